@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from group_coordinator.observed.ahead import Ahead
 from group_coordinator.observed.classic_members import ClassicMembers
 from group_coordinator.observed.classic_rebalances import ClassicRebalances
-from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
+from group_coordinator.observed.stored_groups import StoredGeneration
 from group_coordinator.observed.teller import Teller
 from group_coordinator.recordings import broker_lines as line_events
 from schemas.history import GroupCreated, GroupDead, GroupRecorded, MemberFenced, MemberIdentity, RecordingGap
@@ -29,15 +30,18 @@ Departure = tuple[int, MemberIdentity]
 class ClassicGroup:
     """One classic group, followed through what is known of it."""
 
-    def __init__(self, teller: Teller, profiles: Mapping[str, StoredMember]) -> None:
-        """`profiles`: what the group's records say of members, whenever they were written."""
+    def __init__(self, teller: Teller, ahead: Ahead) -> None:
+        """`ahead`: what the group's later records say."""
         self._tell = teller
-        self._members = ClassicMembers(teller, profiles)
+        self._ahead = ahead
+        self._members = ClassicMembers(teller, ahead)
         self._rebalances = ClassicRebalances(teller, self._members)
         self._is_known = False
         """Whether anything was told of this life of the group."""
         self._is_empty = False
         """Whether it was told that nobody is left."""
+        self._has_offsets = False
+        """Whether offsets were committed: a group may consist of them alone."""
         self._departures: Sequence[Departure] = ()
         """Of members of another protocol, which led to the group's conversion."""
 
@@ -124,15 +128,23 @@ class ClassicGroup:
         if generation.members:
             self._rebalances.assign(generation)
 
+    def note_offsets(self) -> None:
+        """Note that offsets of the group were written."""
+        self._has_offsets = True
+
+    def forget_offsets(self) -> None:
+        """Note that the group has died while it had another protocol."""
+        self._has_offsets = False
+
     def tombstone(self) -> None:
         """Note that the group's record was deleted, and the group with it."""
-        if self._is_known:
+        if self._is_known or self._has_offsets:
             self.die("not_known")
 
     # --------------------------------------------------------------------------------------------------------- lines
 
-    def line(self, event: line_events.LineEvent, coming: Sequence[StoredGeneration]) -> None:
-        """Take a line of a broker's log. `coming` are the generations that are stored later, in order."""
+    def line(self, event: line_events.LineEvent) -> None:
+        """Take a line of a broker's log."""
         match event:
             case line_events.MemberIdGiven():
                 self._create()
@@ -143,12 +155,12 @@ class ClassicGroup:
             case line_events.RebalancePrepared():
                 self._prepared(event)
             case line_events.JoinPhaseEnded():
-                self._settled(event, coming)
+                self._settled(event)
             case line_events.GroupEmptied():
                 self._be_known(event.generation_id)
                 self._empty(event.generation_id)
             case line_events.StaticMemberReplaced():
-                self._replaced(event, coming)
+                self._replaced(event)
             case line_events.GroupDeleted():
                 self.die("deleted")
             case line_events.GroupExpired():
@@ -201,9 +213,11 @@ class ClassicGroup:
             caused_by, member = self._departures[-1]
             return member, caused_by
         self._note_cause(event)
-        if not event.member_ids:
+        # Of a static member that an admin removes the line has no id; the line before it says who left.
+        member_ids = event.member_ids or (self._members.left if event.trigger == "member_left" else ())
+        if not member_ids:
             return None, None
-        first = event.member_ids[0]
+        first = member_ids[0]
         return self._members.identity(first, event.group_instance_id), self._members.led.get(first)
 
     def _note_cause(self, event: line_events.RebalancePrepared) -> None:
@@ -222,28 +236,25 @@ class ClassicGroup:
         elif event.trigger == "members_did_not_sync":
             members.drop(present, "did_not_sync")
 
-    def _settled(self, event: line_events.JoinPhaseEnded, coming: Sequence[StoredGeneration]) -> None:
+    def _settled(self, event: line_events.JoinPhaseEnded) -> None:
         self._be_known(event.generation_id - 1)
-        self._rebalances.settle(event.generation_id, self._stored_of(event, coming), self._tell.at_ms)
+        self._rebalances.settle(event.generation_id, self._stored_of(event), self._tell.at_ms)
         self._is_empty = False
 
-    def _stored_of(
-        self, event: line_events.JoinPhaseEnded, coming: Sequence[StoredGeneration]
-    ) -> StoredGeneration | None:
+    def _stored_of(self, event: line_events.JoinPhaseEnded) -> StoredGeneration | None:
         """Return the stored record of a generation that begins, if its leader sends the assignment.
 
         A record of another life is not one.
         """
-        later = (generation for generation in coming if generation.generation_id != self._tell.generation_id)
-        stored = next(later, None)
+        stored = self._ahead.next_generation(other_than=self._tell.generation_id)
         if stored is None or stored.generation_id != event.generation_id or len(stored.members) != event.members:
             return None
         since_ms = stored.state_since_ms
         return stored if since_ms is None or abs(since_ms - self._tell.at_ms) <= NEAR_MS else None
 
-    def _replaced(self, event: line_events.StaticMemberReplaced, coming: Sequence[StoredGeneration]) -> None:
+    def _replaced(self, event: line_events.StaticMemberReplaced) -> None:
         """Replace a static member that is back. The line tells its new id, or the record that follows."""
-        stored = coming[0] if coming else None
+        stored = self._ahead.next_generation()
         holders = [] if stored is None else list(stored.members.values())
         holder = next(
             (member for member in holders if member.identity.group_instance_id == event.group_instance_id), None
@@ -280,13 +291,13 @@ class ClassicGroup:
 
     def die(self, reason: Literal["deleted", "expired", "not_known"]) -> None:
         """Note that the group is gone."""
-        if self._is_known:
+        if self._is_known or self._has_offsets:
             self._members.lose(self._members.present)
             self._tell.say(GroupDead, certainty="not_known" if reason == "not_known" else "told", reason=reason)
         self._begin_life()
 
     def _begin_life(self) -> None:
-        self._is_known = self._is_empty = False
+        self._is_known = self._is_empty = self._has_offsets = False
         self._tell.life += 1
         self._tell.generation_id = 0
         self._members.forget()

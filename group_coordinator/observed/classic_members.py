@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal
 
-from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
+from group_coordinator.observed.ahead import Ahead
+from group_coordinator.observed.stored_groups import StoredGeneration
 from group_coordinator.observed.teller import Teller
 from schemas.history import (
     GroupRecorded,
@@ -26,10 +27,10 @@ DropReason = Literal["did_not_rejoin", "did_not_sync"]
 class ClassicMembers:
     """The members that are in the group."""
 
-    def __init__(self, teller: Teller, profiles: Mapping[str, StoredMember]) -> None:
-        """`profiles`: what the group's records say of members, whenever they were written."""
+    def __init__(self, teller: Teller, ahead: Ahead) -> None:
+        """`ahead`: what the group's records say of members, whenever they were written."""
         self._tell = teller
-        self._profiles = profiles
+        self._ahead = ahead
         self.present: dict[str, MemberIdentity] = {}
         self.owners: set[str] = set()
         """Those of which it is known what they own."""
@@ -47,11 +48,17 @@ class ClassicMembers:
         self.present, self.owners, self._given_ids, self.led, self.given_reasons = {}, set(), set(), {}, {}
         self.are_unknown = False
 
+    @property
+    def left(self) -> tuple[str, ...]:
+        """The members that have left since the last rebalance began, the last one first."""
+        gone = [member_id for member_id in reversed(self.led) if member_id not in self.present]
+        return tuple(member_id for member_id in gone if member_id in self.given_reasons)
+
     def identity(self, member_id: str, instance_id: str | None = None) -> MemberIdentity:
         """Return a member's identity, as far as any evidence tells it."""
-        profile = self._profiles.get(member_id)
         if member_id in self.present:
             return self.present[member_id]
+        profile = self._ahead.profile(member_id)
         if profile is not None:
             return profile.identity
         return MemberIdentity(member_id=member_id, group_instance_id=instance_id, client_id="", client_host="")
@@ -72,7 +79,7 @@ class ClassicMembers:
             return
         self.present[member_id] = self.identity(member_id, instance_id)
         self._given_ids.discard(member_id)
-        profile = self._profiles.get(member_id)
+        profile = self._ahead.profile(member_id)
         self.led[member_id] = self._tell.say(
             MemberJoined,
             at_ms=at_ms,
@@ -95,7 +102,7 @@ class ClassicMembers:
             self.led[member_id] = self._tell.say(MemberLeft, member=self._remove(member_id), given_reason=given_reason)
 
     def expire(self, member_id: str) -> None:
-        profile = self._profiles.get(member_id)
+        profile = self._ahead.profile(member_id)
         timeout_ms = None if profile is None else profile.session_timeout_ms
         self.led[member_id] = self._tell.say(
             MemberExpired, member=self._remove(member_id), last_heard_ms=None, session_timeout_ms=timeout_ms

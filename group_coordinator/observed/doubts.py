@@ -11,7 +11,7 @@ from group_coordinator.observed.transactions import OpenTransaction
 
 
 def doubts(
-    skews: Mapping[int | None, Skew], transactions: Iterable[OpenTransaction], lines_without_time: int, zone: tzinfo
+    skews: Mapping[int | None, Skew], transactions: Iterable[OpenTransaction], lines_left_out: int, zone: tzinfo
 ) -> Iterator[str]:
     """Yield the doubts in sentences. Times in them are of `zone`."""
     for broker, skew in sorted(skews.items(), key=lambda item: (item[0] is None, item[0] or 0)):
@@ -28,6 +28,9 @@ def doubts(
             f"{words.clock(transaction.since_ms, zone)}, with {words.count(transaction.offsets, 'offset')} of "
             f"{words.listed(transaction.group_ids)}: they are not committed."
         )
-    if lines_without_time:
-        lines = words.count(lines_without_time, "line")
-        yield f"{lines} of brokers' logs have no time that can be read: they are left out."
+    if lines_left_out:
+        lines = words.count(lines_left_out, "line")
+        yield (
+            f"{lines} of brokers' logs have no time that can be read, or can be read in several ways: they are left "
+            "out."
+        )

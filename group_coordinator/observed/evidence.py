@@ -2,7 +2,8 @@
 
 What is kept follows from what came, whenever it came: of commits, the last of each partition and minute, and of these
 the newest; of other records the newest, and of those before them the last of each key, as Kafka compacts a topic; of
-lines the newest.
+lines the newest. The oldest records and lines are dropped many at a time, so that what is told of a group begins at the
+same place while much is added to it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
+from zlib import crc32
 
 from msgspec import Struct
 
@@ -23,6 +25,9 @@ _EMPTY_MAX = 64
 """So many facts may be empty before they are removed, and as many as half of the others."""
 _COMMITS_OF_EACH_MAX = 24 * 60
 
+Place = tuple[int, int]
+"""Partition and offset."""
+
 CommitsOf = tuple[type[Commits], OffsetCommitKey]
 """Commits of one kind for one partition."""
 
@@ -32,13 +37,14 @@ class Bounds(Struct, frozen=True, kw_only=True):
 
     commits_max: int | None = None
     """Of all groups together. Each partition keeps its share, but the last commit at least."""
-    records_per_group_max: int | None = None
-    """That are no commits."""
-    lines_per_group_max: int | None = None
+    records_per_group: int | None = None
+    """That are no commits: so many at least, and up to half as many more."""
+    lines_per_group: int | None = None
+    """In the same way."""
 
 
 ALL = Bounds()
-BOUNDED = Bounds(commits_max=500_000, records_per_group_max=300, lines_per_group_max=600)
+BOUNDED = Bounds(commits_max=500_000, records_per_group=300, lines_per_group=600)
 
 
 class Shares:
@@ -78,6 +84,8 @@ class GroupEvidence:
         self._empty = 0
         """How many facts have lost all their commits to later ones."""
         self._partitions: dict[int, None] = {}
+        self.whole_from: Place | None = None
+        """Before it records were dropped; None: none were."""
 
     # -------------------------------------------------------------------------------------------------------- taking
 
@@ -135,8 +143,9 @@ class GroupEvidence:
             self._shares.partitions += 1
         return kept_commits
 
-    def restore(self, facts: Sequence[Fact]) -> None:
+    def restore(self, facts: Sequence[Fact], whole_from: Place | None) -> None:
         """Take what was kept before a restart."""
+        self.whole_from = whole_from
         for fact in facts:
             self._append(fact)
             if isinstance(fact, Commits) and self._shares.are_bounded:
@@ -148,10 +157,12 @@ class GroupEvidence:
 
     def lines(self) -> Sequence[BrokerLine]:
         """Return the lines that are kept."""
-        lines_max = self._bounds.lines_per_group_max
-        if lines_max is not None and len(self._lines) > lines_max:
-            newest = sorted(self._lines, key=attrgetter("time_ms", "file", "number"))[-lines_max:]
-            self._lines = dict.fromkeys(newest)
+        lines_min = self._bounds.lines_per_group
+        if lines_min is not None and len(self._lines) > lines_min:
+            lines = sorted(self._lines, key=attrgetter("time_ms", "file", "number"))
+            cut = _cut([_mixed(line.time_ms, line.number) for line in lines], lines_min)
+            if cut:
+                self._lines = dict.fromkeys(lines[cut:])
         return list(self._lines)
 
     def facts(self) -> Sequence[Fact]:
@@ -187,11 +198,15 @@ class GroupEvidence:
 
     def _compact(self) -> None:
         """Keep the last record of each key before the newest records, and nothing of deleted keys."""
-        records_max = self._bounds.records_per_group_max
+        records_min = self._bounds.records_per_group
         places = [place for place, fact in enumerate(self._facts) if not isinstance(fact, Commits)]
-        if records_max is None or len(places) <= records_max:
+        if records_min is None or len(places) <= records_min:
             return
-        end = places[-records_max]
+        whole_from = self.whole_from or (0, 0)
+        whole = [place for place in places if _place(self._facts[place]) >= whole_from]
+        cut = _cut([_mixed(*_place(self._facts[place])) for place in whole], records_min)
+        end = whole[cut]
+        self.whole_from = _place(self._facts[end])
         last = {_key(self._facts[place]): place for place in places if place < end}
         for key, place in last.items():
             if isinstance(key, OffsetCommitKey):
@@ -215,6 +230,27 @@ class GroupEvidence:
             before, after = self._facts[: self._followed], self._facts[self._followed :]
             kept_before = list(_filled(before))
             self._facts, self._followed, self._empty = [*kept_before, *_filled(after)], len(kept_before), 0
+
+
+def _cut(numbers: Sequence[int], kept_min: int) -> int:
+    """Return how many of the oldest are dropped. `numbers`: each follows from the thing alone, the oldest first.
+
+    Of the places where the cut may be, it is before the thing with the largest number. It never goes back when others
+    come, wherever they belong; and it stays where it is while many come behind.
+    """
+    last = len(numbers) - kept_min
+    if last <= 0:
+        return 0
+    first = max(last - kept_min // 2, 0)
+    return max(range(first, last + 1), key=lambda place: (numbers[place], place))
+
+
+def _mixed(first: int, second: int) -> int:
+    return crc32(b"%d %d" % (first, second))
+
+
+def _place(fact: Fact) -> Place:
+    return fact.partition, fact.offset
 
 
 def _filled(facts: Sequence[Fact]) -> Iterator[Fact]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+from group_coordinator.observed.ahead import Ahead, Asked, Stored
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
 from group_coordinator.observed.modern import Hints, ModernGroup
@@ -35,31 +35,44 @@ class ObservedGroup:
         self._was_loaded = False
         """Whether a line told of another coordinator since the last record."""
         self._hints = Hints()
+        self.ahead = Ahead()
+        """What is told of records before they are followed."""
+        self._classic = ClassicGroup(self._tell, self.ahead)
         self._modern: ModernGroup | None = None
         """While the group is not a classic one."""
 
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_topic_names": {}}
+
+    def name_topics(self, topic_names: TopicNames) -> None:
+        """Take the names of topics, which are not kept with the group."""
+        self._topic_names = topic_names
+
     def follow(self, items: Sequence[Item]) -> list[History]:
         """Return the history that all known records and lines tell, in their order."""
-        generations = _generations(items)
-        places, coming = [place for place, _ in generations], [generation for _, generation in generations]
-        self._stored = dict(generations)
-        self._classic = ClassicGroup(self._tell, _profiles(coming))
+        generations = stored_generations(items)
+        self.ahead.tell(generations, last_forms(generations), Asked())
+        return self.go_through(items, 0, len(items))
+
+    def go_through(self, items: Sequence[Item], begin: int, end: int) -> list[History]:
+        """Return the history that these of the records and lines tell. Each step lies on one side of an end."""
         step: list[tuple[int, StepRecord]] = []
-        for place, item in enumerate(items):
+        for place in range(begin, end):
+            item = items[place]
             if step and not in_one_step(step[-1][1], item):
                 self._step(step)
                 step = []
             if isinstance(item, TimedLine):
                 self._tell.look_at(item)
                 self._note_coordinator(item)
-                self._line(item.line.event, coming[bisect_right(places, place) :])
+                self.ahead.stand_at(place)
+                self._line(item.line.event)
             elif isinstance(item, Commits):
                 self._written(item)
             else:
                 step.append((place, item))
         if step:
             self._step(step)
-        self._stored = {}
         return self._tell.take_history()
 
     def go_on(self, commits: Iterable[Commits]) -> list[History]:
@@ -72,11 +85,14 @@ class ObservedGroup:
         self._tell.look_at(commits)
         self._note_coordinator(commits)
         self._commits.written(commits)
+        self._classic.note_offsets()
 
-    def _line(self, event: line_events.LineEvent, coming: Sequence[StoredGeneration]) -> None:
+    def _line(self, event: line_events.LineEvent) -> None:
         self._hints.line(event)
         if self._modern is None:
-            self._classic.line(event, coming)
+            self._classic.line(event)
+        else:
+            self._modern.line(event)
 
     def _step(self, step: list[tuple[int, StepRecord]]) -> None:
         """Take the records that were written in one step, none of them a commit."""
@@ -98,14 +114,14 @@ class ObservedGroup:
                 self._tell.look_at(record)
                 self._classic_record(place)
             return
-        generation = self._stored.get(classic[-1][0]) if classic else None
+        generation = self.ahead.stored_at(classic[-1][0]) if classic else None
         if generation is not None:
             self._to_classic(generation)
         else:
             self._modern_step(read_step(kind, records, self._topic_names), was_classic=bool(classic))
 
     def _classic_record(self, place: int) -> None:
-        generation = self._stored.get(place)
+        generation = self.ahead.stored_at(place)
         if generation is None:
             self._classic.tombstone()
         elif self._modern is not None:
@@ -125,6 +141,7 @@ class ObservedGroup:
         self._modern.step(step, conversion)
         if step.is_deleted:
             self._modern = None
+            self._classic.forget_offsets()
             self._tell.life += 1
             self._tell.generation_id = 0
 
@@ -148,10 +165,11 @@ class ObservedGroup:
         self._leader_epoch, self._was_loaded = max(epoch, self._leader_epoch or 0), False
 
 
-def _generations(items: Sequence[Item]) -> list[tuple[int, StoredGeneration]]:
-    """Return the generations that are stored, each with its place."""
+def stored_generations(items: Sequence[Item], begin: int = 0) -> list[Stored]:
+    """Return the generations that are stored from a place on."""
     generations = []
-    for place, item in enumerate(items):
+    for place in range(begin, len(items)):
+        item = items[place]
         if isinstance(item, LogRecord) and item.name == _GROUP_METADATA:
             generation = stored_generation(item)
             if generation is not None:
@@ -159,6 +177,6 @@ def _generations(items: Sequence[Item]) -> list[tuple[int, StoredGeneration]]:
     return generations
 
 
-def _profiles(generations: Sequence[StoredGeneration]) -> dict[str, StoredMember]:
+def last_forms(generations: Iterable[Stored]) -> dict[str, StoredMember]:
     """Return the last stored form of each member."""
-    return {member_id: member for generation in generations for member_id, member in generation.members.items()}
+    return {member_id: member for _, generation in generations for member_id, member in generation.members.items()}

@@ -7,6 +7,7 @@ members went and which assignor was used; reasons of epochs are in no log.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
 
 from group_coordinator.observed.modern_records import AWAY, Current, Step
 from group_coordinator.observed.teller import Teller
@@ -96,11 +97,23 @@ class ModernGroup:
         self._metadata_hash: int | None = None
         self._regexes: dict[str, tuple[str, ...]] = {}
         self._is_known = False
+        self._death: Literal["deleted", "expired", "not_known"] = "not_known"
+        """What a line says of the group's end."""
         self._running: tuple[int, int, RebalanceTrigger] | None = None
         """Since an epoch was bumped: the record that says so, when that was, and why."""
         self._interrupted: int | None = None
         self._causes: dict[EpochReason, tuple[int, MemberIdentity | None, str]] = {}
         """What may have led to an epoch, in the step that is read: the record that says so, the member, the words."""
+
+    def line(self, event: line_events.LineEvent) -> None:
+        """Take a line of a broker's log, before the step that it tells of."""
+        match event:
+            case line_events.GroupDeleted():
+                self._death = "deleted"
+            case line_events.GroupExpired():
+                self._death = "expired"
+            case _:
+                pass
 
     def convert(self, members: Mapping[str, MemberIdentity]) -> None:
         """Begin as a group that was a classic one with these members."""
@@ -342,7 +355,9 @@ class ModernGroup:
     def _deleted(self) -> None:
         """Note that the group is gone."""
         self._complete("empty")
-        self._tell.say(GroupDead, certainty="not_known", reason="not_known")
+        self._tell.say(
+            GroupDead, certainty="not_known" if self._death == "not_known" else "told", reason=self._death
+        )
 
 
 def _name(member: ConsumerMember) -> str:

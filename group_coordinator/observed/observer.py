@@ -12,20 +12,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.observed.clock_skew import Skew, Skews
-from group_coordinator.observed.evidence import BOUNDED, Bounds, GroupEvidence, Shares
+from group_coordinator.observed.evidence import BOUNDED, Bounds, GroupEvidence, Place, Shares
+from group_coordinator.observed.following import FEWEST, Following
 from group_coordinator.observed.group import ObservedGroup
+from group_coordinator.observed.kept_group import KeptGroup
 from group_coordinator.observed.modern_records import kind_of
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
-from group_coordinator.observed.ordering import TimedLine, in_order, timed
+from group_coordinator.observed.ordering import timed
 from group_coordinator.observed.transactions import Commits, Fact, OpenTransaction, PartitionCommits, PartitionState
 from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.recordings.broker_patterns import NO_GROUP
 from schemas.history import History
-from schemas.java_hash import group_partition
-
-OFFSETS_PARTITIONS = 50
-"""Kafka's default of `offsets.topic.num.partitions`; of use only where neither record nor line names a partition."""
 
 
 class GroupUpdate(Struct, frozen=True, kw_only=True):
@@ -33,25 +31,11 @@ class GroupUpdate(Struct, frozen=True, kw_only=True):
 
     group_id: str
     history: Sequence[History]
-    is_whole: bool
-    """It replaces all that was told of the group; else it goes on behind it."""
-
-
-class KeptGroup(Struct, frozen=True, kw_only=True):
-    """What is kept of one group."""
-
-    group_id: str
-    lines: Sequence[TimedLine]
-    """By time."""
-    facts: Sequence[Fact]
-    """By offset."""
-    topic_names: Mapping[str, str]
-
-    def follow(self) -> tuple[ObservedGroup, list[History]]:
-        """Return the group and its history."""
-        partition = _partition(self.group_id, self.facts, self.lines)
-        group = ObservedGroup(self.group_id, partition, self.topic_names)
-        return group, group.follow(in_order(self.facts, self.lines))
+    unchanged: int | None
+    """So many records that were told of the group stay, and these are in place of all others; None: all stay, and these
+    are behind them."""
+    all_history: Callable[[], Sequence[History]] | None = None
+    """Returns the history of the group from its beginning, as long as nothing comes; None where all stay."""
 
 
 class _Partition:
@@ -74,6 +58,8 @@ class _Group:
         """The latest time of its records."""
         self.has_topic_ids = False
         """Whether its records name topics by their ids."""
+        self.following: Following | None = None
+        """Where much is known of it."""
 
     def go_on(self) -> list[History] | None:
         """Return the history of new commits; None where other evidence has come or a line belongs behind them."""
@@ -97,6 +83,8 @@ class Observer:
         self._bounds = bounds
         self._shares = Shares(bounds.commits_max)
         self._topic_names = dict(topic_names or {})
+        self._names_version = 0
+        """Grows with the names of topics."""
         self._topic_ids: set[str] = set()
         """Those that commits have named, as text with hyphens."""
         self._partitions: dict[int, _Partition] = {}
@@ -146,6 +134,7 @@ class Observer:
         """Take names of topics, by id in hexadecimal digits."""
         if topic_names.items() - self._topic_names.items():
             self._topic_names |= topic_names
+            self._names_version += 1
             self._touch(group_id for group_id, group in self._groups.items() if group.has_topic_ids)
 
     def _add_fact(self, fact: Fact) -> None:
@@ -167,20 +156,23 @@ class Observer:
             group.has_topic_ids = group.has_topic_ids or kind_of(fact.name) is not None
             self._learn_names(_names_in_share_state(fact))
 
-    def evidence(self) -> Iterator[tuple[str, Sequence[Fact], Sequence[BrokerLine]]]:
-        """Yield the evidence that is kept of each group: its facts and its lines."""
+    def evidence(self) -> Iterator[tuple[str, Sequence[Fact], Sequence[BrokerLine], Place | None]]:
+        """Yield the evidence that is kept of each group: its facts, its lines, and from where on all of its records."""
         for group_id, group in self._groups.items():
-            yield group_id, group.evidence.facts(), group.evidence.lines()
+            facts = group.evidence.facts()
+            yield group_id, facts, group.evidence.lines(), group.evidence.whole_from
 
     def partitions(self) -> Iterator[tuple[int, int, PartitionState]]:
         """Yield what is known of each partition: where to read on, and its transactions."""
         for number, partition in self._partitions.items():
             yield number, partition.next_offset, partition.commits.state()
 
-    def restore_group(self, group_id: str, facts: Sequence[Fact], lines: Sequence[BrokerLine]) -> None:
+    def restore_group(
+        self, group_id: str, facts: Sequence[Fact], lines: Sequence[BrokerLine], whole_from: Place | None
+    ) -> None:
         """Take what `evidence` gave before a restart."""
         group = self._group(group_id)
-        group.evidence.restore(facts)
+        group.evidence.restore(facts, whole_from)
         for fact in facts:
             for record in fact.records if isinstance(fact, Commits) else (fact,):
                 self._note_fact(group, record)
@@ -242,14 +234,16 @@ class Observer:
             del self._touched[group_id]
             group = self._groups[group_id]
             continued = group.go_on()
-            history = self._follow(group) if continued is None else continued
-            yield GroupUpdate(group_id=group_id, history=history, is_whole=continued is None)
+            if continued is None:
+                yield self._follow(group)
+            else:
+                yield GroupUpdate(group_id=group_id, history=continued, unchanged=None)
 
     def whole(self) -> Iterator[History]:
         """Yield the history of all groups that follows from all kept evidence: group by group, in order."""
         self._estimate_skews()
         for group_id in sorted(self._groups):
-            yield from self._follow(self._groups[group_id])
+            yield from self._kept(self._groups[group_id]).follow()[1]
 
     def group_ids(self) -> list[str]:
         """Return all groups, in order. The clocks of brokers' logs are estimated anew."""
@@ -280,13 +274,21 @@ class Observer:
         """Return the offset of each partition where reading goes on."""
         return {number: partition.next_offset for number, partition in self._partitions.items()}
 
-    def _follow(self, group: _Group) -> list[History]:
+    def _follow(self, group: _Group) -> GroupUpdate:
         kept = self._kept(group)
-        group.followed, history = kept.follow()
+        if group.following is None and _is_much(kept):
+            group.following = Following()
+        if group.following is None:
+            group.followed, history = kept.follow()
+            unchanged = 0
+        else:
+            group.followed, unchanged, history = group.following.follow(kept, self._names_version)
         group.last_line_ms = kept.lines[-1].at_ms if kept.lines else 0
         group.last_fact_ms = max((fact.timestamp_ms for fact in kept.facts), default=0)
         group.evidence.followed()
-        return history
+        return GroupUpdate(
+            group_id=kept.group_id, history=history, unchanged=unchanged, all_history=lambda: kept.follow()[1]
+        )
 
     def _kept(self, group: _Group) -> KeptGroup:
         return KeptGroup(
@@ -311,6 +313,10 @@ class Observer:
         self._touch(group_id for group_id, group in self._groups.items() if any(map(is_meant, group.evidence.lines())))
 
 
+def _is_much(kept: KeptGroup) -> bool:
+    return len(kept.lines) + sum(not isinstance(fact, Commits) for fact in kept.facts) >= FEWEST
+
+
 def _skew_ms(skew: Skew | None) -> int:
     return 0 if skew is None else skew.skew_ms
 
@@ -322,12 +328,3 @@ def _names_in_share_state(record: LogRecord) -> dict[str, str]:
     lists = [record.value[name] for name in ("initializing_topics", "initialized_topics")]
     topics = [topic for of_list in lists if isinstance(of_list, tuple) for topic in of_list]
     return {topic["topic_id"].hex(): topic["topic_name"] for topic in topics}
-
-
-def _partition(group_id: str, facts: Sequence[Fact], lines: Sequence[TimedLine]) -> int:
-    """Return the group's partition of the offsets topic."""
-    if facts:
-        return facts[0].partition
-    named = (line.line.partition for line in lines if line.line.partition is not None)
-    partition = next(named, None)
-    return group_partition(group_id, OFFSETS_PARTITIONS) if partition is None else partition

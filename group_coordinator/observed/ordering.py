@@ -63,28 +63,35 @@ def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
     """Merge one group's facts, by offset, with its lines, by time."""
     times = list(accumulate((fact.timestamp_ms for fact in facts), max))
     index = _index(facts)
-    anchors = [_anchor(index, line) for line in lines]
+    found = [_anchor(index, line) for line in lines]
+    anchors = [None if anchor is None else anchor.place for anchor in found]
     latest = _not_after(anchors, len(facts))
     before: list[list[TimedLine]] = [[] for _ in range(len(facts) + 1)]
     earliest = 0
-    for line, anchor, limit in zip(lines, anchors, latest, strict=True):
+    for line, told, anchor, limit in zip(lines, found, anchors, latest, strict=True):
         if anchor is None or anchor < earliest:
             place = min(max(bisect_left(times, line.at_ms), earliest), max(limit, earliest))
         else:
             place = anchor
         before[place].append(line)
         # What comes after a line that tells of a record comes after the record.
-        earliest = max(earliest, place + (place == anchor and not isinstance(line.line.event, _FOLLOWING)))
+        earliest = max(earliest, place + (place == anchor and told is not None and told.is_at_once))
     items: list[Item] = []
     begin = 0
     for place, fact in enumerate(facts):
         if not in_one_step(facts[place - 1] if place else None, fact):
             begin = len(items)
+        if _deletes_group(fact) and all(isinstance(item, CommitRecord) for item in items[begin:]):
+            begin = len(items)  # its offsets are removed first, so a line of its end stands behind them
         # Lines that fall into a step stand before it.
         items[begin:begin] = before[place]
         begin += len(before[place])
         items.append(fact)
     return items + before[-1]
+
+
+def _deletes_group(fact: Fact) -> bool:
+    return isinstance(fact, LogRecord) and fact.name == _GROUP_METADATA and fact.value is None
 
 
 def in_one_step(before: Item | None, item: Item) -> bool:
@@ -116,6 +123,16 @@ class _Stored(NamedTuple):
     place: int
     timestamp_ms: int
     members: Members
+    is_again: bool
+    """It stores the same generation again."""
+
+
+class _Anchor(NamedTuple):
+    """Where a line stands that tells of a record."""
+
+    place: int
+    is_at_once: bool
+    """The record before which it stands was written when the line was, so that later lines stand behind it."""
 
 
 def _index(facts: Sequence[Fact]) -> dict[Token, list[_Stored]]:
@@ -126,7 +143,8 @@ def _index(facts: Sequence[Fact]) -> dict[Token, list[_Stored]]:
         if not isinstance(fact, LogRecord):
             continue
         members = fact.value.get("members") if fact.value else None
-        stored = _Stored(place, fact.timestamp_ms, members if isinstance(members, tuple) else ())
+        is_again = fact.value is not None and fact.value.get("generation") == generation
+        stored = _Stored(place, fact.timestamp_ms, members if isinstance(members, tuple) else (), is_again)
         for token in _tokens(fact, generation):
             index.setdefault(token, []).append(stored)
         if fact.name == _GROUP_METADATA:
@@ -141,6 +159,8 @@ def _tokens(record: LogRecord, generation_before: object) -> Iterator[Token]:
     elif value is None:
         if record.name.endswith("MemberMetadata"):
             yield "member gone", record.key["member_id"]
+        elif record.name.endswith(_GROUP_METADATA):
+            yield "group gone", None
     elif "assignment_epoch" in value:
         yield "target", value["assignment_epoch"]
     elif record.name.endswith("GroupMetadata"):
@@ -185,15 +205,21 @@ def _token(event: line_events.LineEvent) -> Token | None:
     return None
 
 
-def _anchor(index: Mapping[Token, Sequence[_Stored]], line: TimedLine) -> int | None:
+def _anchor(index: Mapping[Token, Sequence[_Stored]], line: TimedLine) -> _Anchor | None:
     """Return the place of a line that tells of a record; of several records, the nearest in time is meant."""
     event = line.line.event
     token = _token(event)
     records = index.get(token, ()) if token is not None else ()
     if isinstance(event, line_events.StaticMemberReplaced):
         records = [record for record in records if _has_replaced(event, record.members)]
-    fitting = [(abs(record.timestamp_ms - line.at_ms), record.place) for record in records]
-    return min(fitting)[1] + isinstance(event, _FOLLOWING) if fitting else None
+    if not records:
+        return None
+    nearest = min(records, key=lambda record: (abs(record.timestamp_ms - line.at_ms), record.place))
+    if isinstance(event, _FOLLOWING):
+        return _Anchor(nearest.place + 1, is_at_once=False)
+    # A static member that comes back while its group rebalances is stored with the generation, and not at once.
+    is_at_once = nearest.is_again or not isinstance(event, line_events.StaticMemberReplaced)
+    return _Anchor(nearest.place, is_at_once=is_at_once)
 
 
 def _has_replaced(event: line_events.StaticMemberReplaced, members: Members) -> bool:

@@ -11,10 +11,12 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
+from group_coordinator.observed.ahead import Ahead
 from group_coordinator.observed.classic import ClassicGroup
+from group_coordinator.observed.kept_group import OFFSETS_PARTITIONS
 from group_coordinator.observed.modern import Hints, ModernGroup
 from group_coordinator.observed.modern_records import Current, State, Step
-from group_coordinator.observed.observer import OFFSETS_PARTITIONS, GroupUpdate
+from group_coordinator.observed.observer import GroupUpdate
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
 from group_coordinator.observed.teller import Look, Teller
 from group_coordinator.recordings import broker_lines as line_events
@@ -53,16 +55,21 @@ class Polls:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
-    def take(self, at_ms: int, groups: Iterable[PolledGroup]) -> Iterator[GroupUpdate]:
-        """Yield what is new in a poll of all groups. A group that is not in the poll any more is gone."""
+    def take(
+        self, at_ms: int, groups: Iterable[PolledGroup], unanswered: Iterable[str] = ()
+    ) -> Iterator[GroupUpdate]:
+        """Yield what is new in a poll of all groups. A group that is not in the poll any more is gone.
+
+        `unanswered`: nothing is said of these.
+        """
         polled = {group.group_id: group for group in groups}
-        for group_id in sorted(self._groups.keys() | polled.keys()):
+        for group_id in sorted((self._groups.keys() | polled.keys()) - set(unanswered)):
             group = self._groups.get(group_id)
             if group is None:
                 group = self._groups[group_id] = _Group(group_id)
             history = group.look(at_ms, polled.get(group_id))
             if history:
-                yield GroupUpdate(group_id=group_id, history=history, is_whole=False)
+                yield GroupUpdate(group_id=group_id, history=history, unchanged=None)
 
 
 class _Group:
@@ -71,7 +78,7 @@ class _Group:
     def __init__(self, group_id: str) -> None:
         self._tell = Teller(group_id, group_partition(group_id, OFFSETS_PARTITIONS))
         self._profiles: dict[str, StoredMember] = {}
-        self._classic = ClassicGroup(self._tell, self._profiles)
+        self._classic = ClassicGroup(self._tell, Ahead(self._profiles))
         self._counted = _BEFORE_FIRST
         self._shown: Mapping[str, object] | None = None
         """The members as of the last stable poll; None: the group rebalances, or nothing is known of it."""
@@ -93,7 +100,7 @@ class _Group:
                 self._store(at_ms, group)
         elif self._shown is not None and self._modern is None:
             self._shown = None
-            self._classic.line(_rebalancing(group.group_id, self._tell.generation_id), ())
+            self._classic.line(_rebalancing(group.group_id, self._tell.generation_id))
         if group is not None and group.offsets is not None:
             self._commit(group.offsets)
         return self._tell.take_history()

@@ -44,6 +44,7 @@ class _Group(Struct, frozen=True, kw_only=True):
     group_id: str
     facts: list[_Record | CommitRecord | Commits | PendingCommits | AbortedCommits]
     lines: list[_Line]
+    whole_from: tuple[int, int] | None = None
 
 
 class _State(Struct, frozen=True, kw_only=True):
@@ -63,8 +64,13 @@ _encode = msgspec.msgpack.Encoder().encode
 def encode_state(observer: Observer, cluster_id: str) -> bytes:
     """Encode all that the observer keeps."""
     groups = [
-        _Group(group_id=group_id, facts=[_stored(fact) for fact in facts], lines=[_stored_line(line) for line in lines])
-        for group_id, facts, lines in observer.evidence()
+        _Group(
+            group_id=group_id,
+            facts=[_stored(fact) for fact in facts],
+            lines=[_stored_line(line) for line in lines],
+            whole_from=whole_from,
+        )
+        for group_id, facts, lines, whole_from in observer.evidence()
     ]
     partitions = list(observer.partitions())
     return _encode(_State(format=_FORMAT, cluster_id=cluster_id, partitions=partitions, groups=groups))
@@ -77,15 +83,15 @@ def restore_state(observer: Observer, data: bytes, cluster_id: str) -> None:
         if written != _FORMAT:
             raise StateError(f"it is in format {written}, and this version reads {_FORMAT}.")
         state = msgspec.msgpack.decode(data, type=_State)
-        groups = [(group.group_id, [_restored(fact) for fact in group.facts], group.lines) for group in state.groups]
+        groups = [(group, [_restored(fact) for fact in group.facts]) for group in state.groups]
     except (msgspec.DecodeError, DecodeError) as problem:
         raise StateError(f"it is damaged: {problem}.") from problem
     if state.cluster_id != cluster_id:
         raise StateError(f"it is of cluster {state.cluster_id}, and this one is {cluster_id}.")
     for number, next_offset, partition in state.partitions:
         observer.restore_partition(number, next_offset, partition)
-    for group_id, facts, lines in groups:
-        observer.restore_group(group_id, facts, _lines(lines))
+    for group, facts in groups:
+        observer.restore_group(group.group_id, facts, _lines(group.lines), group.whole_from)
 
 
 def _stored(fact: Fact) -> _Record | CommitRecord | Commits | PendingCommits | AbortedCommits:

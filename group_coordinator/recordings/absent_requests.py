@@ -33,49 +33,62 @@ class Absent(Struct, frozen=True):
 
 
 def absent_requests(
-    steps: Sequence[Step], found: Disagreement, group: Group | None
+    steps: Sequence[Step], disagreement: Disagreement, group: Group | None
 ) -> Iterator[tuple[Absent, ...]]:
     """Yield the requests that may be missing before a disagreement, the likeliest first: one request, or the joins of
     all members that the broker names."""
     members = {} if group is None else classic_group(group).members
-    unknown = [known for known in dict.fromkeys(_known_ids(steps)) if known in found.broker and known not in members]
-    joins = [(known, member_id) for member_id in unknown if (known := _joins_of(steps, member_id))]
+    unknown = [
+        member_id
+        for member_id in dict.fromkeys(_known_ids(steps))
+        if member_id in disagreement.broker and member_id not in members
+    ]
+    joins = [(own_joins, member_id) for member_id in unknown if (own_joins := _joins_of(steps, member_id))]
     if len(joins) > 1:
         yield tuple(
-            _join(known, found, steps, join, _after_last_answer(steps, found, join) or found.at_us - 1)
-            for known, join in joins
+            _join(
+                own_joins,
+                disagreement,
+                steps,
+                join,
+                _after_last_answer(steps, disagreement, join) or disagreement.at_us - 1,
+            )
+            for own_joins, join in joins
         )
     count = 0
-    for member_id in _suspects(steps, found, group):
-        known = _joins_of(steps, member_id)
-        if not known:
+    for member_id in _suspects(steps, disagreement, group):
+        own_joins = _joins_of(steps, member_id)
+        if not own_joins:
             continue
-        for effect_us in _times(steps, found, member_id):
-            for absent in (_join(known, found, steps, member_id, effect_us), _leave(known[-1], member_id, effect_us)):
+        for effect_us in _times(steps, disagreement, member_id):
+            for absent in (
+                _join(own_joins, disagreement, steps, member_id, effect_us),
+                _leave(own_joins[-1], member_id, effect_us),
+            ):
                 yield (absent,)
                 count += 1
                 if count >= CANDIDATES_MAX:
                     return
 
 
-def _suspects(steps: Sequence[Step], found: Disagreement, group: Group | None) -> list[str]:
+def _suspects(steps: Sequence[Step], disagreement: Disagreement, group: Group | None) -> list[str]:
     """Members that may have sent what is missing: those that the broker names, then those that are there."""
-    named = [member["memberId"] for member in _listed(steps, found)]
+    listed_ids = [member["memberId"] for member in _listed(steps, disagreement)]
     classic = None if group is None else classic_group(group)
-    joined = (
+    rejoined = (
         [member.member_id for member in classic.members.values() if member.awaiting_join is not None] if classic else []
     )
-    here = [*classic.pending_join, *classic.members] if classic is not None else []
-    in_entry = [member_id for member_id in _known_ids(steps) if member_id in found.broker]
-    likely = [member_id for member_id in named if member_id not in joined]
-    return list(dict.fromkeys([*likely, *in_entry, *here]))
+    present = [*classic.pending_join, *classic.members] if classic is not None else []
+    in_entry = [member_id for member_id in _known_ids(steps) if member_id in disagreement.broker]
+    likely = [member_id for member_id in listed_ids if member_id not in rejoined]
+    return list(dict.fromkeys([*likely, *in_entry, *present]))
 
 
-def _listed(steps: Sequence[Step], found: Disagreement) -> list[dict[str, str]]:
+def _listed(steps: Sequence[Step], disagreement: Disagreement) -> list[dict[str, str]]:
     """The members that the leader's answer lists, if the disagreement is about that answer."""
-    if found.kind not in ("answer", "time") or not 0 <= found.step < len(steps):
+    if disagreement.kind not in ("answer", "time") or not 0 <= disagreement.step < len(steps):
         return []
-    step = steps[found.step]
+    step = steps[disagreement.step]
     return list(step.request.response.get("members") or ()) if step.request.logged.api == "JoinGroup" else []
 
 
@@ -96,49 +109,55 @@ def _joins_of(steps: Sequence[Step], member_id: str) -> list[Step]:
     ]
 
 
-def _times(steps: Sequence[Step], found: Disagreement, member_id: str) -> list[int]:
+def _times(steps: Sequence[Step], disagreement: Disagreement, member_id: str) -> list[int]:
     """Return when the request may have come: at the time of its effect, or when the member was last answered before."""
-    answered_us = _after_last_answer(steps, found, member_id)
-    times = [found.broker_ms * 1000] if found.broker_ms is not None else []
+    answered_us = _after_last_answer(steps, disagreement, member_id)
+    times = [disagreement.broker_ms * 1000] if disagreement.broker_ms is not None else []
     times += [answered_us] if answered_us is not None else []
-    return [*times, found.at_us - 1]
+    return [*times, disagreement.at_us - 1]
 
 
-def _after_last_answer(steps: Sequence[Step], found: Disagreement, member_id: str) -> int | None:
+def _after_last_answer(steps: Sequence[Step], disagreement: Disagreement, member_id: str) -> int | None:
     """Return when a client that had its last answer before the disagreement would send its next request."""
-    answered = [
+    answers_us = [
         step.request.logged.ready_us
         for step in steps
         if member_id in (getattr(step.request.request, "member_id", None), step.request.new_member_id)
-        and step.request.logged.ready_us < found.at_us
+        and step.request.logged.ready_us < disagreement.at_us
     ]
-    return max(answered) + PROMPT_US if answered else None
+    return max(answers_us) + PROMPT_US if answers_us else None
 
 
-def _join(known: list[Step], found: Disagreement, steps: Sequence[Step], member_id: str, effect_us: int) -> Absent:
-    before = [step for step in known if step.effect_us < effect_us] or known[:1]
+def _join(
+    own_joins: list[Step], disagreement: Disagreement, steps: Sequence[Step], member_id: str, effect_us: int
+) -> Absent:
+    before = [step for step in own_joins if step.effect_us < effect_us] or own_joins[:1]
     template = before[-1]
     request = template.request.request
     assert isinstance(request, JoinGroupRequest)
-    chosen = _protocol(steps, found)
-    metadata = {member["memberId"]: member["metadata"] for member in _listed(steps, found)}
+    protocol_name = _protocol(steps, disagreement)
+    metadata = {member["memberId"]: member["metadata"] for member in _listed(steps, disagreement)}
     protocols = tuple(
         replace(protocol, metadata=b64decode(metadata[member_id]))
-        if protocol.name == chosen and member_id in metadata
+        if protocol.name == protocol_name and member_id in metadata
         else protocol
         for protocol in request.protocols
     )
-    joined = replace(request, member_id=member_id, protocols=protocols)
-    return _absent(template, "JoinGroup", template.request.logged.api_version, joined, member_id, effect_us)
+    join_request = replace(request, member_id=member_id, protocols=protocols)
+    return _absent(template, "JoinGroup", template.request.logged.api_version, join_request, member_id, effect_us)
 
 
 def _leave(template: Step, member_id: str, effect_us: int) -> Absent:
-    left = LeaveGroupRequest(group_id=template.request.group_id, members=(LeaveGroupMember(member_id=member_id),))
-    return _absent(template, "LeaveGroup", LEAVE_VERSION, left, member_id, effect_us)
+    leave_request = LeaveGroupRequest(
+        group_id=template.request.group_id, members=(LeaveGroupMember(member_id=member_id),)
+    )
+    return _absent(template, "LeaveGroup", LEAVE_VERSION, leave_request, member_id, effect_us)
 
 
-def _protocol(steps: Sequence[Step], found: Disagreement) -> str | None:
-    return steps[found.step].request.response.get("protocolName") if 0 <= found.step < len(steps) else None
+def _protocol(steps: Sequence[Step], disagreement: Disagreement) -> str | None:
+    return (
+        steps[disagreement.step].request.response.get("protocolName") if 0 <= disagreement.step < len(steps) else None
+    )
 
 
 def _absent(template: Step, api: str, version: int, request: Request, member_id: str, effect_us: int) -> Absent:

@@ -51,19 +51,19 @@ class Beginning(Struct, frozen=True):
 def begun_before(requests: Sequence[GroupRequest]) -> bool:
     """Return whether the group is older than the log: a member is known that never joined, or the first generation is
     not 1."""
-    joined: dict[str, int] = {}
+    first_joins_us: dict[str, int] = {}
     first_generation: tuple[int, int] | None = None
     for request in requests:
         if isinstance(request.request, JoinGroupRequest) and (member_id := request.response.get("memberId")):
             ready_us = request.logged.ready_us
-            joined[member_id] = min(ready_us, joined.get(member_id, ready_us))
+            first_joins_us[member_id] = min(ready_us, first_joins_us.get(member_id, ready_us))
             if request.response.get("errorCode") == ErrorCode.NONE:
                 generation = ready_us, int(request.response["generationId"])
                 first_generation = min(first_generation or generation, generation)
     if first_generation is not None and first_generation[1] > 1:
         return True
     return any(
-        request.logged.handled_us < joined.get(member_id, 2**62) and _was_known(request)
+        request.logged.handled_us < first_joins_us.get(member_id, 2**62) and _was_known(request)
         for request in requests
         if (member_id := _speaker(request.request))
     )
@@ -94,18 +94,19 @@ def beginning_after(
             joins.setdefault(str(member_id), []).append(request)
     for answer in sorted(_leaders(requests), key=lambda request: request.logged.ready_us):
         listed = {str(member["memberId"]): member for member in answer.response["members"]}
-        ended = {member_id: _ended(answer, joins.get(member_id, ())) for member_id in listed}
-        if None not in ended.values():
-            completed = [join for join in ended.values() if join is not None]
-            from_us = min(join.logged.ready_us for join in completed)
+        last_joins = {member_id: _last_join(answer, joins.get(member_id, ())) for member_id in listed}
+        if None not in last_joins.values():
+            joins_completed = [join for join in last_joins.values() if join is not None]
+            from_us = min(join.logged.ready_us for join in joins_completed)
             if from_us <= after_us:
                 continue
             members = tuple(
-                _member(answer, listed[member_id], join) for member_id, join in zip(listed, completed, strict=True)
+                _member(answer, listed[member_id], join)
+                for member_id, join in zip(listed, joins_completed, strict=True)
             )
             group = RecordedGroup(
                 generation_id=int(answer.response["generationId"]),
-                protocol_type=_protocol_type(completed[0]),
+                protocol_type=_protocol_type(joins_completed[0]),
                 protocol_name=str(answer.response["protocolName"]),
                 leader_id=str(answer.response["leader"]),
                 members=_with_first_clients(members, records),
@@ -127,12 +128,14 @@ def _leaders(requests: Sequence[GroupRequest]) -> Iterator[GroupRequest]:
             yield request
 
 
-def _ended(answer: GroupRequest, joins: Sequence[GroupRequest]) -> GroupRequest | None:
+def _last_join(answer: GroupRequest, joins: Sequence[GroupRequest]) -> GroupRequest | None:
     """The JoinGroup of a member that was answered as the leader's was: by the end of the same join phase."""
     generation, ready_us = answer.response["generationId"], answer.logged.ready_us
     for join in joins:
-        same = join.response.get("errorCode") == ErrorCode.NONE and join.response.get("generationId") == generation
-        if same and abs(join.logged.ready_us - ready_us) <= LATE_MS * 1000:
+        is_same_phase = (
+            join.response.get("errorCode") == ErrorCode.NONE and join.response.get("generationId") == generation
+        )
+        if is_same_phase and abs(join.logged.ready_us - ready_us) <= LATE_MS * 1000:
             return join
     return None
 
@@ -143,20 +146,20 @@ def _protocol_type(join: GroupRequest) -> str:
 
 
 def _member(answer: GroupRequest, listed: Mapping[str, Any], join: GroupRequest) -> RecordedMember:
-    asked, chosen = join.request, answer.response["protocolName"]
-    assert isinstance(asked, JoinGroupRequest)
-    timeout_ms = asked.session_timeout_ms
+    join_request, protocol_name = join.request, answer.response["protocolName"]
+    assert isinstance(join_request, JoinGroupRequest)
+    timeout_ms = join_request.session_timeout_ms
     metadata = b64decode(listed["metadata"])
     return RecordedMember(
         member_id=str(listed["memberId"]),
-        group_instance_id=asked.group_instance_id,
+        group_instance_id=join_request.group_instance_id,
         client_id=join.logged.client_id,
         client_host=join.logged.client_host,
         session_timeout_ms=timeout_ms,
-        rebalance_timeout_ms=timeout_ms if asked.rebalance_timeout_ms < 0 else asked.rebalance_timeout_ms,
+        rebalance_timeout_ms=timeout_ms if join_request.rebalance_timeout_ms < 0 else join_request.rebalance_timeout_ms,
         protocols=tuple(
-            replace(protocol, metadata=metadata) if protocol.name == chosen else protocol
-            for protocol in asked.protocols
+            replace(protocol, metadata=metadata) if protocol.name == protocol_name else protocol
+            for protocol in join_request.protocols
         ),
     )
 
@@ -165,15 +168,19 @@ def _with_first_clients(
     members: tuple[RecordedMember, ...], records: Sequence[LoggedRecord]
 ) -> tuple[RecordedMember, ...]:
     """A static member has the client id of the first that had its place; only the offsets log still knows it."""
-    stored = {
+    members_by_id = {
         member.member_id: member
         for record in records
         if isinstance(value := decode_record(record.key, record.value)[1], GroupMetadataValue)
         for member in value.members
     }
     return tuple(
-        replace(member, client_id=stored[member.member_id].client_id, client_host=stored[member.member_id].client_host)
-        if member.member_id in stored
+        replace(
+            member,
+            client_id=members_by_id[member.member_id].client_id,
+            client_host=members_by_id[member.member_id].client_host,
+        )
+        if member.member_id in members_by_id
         else member
         for member in members
     )
@@ -188,58 +195,58 @@ def _offsets(
     requests: Sequence[GroupRequest], records: Sequence[LoggedRecord], from_us: int
 ) -> tuple[RecordedOffset, ...]:
     """Return the offsets committed before: by the offsets log, else by the broker's answers."""
-    found: _Places = {}
+    offsets: _Places = {}
     for record in records:
         if record.timestamp_ms < from_us // 1000:
             key, value = decode_record(record.key, record.value)
             if isinstance(key, OffsetCommitKey):
                 if isinstance(value, OffsetCommitValue):
-                    _put(found, key.topic, key.partition, value.offset, value.leader_epoch, value.metadata)
+                    _put(offsets, key.topic, key.partition, value.offset, value.leader_epoch, value.metadata)
                 else:
-                    found.pop((key.topic, key.partition), None)
-    told = set(found)
+                    offsets.pop((key.topic, key.partition), None)
+    partitions_seen = set(offsets)
     for request in requests:
         if isinstance(request.request, OffsetFetchRequest):
-            _learn(found, request, told)
+            _learn(offsets, request, partitions_seen)
         elif isinstance(request.request, OffsetCommitRequest):
-            taken = _taken(request)
+            accepted = _accepted_partitions(request)
             for topic in request.request.topics:
                 for partition in topic.partitions:
                     place = topic.name, partition.partition_index
-                    told.add(place)
-                    if request.logged.handled_us < from_us and not records and place in taken:
+                    partitions_seen.add(place)
+                    if request.logged.handled_us < from_us and not records and place in accepted:
                         _put(
-                            found,
+                            offsets,
                             *place,
                             partition.committed_offset,
                             partition.committed_leader_epoch,
                             partition.committed_metadata or "",
                         )
-    return tuple(found.values())
+    return tuple(offsets.values())
 
 
-def _taken(commit: GroupRequest) -> set[tuple[str, int]]:
+def _accepted_partitions(commit: GroupRequest) -> set[tuple[str, int]]:
     """The partitions whose commit the broker took."""
     assert isinstance(commit.request, OffsetCommitRequest)
-    answered = zip(commit.request.topics, commit.response.get("topics", ()), strict=False)
+    topics = zip(commit.request.topics, commit.response.get("topics", ()), strict=False)
     return {
         (topic.name, partition["partitionIndex"])
-        for topic, told in answered
-        for partition in told.get("partitions", ())
+        for topic, answered_topic in topics
+        for partition in answered_topic.get("partitions", ())
         if partition.get("errorCode") == ErrorCode.NONE
     }
 
 
-def _learn(found: _Places, request: GroupRequest, told: set[tuple[str, int]]) -> None:
+def _learn(offsets: _Places, request: GroupRequest, partitions_seen: set[tuple[str, int]]) -> None:
     """Take the offset committed before from the first answer about a partition."""
     answer = request.response["groups"][0] if "groups" in request.response else request.response
     for topic in answer.get("topics", ()):
         for partition in topic.get("partitions", ()):
             place = topic.get("name", ""), partition["partitionIndex"]
-            if place not in told and partition["committedOffset"] != NO_OFFSET:
-                told.add(place)
+            if place not in partitions_seen and partition["committedOffset"] != NO_OFFSET:
+                partitions_seen.add(place)
                 _put(
-                    found,
+                    offsets,
                     *place,
                     partition["committedOffset"],
                     partition.get("committedLeaderEpoch", -1),
@@ -247,7 +254,7 @@ def _learn(found: _Places, request: GroupRequest, told: set[tuple[str, int]]) ->
                 )
 
 
-def _put(found: _Places, topic: str, partition: int, offset: int, leader_epoch: int, metadata: str) -> None:
-    found[topic, partition] = RecordedOffset(
+def _put(offsets: _Places, topic: str, partition: int, offset: int, leader_epoch: int, metadata: str) -> None:
+    offsets[topic, partition] = RecordedOffset(
         topic=topic, partition=partition, offset=offset, leader_epoch=leader_epoch, metadata=metadata
     )

@@ -79,8 +79,8 @@ class BrokerLog(Struct):
     lines: list[BrokerLine] = field(default_factory=list)
     read: int = 0
     """How many lines there were in all."""
-    without_time: int = 0
-    """Lines that tell of a group, and whose time cannot be read."""
+    left_out: int = 0
+    """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
     files: list[FileRead] = field(default_factory=list)
 
     def read_file(self, path: Path) -> None:
@@ -93,7 +93,7 @@ class BrokerLog(Struct):
             try:
                 self.lines.extend(reader.read(number, line))
             except LineError:
-                self.without_time += 1
+                self.left_out += 1
         self.read += number
         self.files.append(
             FileRead(name=path.name, broker=reader.broker, lines=number, last_ms=reader.last_time_ms(last))
@@ -120,21 +120,21 @@ class LineReader:
         return None
 
     def read(self, number: int, line: bytes) -> Iterator[BrokerLine]:
-        """Yield what the line tells of groups. Raises `LineError` for a line whose time cannot be read."""
-        named = _BROKER.search(line)
-        if named is not None:
-            self.broker = int(named[1])
+        """Yield what the line tells of groups. Raises `LineError` for a line that is to be left out."""
+        broker_match = _BROKER.search(line)
+        if broker_match is not None:
+            self.broker = int(broker_match[1])
         if HINT.search(line) is None:
             return
         text, time_us = self._message(line)
         for pattern, make in PATTERNS:
-            found = pattern.search(text)
-            if found is not None:
+            match = pattern.search(text)
+            if match is not None:
                 if time_us is None:
-                    prefix = text[: found.start()].encode()
+                    prefix = text[: match.start()].encode()
                     time_us = line_time(prefix, self._time_zone, self._last_us).us
                 self._last_us = max(self._last_us, time_us)
-                for event in make(found):
+                for event in make(match):
                     yield self._line(number, time_us, text, event)
                 return
 

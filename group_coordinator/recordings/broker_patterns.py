@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import LineEvent
+from group_coordinator.recordings.line_times import LineError
 from schemas.history import RebalanceTrigger
 
 Make = Callable[[re.Match[str]], list[LineEvent]]
 
 NO_GROUP = ""
 """In place of a group id where the line names a member alone."""
-_NOT_SAID = ("", "not provided")
+_NO_REASON = ("", "not provided")
 _NONE = ("null", "None")
 
 _REASONS: tuple[tuple[str, RebalanceTrigger], ...] = (
@@ -44,9 +45,9 @@ _REASONS: tuple[tuple[str, RebalanceTrigger], ...] = (
 def _reason(text: str) -> tuple[RebalanceTrigger, tuple[str, ...], str | None]:
     """Trigger, members and instance id of a broker's reason."""
     for pattern, trigger in _REASONS:
-        found = re.search(pattern, text, re.DOTALL)
-        if found is not None:
-            groups = found.groupdict()
+        match = re.search(pattern, text, re.DOTALL)
+        if match is not None:
+            groups = match.groupdict()
             several = _ids(groups["several"]) if groups.get("several") else ()
             return trigger, (groups["who"],) if groups.get("who") else several, _instance(groups.get("instance"))
     return "not_known", (), None
@@ -65,9 +66,9 @@ def _instance(text: str | None) -> str | None:
     return text[len("Some(") : -1] if text.startswith("Some(") and text.endswith(")") else text
 
 
-def _said(text: str | None) -> str | None:
+def _client_reason(text: str | None) -> str | None:
     """What a client said; None for the words that stand for nothing."""
-    return None if text is None or text.strip() in _NOT_SAID else text.strip()
+    return None if text is None or text.strip() in _NO_REASON else text.strip()
 
 
 def _assignor(text: str) -> str:
@@ -75,75 +76,96 @@ def _assignor(text: str) -> str:
     return re.sub(r"^(?:[\w$]+\.)*([\w$]+)@[0-9a-f]+$", r"\1", text)
 
 
-def _prepared(found: re.Match[str]) -> list[LineEvent]:
-    reason, _, client_reason = found["reason"].partition("; client reason: ")
+def _prepared(match: re.Match[str]) -> list[LineEvent]:
+    reason, _, client_reason = match["reason"].partition("; client reason: ")
     trigger, member_ids, instance = _reason(reason)
     return [
         line_events.RebalancePrepared(
-            group_id=found["group"],
-            old_generation_id=int(found["generation"]),
+            group_id=match["group"],
+            old_generation_id=int(match["generation"]),
             trigger=trigger,
             member_ids=member_ids,
             group_instance_id=instance,
             reason=reason,
-            client_reason=_said(client_reason),
+            client_reason=_client_reason(client_reason),
         )
     ]
 
 
-def _assigned(found: re.Match[str]) -> list[LineEvent]:
+def _assigned(match: re.Match[str]) -> list[LineEvent]:
     return [
         line_events.AssignmentTaken(
-            group_id=found["group"],
-            generation_id=int(found["generation"]),
-            leader_id=found["leader"],
-            members=None if found["members"] is None else int(found["members"]),
+            group_id=match["group"],
+            generation_id=int(match["generation"]),
+            leader_id=match.groupdict().get("who"),
+            members=None if match["members"] is None else int(match["members"]),
         )
     ]
 
 
-def _replaced(found: re.Match[str]) -> list[LineEvent]:
+def _replaced(match: re.Match[str]) -> list[LineEvent]:
     return [
         line_events.StaticMemberReplaced(
-            group_id=found["group"],
-            group_instance_id=_instance(found["instance"]) or "",
-            old_member_id=found["old"],
-            member_id=found.groupdict().get("new"),
+            group_id=match["group"],
+            group_instance_id=_instance(match["instance"]) or "",
+            old_member_id=match["old"],
+            member_id=match.groupdict().get("new"),
         )
     ]
 
 
-def _added(found: re.Match[str]) -> list[LineEvent]:
-    instance = _instance(found.groupdict().get("instance"))
-    return [line_events.MemberAdded(group_id=found["group"], member_id=found["who"], group_instance_id=instance)]
+def _added(match: re.Match[str]) -> list[LineEvent]:
+    instance = _instance(match.groupdict().get("instance"))
+    return [line_events.MemberAdded(group_id=match["group"], member_id=match["who"], group_instance_id=instance)]
 
 
-def _departed(found: re.Match[str]) -> list[LineEvent]:
-    reason = _said(found.groupdict().get("reason"))
-    return [line_events.MemberDeparted(group_id=found["group"], member_id=found["who"], client_reason=reason)]
+def _departed(match: re.Match[str]) -> list[LineEvent]:
+    reason = _client_reason(match.groupdict().get("reason"))
+    return [line_events.MemberDeparted(group_id=match["group"], member_id=match["who"], client_reason=reason)]
 
 
-def _fenced(found: re.Match[str]) -> list[LineEvent]:
+def _fenced(match: re.Match[str]) -> list[LineEvent]:
     return [
         line_events.InstanceFenced(
-            group_id=found.groupdict().get("group") or NO_GROUP,
-            member_id=found["who"],
-            group_instance_id=found["instance"],
-            owner_member_id=found["owner"],
+            group_id=match.groupdict().get("group") or NO_GROUP,
+            member_id=match["who"],
+            group_instance_id=match["instance"],
+            owner_member_id=match["owner"],
         )
     ]
 
 
 def _of_group(kind: Callable[..., LineEvent], *numbers: str) -> Make:
     """A line that names a group, and numbers by these names."""
-    return lambda found: [kind(group_id=found["group"], **{name: int(found[name]) for name in numbers})]
+    return lambda match: [kind(group_id=match["group"], **{name: int(match[name]) for name in numbers})]
 
 
 def _of_member(kind: Callable[..., LineEvent]) -> Make:
-    return lambda found: [kind(group_id=found["group"], member_id=found["who"])]
+    return lambda match: [kind(group_id=match["group"], member_id=match["who"])]
+
+
+def _ambiguous(match: re.Match[str]) -> list[LineEvent]:
+    raise LineError("its member id and its group id can be told apart in several ways")
+
+
+_UUID = r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+def _member_and_group(before: str, between: str, behind: str, make: Make) -> tuple[tuple[str, Make], ...]:
+    """Return the patterns of a line that has a member id before these words, and a group id behind them.
+
+    Either id may have the same words in it. A member id that a broker has made ends in a UUID: where one place alone
+    has that before it, that place counts, else the only one that there is. Other lines raise LineError.
+    """
+    once, once_with_uuid = rf"(?:(?!{between}).)*", rf"(?:(?!{_UUID}{between}).)*"
+    ids = ((once_with_uuid + _UUID, once_with_uuid, make), (once, once, make), (".*", ".*", _ambiguous))
+    return tuple(
+        (rf"{before}(?P<who>{member}){between}(?P<group>{group}){behind}", made) for member, group, made in ids
+    )
 
 
 _ID = r"\[GroupId (?P<group>.*?)\](?:\[MemberId .*?\])? "
+_GENERATION_ASSIGNED = r" for generation (?P<generation>-?\d+)(?:\. The group has (?P<members>\d+) members)?"
 _CLASSIC: tuple[tuple[str, Make], ...] = (
     (
         r"Preparing to rebalance group (?P<group>.*) in state \w+ with old generation (?P<generation>-?\d+)"
@@ -155,24 +177,19 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         r"with (?P<members>\d+) members",
         _of_group(line_events.JoinPhaseEnded, "generation_id", "members"),
     ),
-    (
-        r"Assignment received from leader (?:(?P<leader>.*) )?for group (?P<group>.*) for generation "
-        r"(?P<generation>-?\d+)(?:\. The group has (?P<members>\d+) members)?",
-        _assigned,
-    ),
+    (r"Assignment received from leader for group (?P<group>.*)" + _GENERATION_ASSIGNED, _assigned),
+    *_member_and_group("Assignment received from leader ", " for group ", _GENERATION_ASSIGNED, _assigned),
     (
         r"Group (?P<group>.*) with generation (?P<generation_id>-?\d+) is now empty",
         _of_group(line_events.GroupEmptied, "generation_id"),
     ),
-    (
-        r"Member (?P<who>.*) in group (?P<group>.*) has failed, removing it from the group",
-        _of_member(line_events.MemberFailed),
+    *_member_and_group(
+        "Member ", " in group ", " has failed, removing it from the group", _of_member(line_events.MemberFailed)
     ),
-    (
-        r"Member\[group\.instance\.id .*?, member\.id (?P<who>.*)\] in group (?P<group>.*) has left, removing it",
-        _departed,
+    *_member_and_group(
+        r"Member\[group\.instance\.id .*?, member\.id ", r"\] in group ", " has left, removing it", _departed
     ),
-    (r"Member (?P<who>.*) in group (?P<group>.*) has left, removing it from the group", _departed),
+    *_member_and_group("Member ", " in group ", " has left, removing it from the group", _departed),
     (
         r"Member MemberMetadata\(memberId=(?P<who>.*?), groupInstanceId=.*\) has left group (?P<group>.*) through "
         r"explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<reason>.*))?$",
@@ -185,12 +202,14 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     ),
     (
         r"Group (?P<group>.*) removed (?:dynamic )?members who haven't joined: (?P<ids>.*)$",
-        lambda found: [
-            line_events.MembersNotRejoined(group_id=found["group"], member_ids=_ids(found["ids"].rstrip(".")))
+        lambda match: [
+            line_events.MembersNotRejoined(group_id=match["group"], member_ids=_ids(match["ids"].rstrip(".")))
         ],
     ),
-    (
-        r"Pending member (?P<who>.*) in group (?P<group>.*) has been removed after session timeout expiration",
+    *_member_and_group(
+        "Pending member ",
+        " in group ",
+        " has been removed after session timeout expiration",
         _of_member(line_events.PendingMemberExpired),
     ),
     (
@@ -203,9 +222,8 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         r"(?P<who>.*?) (?:for this member and )?add(?:ing)? (?:it )?to the group",
         _added,
     ),
-    (
-        r"Pending dynamic member with id (?P<who>.*) joins group (?P<group>.*) in \w+ state\. Adding to the group now",
-        _added,
+    *_member_and_group(
+        "Pending dynamic member with id ", " joins group ", r" in \w+ state\. Adding to the group now", _added
     ),
     (
         r"Static [Mm]ember (?:with groupInstanceId=(?P<instance>.*?) and|with) unknown member id joins group "
@@ -234,7 +252,7 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     ),
     (
         r"The following groups were deleted: (?P<ids>.*)\. A total of \d+ offsets were removed",
-        lambda found: [line_events.GroupDeleted(group_id=part) for part in found["ids"].split(", ")],
+        lambda match: [line_events.GroupDeleted(group_id=part) for part in match["ids"].split(", ")],
     ),
     (
         r"Group (?P<group>.*) transitioned to Dead in generation (?P<generation_id>-?\d+)",
@@ -249,21 +267,21 @@ _MODERN: tuple[tuple[str, Make], ...] = (
     (_ID + r"Bumped (?:\w+ )?group epoch to (?P<epoch>\d+)", _of_group(line_events.EpochBumped, "epoch")),
     (
         _ID + r"Computed a new target assignment for epoch (?P<epoch>\d+) with '(?P<assignor>.*)' assignor",
-        lambda found: [
+        lambda match: [
             line_events.TargetComputed(
-                group_id=found["group"], epoch=int(found["epoch"]), assignor=_assignor(found["assignor"])
+                group_id=match["group"], epoch=int(match["epoch"]), assignor=_assignor(match["assignor"])
             )
         ],
     ),
     (
         _ID + r"(?:\w+ m|M)ember (?P<who>.*?) fenced from the group because (?P<why>.*?)\.*$",
-        lambda found: [line_events.MemberFencedOut(group_id=found["group"], member_id=found["who"], why=found["why"])],
+        lambda match: [line_events.MemberFencedOut(group_id=match["group"], member_id=match["who"], why=match["why"])],
     ),
     (
         _ID + r"Static member (?P<who>.*) with instance id (?P<instance>.*) temporarily left the",
-        lambda found: [
+        lambda match: [
             line_events.StaticMemberAway(
-                group_id=found["group"], member_id=found["who"], group_instance_id=found["instance"]
+                group_id=match["group"], member_id=match["who"], group_instance_id=match["instance"]
             )
         ],
     ),
@@ -278,15 +296,15 @@ _MODERN: tuple[tuple[str, Make], ...] = (
     ),
     (
         _ID + r"Converted the (?:empty )?\w+ group (?:.* )?to a (?P<to>classic|consumer) group",
-        lambda found: [
+        lambda match: [
             line_events.GroupConverted(
-                group_id=found["group"], to_protocol="classic" if found["to"] == "classic" else "consumer"
+                group_id=match["group"], to_protocol="classic" if match["to"] == "classic" else "consumer"
             )
         ],
     ),
     (
         r"Cannot upgrade classic group (?P<group>.*) to consumer group: (?P<why>.*?)\.*$",
-        lambda found: [line_events.UpgradeRefused(group_id=found["group"], why=found["why"])],
+        lambda match: [line_events.UpgradeRefused(group_id=match["group"], why=match["why"])],
     ),
 )
 PATTERNS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(

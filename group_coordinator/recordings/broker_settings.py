@@ -66,25 +66,25 @@ SETTINGS = frozenset(setting.name for setting in fields(GroupSettings)) - _OWN
 """Those of ours that a broker has too."""
 
 
-def parse_settings(given: Mapping[str, str]) -> dict[str, int]:
+def parse_settings(settings: Mapping[str, str]) -> dict[str, int]:
     """Return settings by our names, from Kafka's names (`group.max.size`) or ours. Raises ValueError that says what is
     wrong."""
-    known = {*SETTINGS, PARTITIONS}
+    known_names = {*SETTINGS, PARTITIONS}
     parsed: dict[str, int] = {}
-    for name, text in given.items():
-        ours = name.replace(".", "_").replace("-", "_")
-        if ours not in known:
-            names = ", ".join(sorted(name.replace("_", ".") for name in known))
+    for name, text in settings.items():
+        own_name = name.replace(".", "_").replace("-", "_")
+        if own_name not in known_names:
+            names = ", ".join(sorted(name.replace("_", ".") for name in known_names))
             raise ValueError(f"{name} is no setting that matters here; those that do: {names}")
         try:
-            parsed[ours] = int(text)
+            parsed[own_name] = int(text)
         except ValueError:
             raise ValueError(f"{name} must be a whole number, not {text!r}") from None
     return parsed
 
 
 def settings_of(
-    given: Mapping[str, int],
+    given_settings: Mapping[str, int],
     groups: Mapping[str, Sequence[GroupRequest]],
     records: Mapping[str, list[LoggedRecord]],
 ) -> BrokerSettings:
@@ -100,10 +100,10 @@ def settings_of(
         inferred.setdefault(
             "offset_commit_value_version", (3, "offset commits are written as version 3, as brokers before Kafka 4 do")
         )
-    settings = {name: value for name, (value, _) in inferred.items()} | dict(given)
+    settings = {name: value for name, (value, _) in inferred.items()} | dict(given_settings)
     partitions = settings.pop(PARTITIONS, None)
-    notes = [f"{name.replace('_', '.')} = {value} (as given)" for name, value in given.items()]
-    notes += [why for name, (_, why) in inferred.items() if name not in given]
+    notes = [f"{name.replace('_', '.')} = {value} (as given)" for name, value in given_settings.items()]
+    notes += [reason for name, (_, reason) in inferred.items() if name not in given_settings]
     if partitions is None:
         notes.append(
             "offsets.topic.num.partitions is not known, so FindCoordinator is compared by its error code alone"
@@ -112,10 +112,10 @@ def settings_of(
     if problems := config.problems():
         raise ValueError(" ".join(problems))
     contradicted = [
-        f"{name.replace('_', '.')} = {given[name]} is given, and the broker's answers say {value}: what is told is "
-        "what if"
-        for name, (value, why) in inferred.items()
-        if name in given and given[name] != value and NO_EVIDENCE not in why
+        f"{name.replace('_', '.')} = {given_settings[name]} is given, and the broker's answers say {value}: what is "
+        "told is what if"
+        for name, (value, reason) in inferred.items()
+        if name in given_settings and given_settings[name] != value and NO_EVIDENCE not in reason
     ]
     return BrokerSettings(config=config, partitions=partitions, notes=notes, contradicted=contradicted)
 
@@ -142,16 +142,16 @@ def _infer_initial_delay(
     for phase in phases:
         length_ms = phase.ended_ms - phase.first_ms
         candidates += [_round_delay(length_ms / count) for count in range(1, DELAY_STEPS_MAX + 1)]
-    late = {delay: [_late_ms(phase, delay) for phase in phases] for delay in dict.fromkeys(candidates)}
+    late_by_delay = {delay: [_late_ms(phase, delay) for phase in phases] for delay in dict.fromkeys(candidates)}
 
     def fits(delay: int) -> tuple[int, int, int, int]:
         """Return in how many surely and in how many probably empty groups the delay fits, how closely, and how much it
         explains."""
-        delays = zip(phases, late[delay], strict=True)
+        delays = zip(phases, late_by_delay[delay], strict=True)
         fitting = [(phase.surely, late_ms) for phase, late_ms in delays if late_ms is not None]
         return sum(surely for surely, _ in fitting), len(fitting), -sum(late_ms for _, late_ms in fitting), delay
 
-    delay = max(late, key=fits)
+    delay = max(late_by_delay, key=fits)
     inferred[name] = (
         delay,
         (
@@ -163,23 +163,25 @@ def _infer_initial_delay(
 
 def _initial_phases(requests: Sequence[GroupRequest]) -> Iterator[_Phase]:
     """Join phases in which all members were new: as a rule, the group was empty before."""
-    given = {request.new_member_id for request in requests}
+    assigned_ids = {request.new_member_id for request in requests}
     joins: dict[int, list[GroupRequest]] = {}
     members: dict[int, set[str]] = {}
-    seen: dict[str, int] = {}
+    first_generations: dict[str, int] = {}
     for request in requests:
         if request.logged.api == "JoinGroup" and request.response.get("errorCode") == ErrorCode.NONE:
             generation, member_id = int(request.response["generationId"]), str(request.response["memberId"])
             joins.setdefault(generation, []).append(request)
             members.setdefault(generation, set()).update(member["memberId"] for member in request.response["members"])
-            seen[member_id] = min(seen.get(member_id, generation), generation)
-    for generation, answered in joins.items():
-        ended_us = min(request.logged.ready_us for request in answered)
+            first_generations[member_id] = min(first_generations.get(member_id, generation), generation)
+    for generation, answers in joins.items():
+        ended_us = min(request.logged.ready_us for request in answers)
         # Later answers of the same generation went to members that came back into it.
-        of_generation = [request for request in answered if request.logged.ready_us <= ended_us + LATE_MS * 1000]
-        joined = {str(request.response["memberId"]) for request in of_generation}
-        new = joined <= given and all(seen[member_id] == generation for member_id in joined)
-        if new and joined == members[generation]:
+        of_generation = [request for request in answers if request.logged.ready_us <= ended_us + LATE_MS * 1000]
+        joined_ids = {str(request.response["memberId"]) for request in of_generation}
+        all_new = joined_ids <= assigned_ids and all(
+            first_generations[member_id] == generation for member_id in joined_ids
+        )
+        if all_new and joined_ids == members[generation]:
             yield _phase(generation == 1, of_generation)
 
 
@@ -286,10 +288,10 @@ def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: dict[str, 
 
 
 def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[int, str]]) -> None:
-    everything = [record for of_group in records.values() for record in of_group]
+    all_records = [record for of_group in records.values() for record in of_group]
     versions = {
         value_version(record.value)
-        for record in everything
+        for record in all_records
         if record.value is not None and isinstance(decode_key(record.key), OffsetCommitKey)
     } & {3, 4}
     if versions:
@@ -299,7 +301,7 @@ def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dic
         )
     tombstones = [
         record.timestamp_ms
-        for record in everything
+        for record in all_records
         if record.value is None and isinstance(decode_key(record.key), GroupMetadataKey)
     ]
     interval_ms = GroupConfig().offsets_retention_check_interval_ms

@@ -36,15 +36,15 @@ class LogEntry(Struct, frozen=True):
     """The old one where a rebalance starts, else that of the group."""
     cause: str | None = None
     """Why a rebalance starts, in one of the words below."""
-    who: frozenset[str] = frozenset()
+    member_ids: frozenset[str] = frozenset()
     """The member that it is about; empty where the line does not say."""
     count: int | None = None
     """Of members; None where the line does not say."""
 
-    def same(self, other: LogEntry) -> bool:
+    def matches(self, other: LogEntry) -> bool:
         return (
             (self.kind, self.generation, self.cause) == (other.kind, other.generation, other.cause)
-            and (self.who == other.who or not self.who or not other.who)
+            and (self.member_ids == other.member_ids or not self.member_ids or not other.member_ids)
             and (self.count == other.count or self.count is None or other.count is None)
         )
 
@@ -52,7 +52,7 @@ class LogEntry(Struct, frozen=True):
         parts = [self.kind]
         parts += [f"generation {self.generation}"] if self.generation is not None else []
         parts += [f"because {self.cause}"] if self.cause else []
-        parts += [", ".join(sorted(self.who))] if self.who else []
+        parts += [", ".join(sorted(self.member_ids))] if self.member_ids else []
         parts += [f"{self.count} members"] if self.count is not None else []
         return f"{'; '.join(parts)} (at {self.time_ms})"
 
@@ -91,7 +91,7 @@ def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> Coordinat
     log, logs = BrokerLog(time_zone), CoordinatorLogs()
     for path in paths:
         log.read_file(path)
-    for line in sorted(log.lines, key=lambda each: each.time_ms):  # stable: lines of one broker keep their order
+    for line in sorted(log.lines, key=lambda line: line.time_ms):  # stable: lines of one broker keep their order
         group_id = line.event.group_id
         if isinstance(line.event, line_events.GroupLoaded | line_events.GroupUnloaded):
             logs.moves.setdefault(group_id, []).append(line)
@@ -106,10 +106,10 @@ def _place(entries: list[LogEntry], entry: LogEntry) -> int:
     place = len(entries)
     if entry.kind == "member left":
         recent = entries[-LEAVE_ENTRIES:]
-        for back, other in enumerate(reversed(recent), 1):
-            if entry.time_ms - other.time_ms > LEAVE_MS:
+        for back, earlier in enumerate(reversed(recent), 1):
+            if entry.time_ms - earlier.time_ms > LEAVE_MS:
                 break
-            if (other.kind, other.cause, other.who) == ("rebalance starts", _LEFT, entry.who):
+            if (earlier.kind, earlier.cause, earlier.member_ids) == ("rebalance starts", _LEFT, entry.member_ids):
                 place = len(entries) - back
     return place
 
@@ -124,14 +124,14 @@ def _entry_of_line(line: BrokerLine) -> LogEntry | None:
         case line_events.GroupEmptied():
             return LogEntry(ms, "group is empty", event.generation_id)
         case line_events.AssignmentTaken():
-            who = frozenset() if event.leader_id is None else frozenset({event.leader_id})
-            return LogEntry(ms, "assignment received", event.generation_id, who=who, count=event.members)
+            member_ids = frozenset() if event.leader_id is None else frozenset({event.leader_id})
+            return LogEntry(ms, "assignment received", event.generation_id, member_ids=member_ids, count=event.members)
         case line_events.MemberFailed():
-            return LogEntry(ms, "member expired", who=frozenset({event.member_id}))
+            return LogEntry(ms, "member expired", member_ids=frozenset({event.member_id}))
         case line_events.MemberDeparted():
-            return LogEntry(ms, "member left", who=frozenset({event.member_id}))
+            return LogEntry(ms, "member left", member_ids=frozenset({event.member_id}))
         case line_events.StaticMemberReplaced():
-            return LogEntry(ms, "member replaced", who=frozenset({event.old_member_id}))
+            return LogEntry(ms, "member replaced", member_ids=frozenset({event.old_member_id}))
         case _:
             return None
 
@@ -151,22 +151,26 @@ def entry_of_history(record: History) -> LogEntry | None:
         case GroupEmpty():
             return LogEntry(record.time_ms, "group is empty", record.generation_id)
         case AssignmentReceived():
-            who = frozenset({record.leader_id})
+            member_ids = frozenset({record.leader_id})
             return LogEntry(
-                record.time_ms, "assignment received", record.generation_id, who=who, count=len(record.assignments)
+                record.time_ms,
+                "assignment received",
+                record.generation_id,
+                member_ids=member_ids,
+                count=len(record.assignments),
             )
         case MemberExpired():
-            return LogEntry(record.time_ms, "member expired", who=frozenset({record.member.member_id}))
+            return LogEntry(record.time_ms, "member expired", member_ids=frozenset({record.member.member_id}))
         case MemberLeft():
-            return LogEntry(record.time_ms, "member left", who=frozenset({record.member.member_id}))
+            return LogEntry(record.time_ms, "member left", member_ids=frozenset({record.member.member_id}))
         case MemberReplaced():
-            return LogEntry(record.time_ms, "member replaced", who=frozenset({record.old_member_id}))
+            return LogEntry(record.time_ms, "member replaced", member_ids=frozenset({record.old_member_id}))
         case _:
             return None
 
 
 def _started(record: RebalanceStarted) -> LogEntry:
     cause = _TRIGGERS[record.trigger]
-    named = record.member is not None and cause not in _CAUSED_BY_SEVERAL
-    who = frozenset({record.member.member_id}) if named and record.member is not None else frozenset()
-    return LogEntry(record.time_ms, "rebalance starts", record.generation_id, cause, who)
+    is_named = record.member is not None and cause not in _CAUSED_BY_SEVERAL
+    member_ids = frozenset({record.member.member_id}) if is_named and record.member is not None else frozenset()
+    return LogEntry(record.time_ms, "rebalance starts", record.generation_id, cause, member_ids)

@@ -106,7 +106,7 @@ class Expected(Struct, kw_only=True):
 
     def generation(self, number: int, now_us: int) -> Generation | None:
         """Return the next generation of that number: a group may be removed, and count from 1 again."""
-        first = bisect_left(self.generations, now_us - LATE_MS * 1000, key=lambda each: each.ready_us)
+        first = bisect_left(self.generations, now_us - LATE_MS * 1000, key=lambda generation: generation.ready_us)
         return next(
             (generation for generation in islice(self.generations, first, None) if generation.number == number), None
         )
@@ -169,8 +169,10 @@ def comparable(request: GroupRequest, response: Json) -> Json:
 
 
 def _comparable_group(group: Json) -> Json:
-    kept = {name: value for name, value in group.items() if name not in ("errorMessage", "authorizedOperations")}
-    return {**kept, "members": _by("memberId", group.get("members"))}
+    compared_fields = {
+        name: value for name, value in group.items() if name not in ("errorMessage", "authorizedOperations")
+    }
+    return {**compared_fields, "members": _by("memberId", group.get("members"))}
 
 
 def _sorted_topics(group: Json) -> Json:
@@ -182,42 +184,42 @@ def _by(name: str, entries: list[Json] | None) -> list[Json]:
 
 
 def record_disagreement(
-    record: LogRecord, theirs: LoggedRecord | None, number: int, slack_ms: int, at_us: int
+    record: LogRecord, broker_record: LoggedRecord | None, number: int, slack_ms: int, at_us: int
 ) -> Disagreement | None:
     """Compare a record of the offsets log with the broker's next one."""
-    if theirs is not None and same_record(record.key, record.value, theirs, slack_ms):
+    if broker_record is not None and same_record(record.key, record.value, broker_record, slack_ms):
         return None
-    only_late = theirs is not None and same_record(record.key, record.value, theirs, LONG_STALL_MS)
+    only_late = broker_record is not None and same_record(record.key, record.value, broker_record, LONG_STALL_MS)
     return Disagreement(
         kind="record",
         about=f"record:{number}",
         at_us=at_us,
-        where=f"record {theirs.offset} of partition {theirs.partition}"
-        if theirs is not None
+        where=f"record {broker_record.offset} of partition {broker_record.partition}"
+        if broker_record is not None
         else "after the last record",
-        broker=describe_record(theirs.key, theirs.value) if theirs is not None else NOTHING,
+        broker=describe_record(broker_record.key, broker_record.value) if broker_record is not None else NOTHING,
         here=describe_record(record.key, record.value),
         step=record.caused_by_offset,
-        broker_ms=theirs.timestamp_ms if theirs is not None and only_late else None,
+        broker_ms=broker_record.timestamp_ms if broker_record is not None and only_late else None,
     )
 
 
 def entry_disagreement(
-    entry: LogEntry, theirs: LogEntry | None, number: int, slack_ms: int, step: int, at_us: int
+    entry: LogEntry, broker_entry: LogEntry | None, number: int, slack_ms: int, step: int, at_us: int
 ) -> Disagreement | None:
     """Compare one thing that happened with the coordinator log's next entry."""
-    same = theirs is not None and entry.same(theirs)
-    if theirs is not None and same and -slack_ms <= theirs.time_ms - entry.time_ms <= slack_ms + LATE_MS:
+    is_same = broker_entry is not None and entry.matches(broker_entry)
+    if broker_entry is not None and is_same and -slack_ms <= broker_entry.time_ms - entry.time_ms <= slack_ms + LATE_MS:
         return None
     return Disagreement(
         kind="log",
         about=f"log:{number}",
         at_us=at_us,
         where=f"entry {number + 1} of the coordinator log",
-        broker=str(theirs) if theirs is not None else NOTHING,
+        broker=str(broker_entry) if broker_entry is not None else NOTHING,
         here=str(entry),
         step=step,
-        broker_ms=theirs.time_ms if theirs is not None and same else None,
+        broker_ms=broker_entry.time_ms if broker_entry is not None and is_same else None,
     )
 
 

@@ -85,13 +85,13 @@ class FollowedGroup(Struct, kw_only=True):
     @property
     def differing(self) -> list[Disagreement]:
         """The answers that differ, each once."""
-        found = (
+        disagreements = (
             disagreement
             for part in self.parts
             for disagreement in part.result.disagreements
             if disagreement.kind in ("answer", "time")
         )
-        return list({difference.about: difference for difference in found}.values())
+        return list({difference.about: difference for difference in disagreements}.values())
 
 
 class Following(Struct, kw_only=True):
@@ -112,23 +112,23 @@ class Following(Struct, kw_only=True):
 
 def follow(
     log: RequestLog,
-    given: Mapping[str, int],
+    given_settings: Mapping[str, int],
     records: Mapping[str, list[LoggedRecord]] | None = None,
     logs: CoordinatorLogs | None = None,
 ) -> Following:
-    """Follow a log that was read. `given`: settings of the brokers, by our names; the others are inferred.
+    """Follow a log that was read. `given_settings`: of the brokers, by our names; the others are inferred.
 
     `records` of the offsets log, by group, and what the brokers' `logs` tell are compared too. Raises ValueError.
     """
     set_aside: dict[str, int] = {}
-    everything = _groups(log, records or {}, set_aside)
-    loads = log.contents.loads = _loads(everything, logs)
+    all_requests = _groups(log, records or {}, set_aside)
+    loads = log.contents.loads = _loads(all_requests, logs)
     groups = {
-        group_id: reached
-        for group_id, requests in everything.items()
-        if (reached := _reached(requests, loads[group_id], set_aside))
+        group_id: group_requests
+        for group_id, requests in all_requests.items()
+        if (group_requests := _reached(requests, loads[group_id], set_aside))
     }
-    settings = settings_of(given, groups, dict(records or {}))
+    settings = settings_of(given_settings, groups, dict(records or {}))
     follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
     return Following(
         settings=settings,
@@ -162,13 +162,13 @@ def _loads(groups: Mapping[str, list[GroupRequest]], logs: CoordinatorLogs | Non
 
 def _reached(requests: Sequence[GroupRequest], loads: Sequence[Load], set_aside: dict[str, int]) -> list[GroupRequest]:
     """Those that reached the group; the others are counted."""
-    reached = []
+    requests_reached = []
     for request in requests:
         if request.set_aside is None or waited_for_move(request, loads):
-            reached.append(request)
+            requests_reached.append(request)
         else:
             set_aside[request.set_aside] = set_aside.get(request.set_aside, 0) + 1
-    return reached
+    return requests_reached
 
 
 class _Follower:
@@ -191,45 +191,45 @@ class _Follower:
         """Follow one group, part after part."""
         began_us = min(self._start_us, requests[0].logged.arrival_us)
         followed = FollowedGroup(group_id=group_id, requests=requests, from_ms=began_us // 1000)
-        after_us, why = 0, BEFORE
+        after_us, reason = 0, BEFORE
         for stretch in (*self._protocols.stretches(group_id), None):
             until_us = self._end_ms * 1000 if stretch is None else stretch.from_us
-            of_it = [
+            stretch_requests = [
                 request
                 for request in requests
                 if after_us <= request.logged.handled_us and (stretch is None or request.logged.handled_us < until_us)
             ]
-            self._follow_classic(followed, of_it, after_us, until_us // 1000, why)
+            self._follow_classic(followed, stretch_requests, after_us, until_us // 1000, reason)
             if stretch is not None:
                 if followed.parts and followed.parts[-1].gap is None:
                     followed.parts[-1].gap = RecordingGap(
                         reason=f"the group is a {stretch.kind}, which is not understood yet"
                     )
                     followed.parts[-1].gap_from_ms = until_us // 1000
-                after_us, why = stretch.until_us, stretch.why
+                after_us, reason = stretch.until_us, stretch.why
         return followed
 
     def _follow_classic(
-        self, followed: FollowedGroup, requests: list[GroupRequest], after_us: int, until_ms: int, why: str
+        self, followed: FollowedGroup, requests: list[GroupRequest], after_us: int, until_ms: int, reason: str
     ) -> None:
-        """Follow a group while it is classic. `after_us`: 0, or since when it may be so again, after `why`."""
-        records, beginning, left, gave_up = self._records_of(followed.group_id), None, requests, 0
+        """Follow a group while it is classic. `after_us`: 0, or since when it may be so again, after `reason`."""
+        records, beginning, requests_left, gave_up = self._records_of(followed.group_id), None, requests, 0
         if not requests:
             return
         if after_us or begun_before(requests):
             beginning = beginning_after(after_us, requests, records)
-            left = _known_from(beginning, requests, followed, why)
+            requests_left = _known_from(beginning, requests, followed, reason)
             if beginning is None:
                 return
         while True:
-            part, left = self._part(followed, beginning, left, until_ms, gave_up)
+            part, requests_left = self._part(followed, beginning, requests_left, until_ms, gave_up)
             followed.parts.append(part)
             if part.gap is None:
                 return
             gave_up = part.result.gave_up
             after_us = part.gap_from_ms * 1000 if beginning is None else max(part.gap_from_ms * 1000, beginning.from_us)
             beginning = beginning_after(after_us, requests, records)
-            left = _known_from(beginning, left, followed, LOST)
+            requests_left = _known_from(beginning, requests_left, followed, LOST)
             if beginning is None:
                 return
 
@@ -253,9 +253,9 @@ class _Follower:
         expected = expected_of(requests, records, entries, loads)
         result = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up).run()
         doubt = result.track.doubt
-        kept = result.order if doubt is None else result.order[: doubt[0].position]
+        order = result.order if doubt is None else result.order[: doubt[0].position]
         replay = GroupReplay(group_id, self._config, expected, result.steps, start)
-        for index in kept:
+        for index in order:
             replay.take(result.steps[index])
         if doubt is None:
             replay.finish(until_ms)
@@ -268,35 +268,40 @@ class _Follower:
         if doubt is not None:
             part.gap = RecordingGap(reason=f"{ANOTHER} ({doubt[1].where})")
             part.gap_from_ms = max(doubt[0].time_ms, inputs[-1].clock_ms if inputs else followed.from_ms)
-        taken = set(kept)
-        return part, [step.request for step in result.steps if step.index not in taken and step.inferred is None]
+        taken_indexes = set(order)
+        return part, [
+            step.request for step in result.steps if step.index not in taken_indexes and step.inferred is None
+        ]
 
     def _records_of(self, group_id: str) -> Sequence[LoggedRecord]:
         return (self._records or {}).get(group_id, ())
 
-    def _since(self, from_us: int, told: list[_Timed] | None, until_ms: int) -> list[_Timed] | None:
+    def _since(self, from_us: int, lines: list[_Timed] | None, until_ms: int) -> list[_Timed] | None:
         """Return what the broker wrote from a time on until another, or until the last line of the request log."""
-        if told is None:
+        if lines is None:
             return None
         first_ms, last_ms = from_us // 1000, until_ms + (EDGE_MS if until_ms == self._end_ms else 0)
-        return [line for line in told if first_ms <= _time_ms(line) <= last_ms]
+        return [line for line in lines if first_ms <= _time_ms(line) <= last_ms]
 
 
 def _known_from(
-    beginning: Beginning | None, requests: Sequence[GroupRequest], followed: FollowedGroup, why: str
+    beginning: Beginning | None, requests: Sequence[GroupRequest], followed: FollowedGroup, reason: str
 ) -> list[GroupRequest]:
     """The requests from where the group is known on; the others are set aside, but for those that are known to
     differ."""
-    known = (
+    known_requests = (
         [] if beginning is None else [request for request in requests if request.logged.handled_us >= beginning.from_us]
     )
-    ids, differing = {request.request_id for request in known}, {request.about for request in followed.differing}
-    aside = sum(
+    ids, differing = (
+        {request.request_id for request in known_requests},
+        {request.about for request in followed.differing},
+    )
+    set_aside_count = sum(
         request.request_id not in ids and f"answer:{request.request_id}" not in differing for request in requests
     )
-    if aside:
-        followed.not_compared[why] = followed.not_compared.get(why, 0) + aside
-    return known
+    if set_aside_count:
+        followed.not_compared[reason] = followed.not_compared.get(reason, 0) + set_aside_count
+    return known_requests
 
 
 def _input_of(item: ReplayInput) -> GroupRequest | RecordedLeader | RecordedLoad:
@@ -313,5 +318,5 @@ def _after_join_phase(entries: list[LogEntry] | None, generation: int) -> list[L
     return entries[ends[0] + 1 :] if entries is not None and ends else entries
 
 
-def _time_ms(each: LoggedRecord | LogEntry) -> int:
-    return each.timestamp_ms if isinstance(each, LoggedRecord) else each.time_ms
+def _time_ms(entry: LoggedRecord | LogEntry) -> int:
+    return entry.timestamp_ms if isinstance(entry, LoggedRecord) else entry.time_ms

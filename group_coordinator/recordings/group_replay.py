@@ -221,17 +221,21 @@ class GroupReplay:
         group = None if self._coordinator.group is None else classic_group(self._coordinator.group)
         if group is None or len(group.members) < 2:
             return
-        coming = self._expected.generation(group.generation_id + 1, self._clock_ms * 1000)
-        if coming is None:
+        next_generation = self._expected.generation(group.generation_id + 1, self._clock_ms * 1000)
+        if next_generation is None:
             return
-        leader_id = self._present(group, coming.leader)
+        leader_id = self._present(group, next_generation.leader)
         if leader_id == group.leader_id:
             return
-        staying = {self._present(group, member) for member in coming.members}
+        staying_ids = {self._present(group, member) for member in next_generation.members}
         leading = [leader_id] if leader_id in group.members else []
         first = (
             *leading,
-            *(member for member in group.members if coming.members and member not in staying and member != leader_id),
+            *(
+                member
+                for member in group.members
+                if next_generation.members and member not in staying_ids and member != leader_id
+            ),
         )
         if tuple(group.members)[: len(first)] != first:
             put_first(group, first)
@@ -245,7 +249,7 @@ class GroupReplay:
             return
         entry = entries[self._next_entry]
         first = min(group.timers, key=lambda name: group.timers[name].deadline_ms)
-        for member_id in entry.who if entry.kind == "member expired" else ():
+        for member_id in entry.member_ids if entry.kind == "member expired" else ():
             name = timers.session(member_id)
             timer = group.timers.get(name)
             if timer is None or timers.member_of(first) is None or timer.deadline_ms > deadline_ms + PUNCTUAL_MS:
@@ -277,27 +281,27 @@ class GroupReplay:
         if step is None:
             return  # it was told already that the broker had answered much earlier
         del self._waiting[step.index]
-        found = answer_disagreement(step, answer, self._at_us)
-        if found is not None:
-            self.disagreements.append(found)
+        disagreement = answer_disagreement(step, answer, self._at_us)
+        if disagreement is not None:
+            self.disagreements.append(disagreement)
         elif step.inferred is None:
             self.agreed.append(Agreed(step, answer.time_ms, self._handled is None))
 
     def _slack_ms(self, offset: int) -> int:
         """Return by how much a time may differ: by the duration of the request behind it, and for a timer by its delay.
         """
-        own = self._steps[offset].slack_ms if 0 <= offset < len(self._steps) else CLOCK_MS
+        own_slack_ms = self._steps[offset].slack_ms if 0 <= offset < len(self._steps) else CLOCK_MS
         exact = self._handled is not None and not self._handled.before_timers
-        return own if exact else own + LATE_MS
+        return own_slack_ms if exact else own_slack_ms + LATE_MS
 
     def _check_record(self, record: LogRecord) -> None:
         if record.key.startswith(GROUP_METADATA_PREFIX):
             self._group_metadata = record.value
         slack_ms = max(self._slack_ms(record.caused_by_offset), self._state_slack_ms)
         is_old = bool(self._steps) and is_of_old_broker(self._steps[self._last_step].request.logged.connection)
-        found = self._records.compare(record, slack_ms, self._at_us, is_of_old_broker=is_old)
-        if found is not None:
-            self.disagreements.append(found)
+        disagreement = self._records.compare(record, slack_ms, self._at_us, is_of_old_broker=is_old)
+        if disagreement is not None:
+            self.disagreements.append(disagreement)
 
     def _check_history(self, record: History) -> None:
         if isinstance(record, GroupCreated | JoinPhaseCompleted | GroupEmpty):
@@ -309,13 +313,13 @@ class GroupReplay:
             return
         self._skip_taken_entries()
         number = self._next_entry
-        theirs = entries[number] if number < len(entries) else None
+        broker_entry = entries[number] if number < len(entries) else None
         slack_ms = self._slack_ms(record.cause.offset)
-        found = entry_disagreement(entry, theirs, number, slack_ms, record.cause.offset, self._at_us)
-        if found is None:
+        disagreement = entry_disagreement(entry, broker_entry, number, slack_ms, record.cause.offset, self._at_us)
+        if disagreement is None:
             self._next_entry += 1
-            if theirs is not None:
-                self.latest_ms = max(self.latest_ms, theirs.time_ms - entry.time_ms)
+            if broker_entry is not None:
+                self.latest_ms = max(self.latest_ms, broker_entry.time_ms - entry.time_ms)
             return
         ahead = list(enumerate(entries[number + 1 : number + RESYNC_ENTRIES], number + 1))
         if isinstance(record, MemberExpired):
@@ -325,8 +329,8 @@ class GroupReplay:
                 if entry_disagreement(entry, expected, place, slack_ms, 0, 0) is None:
                     self._taken_entries.add(place)
                     return
-        self.disagreements.append(found)
-        self._next_entry = next((place for place, expected in ahead if entry.same(expected)), number) + 1
+        self.disagreements.append(disagreement)
+        self._next_entry = next((place for place, expected in ahead if entry.matches(expected)), number) + 1
 
     def _skip_taken_entries(self) -> None:
         while self._next_entry in self._taken_entries:

@@ -122,12 +122,12 @@ def group_requests(logged: LoggedRequest, file_name: str, topic_ids: Mapping[str
 
 def _object(text: bytes) -> Json:
     try:
-        read = json.loads(text)
+        decoded = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise KafkaJsonError(f"the JSON of this line cannot be read: {error}") from None
-    if not isinstance(read, dict):
+    if not isinstance(decoded, dict):
         raise KafkaJsonError("the log has no request or no answer on this line")
-    return read
+    return decoded
 
 
 def _group_request(
@@ -140,9 +140,9 @@ def _group_request(
     topic_ids: Mapping[str, str],
 ) -> GroupRequest:
     answer = _answer_of_group(logged, group_id, response)
-    refused = _codes(answer) & _NOT_OF_THE_GROUP
-    set_aside = f"the broker answered {min(refused).name} before it asked the group" if refused else None
-    if refused == {ErrorCode.COORDINATOR_NOT_AVAILABLE} and _waited_for_replicas(logged):
+    refusal_codes = _codes(answer) & _NOT_OF_THE_GROUP
+    set_aside = f"the broker answered {min(refusal_codes).name} before it asked the group" if refusal_codes else None
+    if refusal_codes == {ErrorCode.COORDINATOR_NOT_AVAILABLE} and _waited_for_replicas(logged):
         set_aside = None
     if isinstance(request, FindCoordinatorRequest) and request.key_type != 0:
         set_aside = "it looks for the coordinator of no group"
@@ -180,17 +180,17 @@ def _answer_of_group(logged: LoggedRequest, group_id: str, response: Json) -> Js
 
 def _codes(answer: object) -> set[ErrorCode]:
     """Every error code in an answer."""
-    found: set[ErrorCode] = set()
+    codes: set[ErrorCode] = set()
     if isinstance(answer, dict):
         code = answer.get("errorCode")
         if isinstance(code, int) and code in ErrorCode._value2member_map_:
-            found.add(ErrorCode(code))
+            codes.add(ErrorCode(code))
         for value in answer.values():
-            found |= _codes(value)
+            codes |= _codes(value)
     elif isinstance(answer, list):
         for value in answer:
-            found |= _codes(value)
-    return found
+            codes |= _codes(value)
+    return codes
 
 
 def _new_member_id(request: Request, answer: Json) -> str | None:
@@ -217,11 +217,11 @@ def _without_refused_partitions(
         for partition in topic["partitions"]
         if partition.get("errorCode") in _NOT_OF_THE_PARTITION
     }
-    kept = _kept_topics(topics, refused)
+    topics_kept = _kept_topics(topics, refused)
     if in_group:
-        answer = {**answer, "groups": [{**answer["groups"][0], "topics": kept}]}
+        answer = {**answer, "groups": [{**answer["groups"][0], "topics": topics_kept}]}
     else:
-        answer = {**answer, "topics": kept}
+        answer = {**answer, "topics": topics_kept}
     by_id = logged.api_version >= TOPIC_ID_VERSION
     return _without_partitions(request, refused, by_id), answer
 
@@ -232,13 +232,13 @@ def _name_or_id(topic: Json) -> str:
 
 
 def _kept_topics(topics: list[Json], refused: set[tuple[str, int]]) -> list[Json]:
-    kept = []
+    topics_kept = []
     for topic in topics:
         name = _name_or_id(topic)
         partitions = [part for part in topic["partitions"] if (name, part["partitionIndex"]) not in refused]
         if partitions:
-            kept.append({**topic, "partitions": partitions})
-    return kept
+            topics_kept.append({**topic, "partitions": partitions})
+    return topics_kept
 
 
 def _without_partitions(
@@ -260,8 +260,8 @@ def _without_partitions(
             )
             for topic in group.topics or ()
         )
-        wanted = None if group.topics is None else tuple(topic for topic in fetched if topic.partition_indexes)
-        return replace(request, groups=(replace(group, topics=wanted),))
+        topics_left = None if group.topics is None else tuple(topic for topic in fetched if topic.partition_indexes)
+        return replace(request, groups=(replace(group, topics=topics_left),))
     topics: list[Any] = [
         replace(
             topic,

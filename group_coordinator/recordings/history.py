@@ -102,7 +102,7 @@ def history_config(settings: Json) -> GroupConfig:
     """Return the settings of a history: broker settings by their Kafka names, and `start_ms`, when the coordinator
     started."""
     names = {setting.name: setting.name.replace("_", ".") for setting in fields(GroupConfig)}
-    config = GroupConfig(**{ours: settings[name] for ours, name in names.items() if name in settings})
+    config = GroupConfig(**{own_name: settings[name] for own_name, name in names.items() if name in settings})
     phase_ms = settings["start_ms"] % config.offsets_retention_check_interval_ms
     return dataclasses.replace(config, offsets_retention_check_phase_ms=phase_ms)
 
@@ -159,22 +159,22 @@ class _Replay:
     def _change_cluster(self, step: Json) -> list[Output]:
         """From now on these topics exist and no others; each group with offsets of a deleted one gets an event."""
         topics = {topic["name"]: topic_id_from_kafka(topic["topic_id"]) or "" for topic in step["cluster"]["topics"]}
-        gone = tuple(
+        deleted_topics = tuple(
             DeletedTopic(name=name, topic_id=topic_id)
             for name, topic_id in self.topic_ids.items()
             if topics.get(name) != topic_id
         )
         self.topic_ids = topics
         outputs: list[Output] = []
-        for group_id in list(self.coordinator.groups) if gone else ():
-            event = TopicsDeletedEvent(step["id"], step["at_ms"], step["at_ms"], gone)
+        for group_id in list(self.coordinator.groups) if deleted_topics else ():
+            event = TopicsDeletedEvent(step["id"], step["at_ms"], step["at_ms"], deleted_topics)
             outputs += self.coordinator.handle(group_id, event)
         return outputs
 
-    def _compare(self, step: Json, what: str, recorded: Any, actual: Any) -> None:
+    def _compare(self, step: Json, subject: str, recorded: Any, actual: Any) -> None:
         if recorded != actual:
             self.report.differences.append(
-                Difference(history=self.name, step=step["id"], what=what, recorded=recorded, actual=actual)
+                Difference(history=self.name, step=step["id"], what=subject, recorded=recorded, actual=actual)
             )
 
     def _state_before(self, step: Json) -> str | None:
@@ -207,11 +207,13 @@ class _Replay:
             event = RequestEvent(step["id"], at_ms, at_ms, envelope, request)
             outputs += self.coordinator.handle(group_id, event)
             self._count_new_member(group_id)
-        own = [output for output in outputs if isinstance(output, Answer) and output.request_id == str(step["id"])]
-        if len(requests) != 1 and len(own) == len(requests):
-            response = response_to_kafka(api, version, merge(api, [output.response for output in own]))
+        own_answers = [
+            output for output in outputs if isinstance(output, Answer) and output.request_id == str(step["id"])
+        ]
+        if len(requests) != 1 and len(own_answers) == len(requests):
+            response = response_to_kafka(api, version, merge(api, [output.response for output in own_answers]))
             answers.append({"id": step["id"], "at_ms": at_ms, "response": response})
-            return [output for output in outputs if output not in own]
+            return [output for output in outputs if output not in own_answers]
         return outputs
 
     def _count_new_member(self, group_id: str) -> None:
@@ -331,8 +333,8 @@ def group_state(group: Group) -> Json:
                     "protocols": [name for name, _ in member.protocols],
                     "assignment": b64encode(member.assignment).decode(),
                     "parked": "+".join(
-                        what
-                        for what, parked in (("join", member.awaiting_join), ("sync", member.awaiting_sync))
+                        kind
+                        for kind, parked in (("join", member.awaiting_join), ("sync", member.awaiting_sync))
                         if parked is not None
                     )
                     or None,

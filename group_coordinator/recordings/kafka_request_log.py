@@ -100,16 +100,16 @@ class RequestLog:
     def read(self) -> None:
         """Read all files. Raises `OSError` for one that cannot be opened."""
         total = sum(path.stat().st_size for path in self.paths)
-        done = 0
+        bytes_done = 0
         for file_index, path in enumerate(self.paths):
             self.clocks.append(FileClock())
             with path.open("rb", BUFFER_BYTES) as raw:
                 for line_number, (line, length) in enumerate(self._lines(file_index, raw), 1):
                     self._take(file_index, line_number, line, length)
                     if not line_number % _PROGRESS_EVERY_LINES:
-                        self._progress(done + raw.tell(), total)
-            done += path.stat().st_size
-            self._progress(done, total)
+                        self._progress(bytes_done + raw.tell(), total)
+            bytes_done += path.stat().st_size
+            self._progress(bytes_done, total)
         for clock in self.clocks:
             clock.settle()
         self.file_steps = link_files(self.clocks)
@@ -128,16 +128,16 @@ class RequestLog:
 
         `topic_ids`: topic name -> id, where more is known than the log tells.
         """
-        known = self.topic_ids if topic_ids is None else topic_ids
+        known_ids = self.topic_ids if topic_ids is None else topic_ids
         for logged in self.requests():
             try:
-                requests = group_requests(logged, self.file_name(logged), known)
+                requests = group_requests(logged, self.file_name(logged), known_ids)
             except (KafkaJsonError, ValueError) as error:
                 self.refuse(logged, EventProblem.BAD_BODY, str(error))
                 continue
             for request in requests:
-                if request.set_aside is None and (why := self.contents.why_not_understood(request)):
-                    request = replace(request, set_aside=why)
+                if request.set_aside is None and (reason := self.contents.why_not_understood(request)):
+                    request = replace(request, set_aside=reason)
                 self.contents.note_request(request)
                 yield request
 
@@ -184,36 +184,36 @@ class RequestLog:
                 raise LineError("the file ends in the middle of a line")
             if line_number == 1 and line.startswith(_UTF_16_MARKS):
                 raise LineError("the file is UTF-16; turn it into UTF-8 first (iconv -f UTF-16 -t UTF-8)")
-            read = read_line(line, file_index, line_number, self.time_zone, clock.last_us)
+            parsed = read_line(line, file_index, line_number, self.time_zone, clock.last_us)
         except LineError as error:
             text = line.decode(errors="replace").rstrip("\r\n")
             self._refuse(file_index, line_number, text, EventProblem.DAMAGED_LOG_LINE, str(error))
             return
-        if read is None:
+        if parsed is None:
             self.counts.other_lines += 1
             return
-        if read.foreign is not None:
+        if parsed.foreign is not None:
             self._refuse(
-                file_index, line_number, "", EventProblem.DAMAGED_LOG_LINE, f"{read.foreign}, around a request"
+                file_index, line_number, "", EventProblem.DAMAGED_LOG_LINE, f"{parsed.foreign}, around a request"
             )
-        self._take_request(clock, line_number, read)
+        self._take_request(clock, line_number, parsed)
 
-    def _take_request(self, clock: FileClock, line_number: int, read: ReadLine) -> None:
-        clock.add(line_number, read)
-        self.contents.note_line(read)
-        for name, topic_id in read.topics:
+    def _take_request(self, clock: FileClock, line_number: int, parsed: ReadLine) -> None:
+        clock.add(line_number, parsed)
+        self.contents.note_line(parsed)
+        for name, topic_id in parsed.topics:
             self._learn_topic(name, topic_id)
-        if read.request is None:
+        if parsed.request is None:
             self.counts.other_requests += 1
         else:
             self.counts.group_requests += 1
-            self._sorter.add(read.request)
+            self._sorter.add(parsed.request)
 
     def _learn_topic(self, name: str, topic_id: str) -> None:
         with suppress(KafkaJsonError):
-            ours = topic_id_from_kafka(topic_id)
-            if ours is not None:
-                self.topic_ids[name] = ours
+            own_id = topic_id_from_kafka(topic_id)
+            if own_id is not None:
+                self.topic_ids[name] = own_id
 
 
 def _first_time_us(path: Path, time_zone: tzinfo) -> int:
@@ -222,8 +222,8 @@ def _first_time_us(path: Path, time_zone: tzinfo) -> int:
         try:
             for line, length in islice(bounded_lines(unpacked(raw)), _FIRST_LINES):
                 with suppress(LineError):
-                    if not length and (read := read_line(line, 0, 0, time_zone)) is not None:
-                        return read.logged_us
+                    if not length and (parsed := read_line(line, 0, 0, time_zone)) is not None:
+                        return parsed.logged_us
         except GZIP_ERRORS:
             pass
     return 0

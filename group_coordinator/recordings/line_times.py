@@ -56,9 +56,9 @@ def line_time(prefix: bytes, time_zone: tzinfo, not_before_us: int = 0) -> LineT
     try:
         if iso := list(_TIMESTAMP.finditer(prefix)):
             return _read(iso[-1]["date"], iso[-1], time_zone, not_before_us)
-        if found := _DAY_FIRST.search(prefix):
-            date = b"%s-%02d-%02d" % (found["year"], _MONTHS.index(found["month"]) + 1, int(found["day"]))
-            return _read(date, found, time_zone, not_before_us)
+        if match := _DAY_FIRST.search(prefix):
+            date = b"%s-%02d-%02d" % (match["year"], _MONTHS.index(match["month"]) + 1, int(match["day"]))
+            return _read(date, match, time_zone, not_before_us)
         if epoch := _EPOCH_MS.search(prefix):
             return LineTime(int(epoch[1]) * MILLISECOND_US)
     except (ValueError, OverflowError) as error:
@@ -66,42 +66,42 @@ def line_time(prefix: bytes, time_zone: tzinfo, not_before_us: int = 0) -> LineT
     raise LineError("the line does not begin with a date and a time")
 
 
-def _read(date: bytes, found: re.Match[bytes], time_zone: tzinfo, not_before_us: int) -> LineTime:
-    fraction = found["fraction"] or b""
+def _read(date: bytes, match: re.Match[bytes], time_zone: tzinfo, not_before_us: int) -> LineTime:
+    fraction = match["fraction"] or b""
     fraction_us = int((fraction + b"000000")[:6])
     resolution_us = MILLISECOND_US if len(fraction) >= len("123") else SECOND_US
-    written = datetime.fromisoformat((date + b" " + found["time"]).decode())
-    if found["half"]:
-        written = _of_half(written, found["half"] in b"Pp")
-    if found["zone"]:
-        offset = found["zone"].decode().removeprefix("UTC").removeprefix("GMT") or "Z"
-        us = _us(datetime.fromisoformat(f"{written.isoformat()}{offset}"), fraction_us)
+    local_time = datetime.fromisoformat((date + b" " + match["time"]).decode())
+    if match["half"]:
+        local_time = _of_half(local_time, match["half"] in b"Pp")
+    if match["zone"]:
+        offset = match["zone"].decode().removeprefix("UTC").removeprefix("GMT") or "Z"
+        us = _us(datetime.fromisoformat(f"{local_time.isoformat()}{offset}"), fraction_us)
         return LineTime(us, resolution_us)
-    if found["name"]:
-        name = found["name"].decode()
-        named = _named(written, name, time_zone)
-        if named is not None:
-            return LineTime(_us(named, fraction_us), resolution_us)
-        return LineTime(_local_us(written, fraction_us, time_zone, not_before_us), resolution_us, name)
-    return LineTime(_local_us(written, fraction_us, time_zone, not_before_us), resolution_us)
+    if match["name"]:
+        name = match["name"].decode()
+        zoned_time = _named(local_time, name, time_zone)
+        if zoned_time is not None:
+            return LineTime(_us(zoned_time, fraction_us), resolution_us)
+        return LineTime(_local_us(local_time, fraction_us, time_zone, not_before_us), resolution_us, name)
+    return LineTime(_local_us(local_time, fraction_us, time_zone, not_before_us), resolution_us)
 
 
-def _of_half(written: datetime, afternoon: bool) -> datetime:
+def _of_half(local_time: datetime, afternoon: bool) -> datetime:
     """A time of a clock with twelve hours."""
-    if not 1 <= written.hour <= _NOON:
-        raise ValueError(f"no half of a day has the hour {written.hour}")
-    return written.replace(hour=written.hour % _NOON + (_NOON if afternoon else 0))
+    if not 1 <= local_time.hour <= _NOON:
+        raise ValueError(f"no half of a day has the hour {local_time.hour}")
+    return local_time.replace(hour=local_time.hour % _NOON + (_NOON if afternoon else 0))
 
 
-def _named(written: datetime, name: str, time_zone: tzinfo) -> datetime | None:
+def _named(local_time: datetime, name: str, time_zone: tzinfo) -> datetime | None:
     """A time in the zone of this name: one that is called so everywhere, or what the zone of the log is called at
     that time."""
     if "/" in name:
         try:
-            return written.replace(tzinfo=ZoneInfo(name))
+            return local_time.replace(tzinfo=ZoneInfo(name))
         except (ValueError, OSError, KeyError):
             return None
-    candidates = (written.replace(tzinfo=time_zone, fold=fold) for fold in (0, 1))
+    candidates = (local_time.replace(tzinfo=time_zone, fold=fold) for fold in (0, 1))
     return next((candidate for candidate in candidates if candidate.tzname() == name), None)
 
 
@@ -109,10 +109,10 @@ def _us(moment: datetime, fraction_us: int) -> int:
     return round(moment.timestamp()) * SECOND_US + fraction_us
 
 
-def _local_us(written: datetime, fraction_us: int, time_zone: tzinfo, not_before_us: int) -> int:
-    local = written.replace(tzinfo=time_zone)
+def _local_us(local_time: datetime, fraction_us: int, time_zone: tzinfo, not_before_us: int) -> int:
+    local = local_time.replace(tzinfo=time_zone)
     us = _us(local, fraction_us)
     if us < not_before_us - TWICE_US:
-        again = _us(local.replace(fold=1), fraction_us)
-        return max(us, again)
+        second_us = _us(local.replace(fold=1), fraction_us)
+        return max(us, second_us)
     return us

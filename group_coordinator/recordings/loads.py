@@ -50,8 +50,8 @@ class Places:
         times = self._ready_us[place]
         return times[max(bisect_left(times, load_us) - 1, 0)]
 
-    def _join(self, one: object, other: object) -> None:
-        self._roots[self._root(one)] = self._root(other)
+    def _join(self, first: object, second: object) -> None:
+        self._roots[self._root(first)] = self._root(second)
 
     def _root(self, mark: object) -> object:
         while (parent := self._roots.setdefault(mark, mark)) != mark:
@@ -65,14 +65,14 @@ def _marks(request: GroupRequest) -> tuple[object, object]:
 
 def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], places: Places) -> list[Load]:
     """Return the loads of one group. `requests` are all to it, with those that were refused before they reached it."""
-    asked = sorted(
+    coordinator_requests = sorted(
         (request for request in requests if request.logged.api != _ANYWHERE),
         key=lambda request: request.logged.handled_us,
     )
-    accepted = [request for request in asked if request.set_aside is None]
-    refusals = sorted((request for request in asked if request.refused_as_coordinator), key=_ready_us)
+    accepted = [request for request in coordinator_requests if request.set_aside is None]
+    refusals = sorted((request for request in coordinator_requests if request.refused_as_coordinator), key=_ready_us)
     loads = []
-    for line, unload_ms in _told(moves):
+    for line, unload_ms in _logged_loads(moves):
         first = _first_after(accepted, line.time_ms * 1000, places)
         if first:
             after_it = accepted[first] if first < len(accepted) else None
@@ -80,9 +80,9 @@ def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], plac
     for before, after in pairwise(accepted):
         if any(before.logged.handled_us < load.loaded_us <= after.logged.ready_us + HAND_OVER_US for load in loads):
             continue
-        refused = _refused_between(refusals, before, after, places)
-        if places.of(before) != places.of(after) or refused:
-            loads.append(_inferred(before, after, refused, places))
+        refusals_between = _refused_between(refusals, before, after, places)
+        if places.of(before) != places.of(after) or refusals_between:
+            loads.append(_inferred(before, after, refusals_between, places))
     return sorted(loads, key=lambda load: load.from_us)
 
 
@@ -98,17 +98,17 @@ def _first_after(accepted: Sequence[GroupRequest], load_us: int, places: Places)
     return first
 
 
-def _told(moves: Sequence[BrokerLine]) -> list[tuple[BrokerLine, int | None]]:
+def _logged_loads(moves: Sequence[BrokerLine]) -> list[tuple[BrokerLine, int | None]]:
     """The loads that are told, each with the time of the unload before it."""
-    found: list[tuple[BrokerLine, int | None]] = []
+    loads: list[tuple[BrokerLine, int | None]] = []
     unload_ms = None
     for line in moves:
         if isinstance(line.event, GroupLoaded):
-            found.append((line, unload_ms))
+            loads.append((line, unload_ms))
             unload_ms = None
         else:
             unload_ms = line.time_ms
-    return found
+    return loads
 
 
 def _load(
@@ -119,9 +119,9 @@ def _load(
     return Load(from_us=_from(before, last_us, loaded_us), loaded_us=loaded_us, broker_id=line.broker)
 
 
-def _inferred(before: GroupRequest, after: GroupRequest, refused: Sequence[GroupRequest], places: Places) -> Load:
+def _inferred(before: GroupRequest, after: GroupRequest, refusals: Sequence[GroupRequest], places: Places) -> Load:
     first_us = after.logged.handled_us
-    of_new = [request.logged.ready_us for request in refused if places.of(request) == places.of(after)]
+    of_new = [request.logged.ready_us for request in refusals if places.of(request) == places.of(after)]
     loaded_us = max([first_us - RETRY_US, *(us for us in of_new if us <= first_us)])
     from_us = _from(before, places.last_heard_us(before, after, first_us), first_us)
     return Load(from_us=from_us, loaded_us=max(loaded_us, from_us))
@@ -136,10 +136,10 @@ def _refused_between(
     refusals: Sequence[GroupRequest], before: GroupRequest, after: GroupRequest, places: Places
 ) -> list[GroupRequest]:
     """Requests that the group's broker refused between two that it took."""
-    known = (places.of(before), places.of(after))
+    known_places = (places.of(before), places.of(after))
     first = bisect_right(refusals, before.logged.handled_us, key=_ready_us)
     last = bisect_right(refusals, after.logged.handled_us, key=_ready_us)
-    return [refusal for refusal in refusals[first:last] if places.of(refusal) in known]
+    return [refusal for refusal in refusals[first:last] if places.of(refusal) in known_places]
 
 
 def _ready_us(request: GroupRequest) -> int:

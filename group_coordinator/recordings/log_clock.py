@@ -105,18 +105,18 @@ class FileClock:
         first = Edge(line.correlation_id, line_number, line.arrival_us, line.is_well)
         last = Edge(line.correlation_id, line_number, line.logged_us)
         name = f"{line.connection} {line.client_id}"
-        known = self.connections.get(name)
-        if known is None:
-            known = self.connections[name] = Connection(first, last, last)
+        connection = self.connections.get(name)
+        if connection is None:
+            connection = self.connections[name] = Connection(first, last, last)
         else:
-            self._compare(known, first, line.logged_us)
+            self._compare(connection, first, line.logged_us)
         if line.session_us is not None:
-            known.session_us = line.session_us
-        known.last = last
-        if line.correlation_id < known.low.correlation_id:
-            known.low = first
-        if line.correlation_id > known.high.correlation_id:
-            known.high = last
+            connection.session_us = line.session_us
+        connection.last = last
+        if line.correlation_id < connection.low.correlation_id:
+            connection.low = first
+        if line.correlation_id > connection.high.correlation_id:
+            connection.high = last
 
     def _take_time(self, line_number: int, logged_us: int) -> None:
         on_us = logged_us - self.last_us if self._spans else 0
@@ -133,36 +133,36 @@ class FileClock:
         span = self._spans[-1]
         span[1], span[2] = min(span[1], logged_us), max(span[2], logged_us)
 
-    def _compare(self, known: Connection, now: Edge, logged_us: int) -> None:
+    def _compare(self, connection: Connection, now: Edge, logged_us: int) -> None:
         """A line and the one before it on the same connection."""
-        since_us = now.at_us - known.last.at_us
-        if now.correlation_id < known.last.correlation_id and logged_us < known.last.at_us - TOLERANCE_US:
+        since_us = now.at_us - connection.last.at_us
+        if now.correlation_id < connection.last.correlation_id and logged_us < connection.last.at_us - TOLERANCE_US:
             self.is_disordered = True
-            if step := _largest(self._back, known.last.line_number, 0):
+            if step := _largest(self._back, connection.last.line_number, 0):
                 step.against += 1
-        elif now.correlation_id > known.last.correlation_id and since_us < -TOLERANCE_US:
-            if step := _largest(self._back, known.last.line_number, -since_us // 2):
+        elif now.correlation_id > connection.last.correlation_id and since_us < -TOLERANCE_US:
+            if step := _largest(self._back, connection.last.line_number, -since_us // 2):
                 step.least_us = max(step.least_us, -since_us)
                 self._show(step, True)
-        elif now.correlation_id > known.last.correlation_id:
-            for passed in _since(self._forward, known.last.line_number):
-                passed.most_us = since_us if passed.most_us is None else min(passed.most_us, since_us)
-            step = _largest(self._forward, known.last.line_number, since_us // 2)
-            if step is not None and _too_silent(known, now, since_us):
+        elif now.correlation_id > connection.last.correlation_id:
+            for forward_step in _since(self._forward, connection.last.line_number):
+                forward_step.most_us = since_us if forward_step.most_us is None else min(forward_step.most_us, since_us)
+            step = _largest(self._forward, connection.last.line_number, since_us // 2)
+            if step is not None and _too_silent(connection, now, since_us):
                 self._show(step, False)
 
-    def _show(self, step: Step, back: bool) -> None:
+    def _show(self, step: Step, is_back: bool) -> None:
         step.witnesses += 1
-        self._shown[step.line_number] = step, back
+        self._shown[step.line_number] = step, is_back
 
     def settle(self) -> None:
         """Find where the clock was set, and by how much, when all lines are read."""
         offset_us = 0
-        for line_number, (step, back) in sorted(self._shown.items()):
-            if back and step.witnesses > step.against:
+        for line_number, (step, is_back) in sorted(self._shown.items()):
+            if is_back and step.witnesses > step.against:
                 self.falls -= step.size_us > FALL_US
                 offset_us += set_back_us(step.least_us)
-            elif not back and not self.is_disordered and (step.most_us or 0) > STEP_US:
+            elif not is_back and not self.is_disordered and (step.most_us or 0) > STEP_US:
                 offset_us -= set_forward_us(step.most_us or 0)
             else:
                 continue
@@ -194,14 +194,14 @@ class FileClock:
             before_us = offset_us
 
 
-def _too_silent(known: Connection, now: Edge, since_us: int) -> bool:
+def _too_silent(connection: Connection, now: Edge, since_us: int) -> bool:
     """Return whether a member or connection lives on after more silence than a broker allows.
 
     Where lines are missing it seems so, too; but then there are as many correlation ids between as it takes to stay a
     member.
     """
-    session_us = SESSION_MAX_US if known.session_us is None else known.session_us
-    missing = now.correlation_id - known.high.correlation_id
+    session_us = SESSION_MAX_US if connection.session_us is None else connection.session_us
+    missing = now.correlation_id - connection.high.correlation_id
     if since_us > IDLE_MAX_US and since_us > missing * IDLE_REQUESTS_US:
         return True
     return now.is_well and since_us > session_us + SESSION_SLACK_US and since_us > missing * session_us // 2
@@ -279,25 +279,27 @@ def _links(clocks: Sequence[FileClock]) -> dict[tuple[int, int], _Link]:
     for file_index, clock in enumerate(clocks):
         for name in clock.connections:
             homes.setdefault(name, []).append(file_index)
-    found: dict[tuple[int, int], _Link] = {}
+    links: dict[tuple[int, int], _Link] = {}
     for name, files in homes.items():
         by_id = sorted(files, key=lambda file_index: clocks[file_index].connections[name].low.correlation_id)
         for earlier, later in pairwise(by_id):
-            _compare_files(found.setdefault((earlier, later), _Link()), clocks[earlier], clocks[later], name)
-    shown = {pair: link for pair, link in found.items() if link.witnesses > 0}
-    return {pair: link for pair, link in shown.items() if link.witnesses > _witnesses(shown, pair[::-1])}
+            _compare_files(links.setdefault((earlier, later), _Link()), clocks[earlier], clocks[later], name)
+    witnessed = {pair: link for pair, link in links.items() if link.witnesses > 0}
+    return {pair: link for pair, link in witnessed.items() if link.witnesses > _witnesses(witnessed, pair[::-1])}
 
 
 def _compare_files(link: _Link, earlier: FileClock, later: FileClock, name: str) -> None:
-    ended, began = earlier.connections[name], later.connections[name].low
-    if ended.high.correlation_id >= began.correlation_id:
+    ended_connection, began = earlier.connections[name], later.connections[name].low
+    if ended_connection.high.correlation_id >= began.correlation_id:
         return  # the ids overlap: the same lines again, or another life of the connection
-    ended_us = ended.high.at_us + earlier.offset_us(ended.high.line_number) - earlier.end_offset_us
+    ended_us = (
+        ended_connection.high.at_us + earlier.offset_us(ended_connection.high.line_number) - earlier.end_offset_us
+    )
     since_us = began.at_us + later.offset_us(began.line_number) - ended_us
     link.witnesses += 1
     link.least_back_us = max(link.least_back_us, -since_us)
     link.most_forward_us = since_us if link.most_forward_us is None else min(link.most_forward_us, since_us)
-    link.silent = link.silent or _too_silent(ended, began, since_us)
+    link.silent = link.silent or _too_silent(ended_connection, began, since_us)
 
 
 def _witnesses(links: Mapping[tuple[int, int], _Link], pair: tuple[int, ...]) -> int:
@@ -309,10 +311,10 @@ def _in_order(count: int, links: Mapping[tuple[int, int], _Link]) -> list[int]:
     """Files, each behind those that it goes on from; where nothing says more, by their times."""
     waits = Counter(later for _, later in links)
     order: list[int] = []
-    left = list(range(count))
-    while left:
-        following = next((request for request in left if not waits[request]), left[0])
-        left.remove(following)
-        order.append(following)
-        waits.subtract(later for earlier, later in links if earlier == following)
+    unordered = list(range(count))
+    while unordered:
+        next_index = next((index for index in unordered if not waits[index]), unordered[0])
+        unordered.remove(next_index)
+        order.append(next_index)
+        waits.subtract(later for earlier, later in links if earlier == next_index)
     return order

@@ -146,14 +146,14 @@ class LogContents:
 
     def _note_member(self, request: GroupRequest) -> None:
         """Note a member that lives on, though the log has no request of it for longer than its session."""
-        asked, logged = request.request, request.logged
-        member_id = getattr(asked, "member_id", "") or request.new_member_id
+        body, logged = request.request, request.logged
+        member_id = getattr(body, "member_id", "") or request.new_member_id
         if not member_id or request.response.get("errorCode", 0) != ErrorCode.NONE:
             return
         key = request.group_id, member_id
-        generation = getattr(asked, "generation_id", NO_GENERATION)
-        if isinstance(asked, JoinGroupRequest):
-            self._sessions_us[key] = asked.session_timeout_ms * 1000
+        generation = getattr(body, "generation_id", NO_GENERATION)
+        if isinstance(body, JoinGroupRequest):
+            self._sessions_us[key] = body.session_timeout_ms * 1000
             self._generations[key] = request.response.get("generationId", NO_GENERATION)
         elif generation != NO_GENERATION and self._generations.get(key) != generation:
             self._generations[key] = generation
@@ -180,8 +180,8 @@ class LogContents:
     def _note_assignment(self, request: GroupRequest) -> None:
         """Note whether a leader sends the assignment of its generation: clients do so at once, and fetch offsets only
         with it."""
-        asked = request.request
-        if isinstance(asked, JoinGroupRequest) and request.response.get("members"):
+        body = request.request
+        if isinstance(body, JoinGroupRequest) and request.response.get("members"):
             member_id, generation = (
                 request.response.get("memberId", ""),
                 request.response.get("generationId", NO_GENERATION),
@@ -191,16 +191,16 @@ class LogContents:
         leader = self._leaders.get(request.group_id)
         if leader is None:
             return
-        is_its_own = (getattr(asked, "member_id", ""), getattr(asked, "generation_id", None)) == (
+        is_its_own = (getattr(body, "member_id", ""), getattr(body, "generation_id", None)) == (
             leader.member_id,
             leader.generation,
         )
-        if isinstance(asked, SyncGroupRequest) and is_its_own:
+        if isinstance(body, SyncGroupRequest) and is_its_own:
             self.not_assigned -= leader.stays
             del self._leaders[request.group_id]
         elif not leader.stays and (
-            (isinstance(asked, HeartbeatRequest) and is_its_own and request.response.get("errorCode") == ErrorCode.NONE)
-            or (isinstance(asked, OffsetFetchRequest) and request.logged.connection == leader.connection)
+            (isinstance(body, HeartbeatRequest) and is_its_own and request.response.get("errorCode") == ErrorCode.NONE)
+            or (isinstance(body, OffsetFetchRequest) and request.logged.connection == leader.connection)
         ):
             leader.stays = True
             self.not_assigned += 1

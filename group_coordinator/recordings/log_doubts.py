@@ -41,12 +41,12 @@ def _of_the_clock(log: RequestLog) -> Iterator[str]:
     steps += [
         (f"before the first line of {name(log.paths[step.file_index].name)}", step.offset_us) for step in log.file_steps
     ]
-    for where, offset_us in steps[:NAMES_SHOWN]:
-        how, then = ("back", "later") if offset_us > 0 else ("forward", "earlier")
+    for place, offset_us in steps[:NAMES_SHOWN]:
+        direction, shift = ("back", "later") if offset_us > 0 else ("forward", "earlier")
         length = duration(abs(offset_us))
         yield (
-            f"The clock of the log was set {how} {where}, as its connections go on there: all times from there on are "
-            f"told as {length} {then} than they are written."
+            f"The clock of the log was set {direction} {place}, as its connections go on there: all times from there "
+            f"on are told as {length} {shift} than they are written."
         )
     if len(steps) > NAMES_SHOWN:
         yield f"The clock of the log was set {len(steps) - NAMES_SHOWN:,} more times."
@@ -115,11 +115,11 @@ def _of_other_brokers(log: RequestLog) -> Iterator[str]:
             f"{count(contents.old_broker_lines, 'line')} of a broker before Kafka 4: what its group coordinator "
             "decides otherwise than that of Kafka 4.3, in rare cases, is told as that of 4.3 would have decided."
         )
-    for ended in logs_that_end_early(log):
+    for ended_log in logs_that_end_early(log):
         yield (
-            f"{name(log.paths[ended.file_index].name)} ends at {_moment(ended.end_us)}, and other brokers' lines go "
-            f"on: of {count(len(ended.groups), 'group')} ({names(ended.groups)}) nothing is known from there on. Who "
-            "seems to expire after it may not have."
+            f"{name(log.paths[ended_log.file_index].name)} ends at {_moment(ended_log.end_us)}, and other brokers' "
+            f"lines go on: of {count(len(ended_log.groups), 'group')} ({names(ended_log.groups)}) nothing is known "
+            "from there on. Who seems to expire after it may not have."
         )
     loads = [load for of_group in contents.loads.values() for load in of_group]
     if not loads and (numbered := numbered_twice(log)):
@@ -128,12 +128,12 @@ def _of_other_brokers(log: RequestLog) -> Iterator[str]:
             "on): the broker was started again, or the logs of several are joined. That sessions then begin anew is "
             "not told: who seems to expire may not have."
         )
-    if moved := list(contents.moved_groups()):
-        refused = sum(contents.places[group].refused_after for group in moved)
+    if moved_groups := list(contents.moved_groups()):
+        refusal_count = sum(contents.places[group].refused_after for group in moved_groups)
         yield (
-            f"{count(len(moved), 'group')} lost a coordinator ({names(moved)}; {count(refused, 'request')} refused for "
-            "it): it moved, or the broker was stopped. What another broker did is not told, nor that sessions begin "
-            "anew: who seems to expire after it may not have."
+            f"{count(len(moved_groups), 'group')} lost a coordinator ({names(moved_groups)}; "
+            f"{count(refusal_count, 'request')} refused for it): it moved, or the broker was stopped. What "
+            "another broker did is not told, nor that sessions begin anew: who seems to expire after it may not have."
         )
 
 
@@ -144,13 +144,16 @@ def _of_other_protocols(contents: LogContents) -> Iterator[str]:
             f"{count(groups.total(), 'heartbeat')} of {kind}s, which are not understood yet: nothing is told of "
             f"{names(groups)} while they were such groups ({count(left_out, 'other request')} to them left out)."
         )
-    known = {group for groups in contents.other_protocols.values() for group in groups}
-    if refused := [group for group in contents.refused_protocols if group not in known]:
-        heartbeats = sum(contents.refused_protocols[group] for group in refused)
+    other_groups = {group for groups in contents.other_protocols.values() for group in groups}
+    if refused_groups := [group for group in contents.refused_protocols if group not in other_groups]:
+        heartbeats = sum(contents.refused_protocols[group] for group in refused_groups)
         yield (
-            f"{count(heartbeats, 'heartbeat')} of other protocols, which were refused ({names(refused)}), are left out."
+            f"{count(heartbeats, 'heartbeat')} of other protocols, which were refused ({names(refused_groups)}), are "
+            "left out."
         )
-    if transactional := {group: number for group, number in contents.transactional.items() if group not in known}:
+    if transactional := {
+        group: number for group, number in contents.transactional.items() if group not in other_groups
+    }:
         yield (
             f"{count(sum(transactional.values()), 'commit')} in transactions, which are not understood yet: the "
             f"committed offsets of {names(transactional)} are not those that are told."
@@ -165,11 +168,11 @@ def _of_other_protocols(contents: LogContents) -> Iterator[str]:
 def _of_damage(log: RequestLog) -> Iterator[str]:
     counts = log.counts
     if counts.damaged_lines:
-        kinds = [f"{number:,} x {_short(what)}" for what, number in log.contents.damage.most_common(KINDS_SHOWN)]
-        rest = len(log.contents.damage) - len(kinds)
+        kinds = [f"{number:,} x {_short(kind)}" for kind, number in log.contents.damage.most_common(KINDS_SHOWN)]
+        more_count = len(log.contents.damage) - len(kinds)
         yield (
             f"{counts.damaged_lines:,} of {count(counts.lines, 'line')} cannot be read or understood and are left out: "
-            f"{'; '.join(kinds)}{f'; and {rest:,} other kinds' if rest else ''}."
+            f"{'; '.join(kinds)}{f'; and {more_count:,} other kinds' if more_count else ''}."
         )
 
 
@@ -181,8 +184,8 @@ def numbered_twice(log: RequestLog) -> list[int]:
     once."""
     began: dict[tuple[str, ...], dict[str, int]] = {}
     for clock in log.clocks:
-        for known, connection in clock.connections.items():
-            local, remote, *number = known.split(" ", 1)[0].split("-")
+        for connection_name, connection in clock.connections.items():
+            local, remote, *number = connection_name.split(" ", 1)[0].split("-")
             if len(number) == NUMBERS_SINCE_4:
                 at_us = connection.low.at_us + clock.offset_us(connection.low.line_number)
                 of_number = began.setdefault((local, *number), {})
@@ -216,11 +219,11 @@ def _moment(us: int) -> str:
     return f"{datetime.fromtimestamp(us / 1_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def names(all_of_them: Iterable[str]) -> str:
+def names(all_names: Iterable[str]) -> str:
     """Return some of the names, and how many more there are."""
-    found = list(all_of_them)
-    rest = len(found) - NAMES_SHOWN
-    return ", ".join(map(name, found[:NAMES_SHOWN])) + (f" and {rest:,} more" if rest > 0 else "")
+    name_list = list(all_names)
+    more_count = len(name_list) - NAMES_SHOWN
+    return ", ".join(map(name, name_list[:NAMES_SHOWN])) + (f" and {more_count:,} more" if more_count > 0 else "")
 
 
 def name(text: str) -> str:

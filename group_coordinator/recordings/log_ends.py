@@ -40,8 +40,8 @@ def logs_that_end_early(log: RequestLog) -> Iterator[EndedLog]:
         last = log.contents.last_requests
         groups = [
             group
-            for group, (us, where, leaves) in last.items()
-            if where == file_index and not leaves and us >= span[1] - LONGEST_SILENCE_US
+            for group, (us, last_index, leaves) in last.items()
+            if last_index == file_index and not leaves and us >= span[1] - LONGEST_SILENCE_US
         ]
         if groups:
             yield EndedLog(file_index, span[1], tuple(groups))
@@ -52,14 +52,14 @@ def _goes_on(log: RequestLog, file_index: int) -> bool:
     with it."""
     span, connections = log.clocks[file_index].span(), log.clocks[file_index].connections
     addresses = {name.split("-", 1)[0] for name in connections}
-    for other_index, other in enumerate(log.clocks):
-        other_span = other.span()
+    for other_index, other_clock in enumerate(log.clocks):
+        other_span = other_clock.span()
         if other_index == file_index or span is None or other_span is None or other_span[1] <= span[1]:
             continue
-        if connections.keys() & other.connections.keys():
+        if connections.keys() & other_clock.connections.keys():
             return True
         if other_span[0] >= span[1] - LONGEST_SILENCE_US and addresses & {
-            name.split("-", 1)[0] for name in other.connections
+            name.split("-", 1)[0] for name in other_clock.connections
         }:
             return True
     return False

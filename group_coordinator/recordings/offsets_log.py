@@ -58,8 +58,8 @@ class OffsetsLog(Struct):
 
     def doubts(self) -> Iterator[str]:
         """Yield the doubts about this dump, in sentences."""
-        for what, count in self.left_out.items():
-            yield f"{count:,} records of the offsets log {what}: they are not compared."
+        for kind, count in self.left_out.items():
+            yield f"{count:,} records of the offsets log {kind}: they are not compared."
         if self.damage.lines:
             yield f"{self.damage.lines} lines of the offsets log cannot be read and are left out: {self.damage}."
 
@@ -95,27 +95,27 @@ def read_offsets_log(path: Path) -> OffsetsLog:
     return log
 
 
-def _leave_out(log: OffsetsLog, what: str) -> None:
-    log.left_out[what] = log.left_out.get(what, 0) + 1
+def _leave_out(log: OffsetsLog, kind: str) -> None:
+    log.left_out[kind] = log.left_out.get(kind, 0) + 1
 
 
 def read_offsets_line(line: bytes) -> LoggedRecord | str:
     """Return the record of a line, or what the record is if it is no plain record of a classic group. Raises
     msgspec.DecodeError, ValueError, RecursionError."""
-    read = _decode(line)
-    key = b64decode(read.key or "", validate=True)
-    value = None if read.value is None else b64decode(read.value, validate=True)
-    if read.control or _is_control_key(key):
+    raw = _decode(line)
+    key = b64decode(raw.key or "", validate=True)
+    value = None if raw.value is None else b64decode(raw.value, validate=True)
+    if raw.control or _is_control_key(key):
         return "are markers of transactions (COMMIT, ABORT)"
     decoded_key, _ = decode_record(key, value)
     if isinstance(decoded_key, UnknownKey):
         return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
-    if read.is_transactional:
+    if raw.is_transactional:
         return "were written in transactions, which are not understood yet"
     return LoggedRecord(
-        partition=read.partition,
-        offset=read.offset,
-        timestamp_ms=read.timestamp_ms,
+        partition=raw.partition,
+        offset=raw.offset,
+        timestamp_ms=raw.timestamp_ms,
         group_id=decoded_key.group_id,
         key=key,
         value=value,
@@ -138,55 +138,55 @@ def value_version(value: bytes) -> int:
 
 def topic_ids_of(records: list[LoggedRecord]) -> dict[str, str]:
     """Return the topics' ids by name, from the values of version 4."""
-    found: dict[str, str] = {}
+    ids_by_name: dict[str, str] = {}
     for record in records:
         key, value = decode_record(record.key, record.value)
         if isinstance(value, OffsetCommitValue) and value.topic_id is not None:
-            found[key.topic] = value.topic_id  # type: ignore[union-attr]
-    return found
+            ids_by_name[key.topic] = value.topic_id  # type: ignore[union-attr]
+    return ids_by_name
 
 
-def same_record(ours_key: bytes, ours_value: bytes | None, theirs: LoggedRecord, tolerance_ms: int) -> bool:
+def same_record(own_key: bytes, own_value: bytes | None, broker_record: LoggedRecord, tolerance_ms: int) -> bool:
     """Return whether two records are equal to the byte, except for times up to `tolerance_ms` apart and the order of
     members."""
-    if ours_key != theirs.key or (ours_value is None) != (theirs.value is None):
+    if own_key != broker_record.key or (own_value is None) != (broker_record.value is None):
         return False
-    if ours_value is None or theirs.value is None:
+    if own_value is None or broker_record.value is None:
         return True
-    if value_version(ours_value) != value_version(theirs.value):
+    if value_version(own_value) != value_version(broker_record.value):
         return False
-    ours, recorded = decode_record(ours_key, ours_value)[1], decode_record(theirs.key, theirs.value)[1]
-    aligned = _aligned(ours, recorded, tolerance_ms)
+    own, recorded = decode_record(own_key, own_value)[1], decode_record(broker_record.key, broker_record.value)[1]
+    aligned = _aligned(own, recorded, tolerance_ms)
     if aligned is None or recorded is None:
         return False
-    version = value_version(theirs.value)
+    version = value_version(broker_record.value)
     # The recorded value must also be exactly what our encoder makes of it.
-    return _encode(recorded, version) == theirs.value and _encode(aligned, version) == _encode(
+    return _encode(recorded, version) == broker_record.value and _encode(aligned, version) == _encode(
         _sorted(recorded), version
     )
 
 
-def _aligned(ours: Value | None, recorded: Value | None, tolerance_ms: int) -> Value | None:
+def _aligned(own: Value | None, recorded: Value | None, tolerance_ms: int) -> Value | None:
     """Ours with the recorded times, if they are near enough; None if they are not."""
-    if isinstance(ours, OffsetCommitValue) and isinstance(recorded, OffsetCommitValue):
-        if not _near(ours.commit_timestamp_ms, recorded.commit_timestamp_ms, tolerance_ms):
+    if isinstance(own, OffsetCommitValue) and isinstance(recorded, OffsetCommitValue):
+        if not _near(own.commit_timestamp_ms, recorded.commit_timestamp_ms, tolerance_ms):
             return None
-        if not _near(ours.expire_timestamp_ms, recorded.expire_timestamp_ms, tolerance_ms):
+        if not _near(own.expire_timestamp_ms, recorded.expire_timestamp_ms, tolerance_ms):
             return None
         return replace(
-            ours,
+            own,
             commit_timestamp_ms=recorded.commit_timestamp_ms,
             expire_timestamp_ms=recorded.expire_timestamp_ms,
         )
-    if isinstance(ours, GroupMetadataValue) and isinstance(recorded, GroupMetadataValue):
-        if not _near(ours.current_state_timestamp_ms, recorded.current_state_timestamp_ms, tolerance_ms):
+    if isinstance(own, GroupMetadataValue) and isinstance(recorded, GroupMetadataValue):
+        if not _near(own.current_state_timestamp_ms, recorded.current_state_timestamp_ms, tolerance_ms):
             return None
-        return replace(_sorted(ours), current_state_timestamp_ms=recorded.current_state_timestamp_ms)
+        return replace(_sorted(own), current_state_timestamp_ms=recorded.current_state_timestamp_ms)
     return None
 
 
-def _near(ours_ms: int, recorded_ms: int, tolerance_ms: int) -> bool:
-    return abs(ours_ms - recorded_ms) <= tolerance_ms
+def _near(own_ms: int, recorded_ms: int, tolerance_ms: int) -> bool:
+    return abs(own_ms - recorded_ms) <= tolerance_ms
 
 
 def _sorted(value: Value) -> Value:
@@ -204,5 +204,5 @@ def _encode(value: Value, version: int) -> bytes:
 def describe_record(key: bytes, value: bytes | None) -> str:
     """Describe a record, with the times in it."""
     decoded_key, decoded_value = decode_record(key, value)
-    shown = "tombstone" if value is None else f"v{value_version(value)} {decoded_value}"
-    return re.sub(r"\b(OffsetCommit|GroupMetadata)(Key|Value)", r"\1", f"{decoded_key} = {shown}")
+    value_text = "tombstone" if value is None else f"v{value_version(value)} {decoded_value}"
+    return re.sub(r"\b(OffsetCommit|GroupMetadata)(Key|Value)", r"\1", f"{decoded_key} = {value_text}")

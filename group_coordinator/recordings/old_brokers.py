@@ -23,12 +23,12 @@ def is_of_old_broker(connection: str) -> bool:
 
 def comparable_of_old_broker(answer: Json) -> Json:
     """Return an answer without what the old coordinator leaves open, or does not tell."""
-    changed = dict(answer)
-    if "groups" in changed:
-        changed["groups"] = [_comparable_group(group) for group in changed["groups"]]
-    if isinstance(changed.get("topics"), list):
-        changed["topics"] = sorted_topics(changed["topics"])
-    return changed
+    comparable = dict(answer)
+    if "groups" in comparable:
+        comparable["groups"] = [_comparable_group(group) for group in comparable["groups"]]
+    if isinstance(comparable.get("topics"), list):
+        comparable["topics"] = sorted_topics(comparable["topics"])
+    return comparable
 
 
 def _comparable_group(group: Json) -> Json:
@@ -43,7 +43,7 @@ def _comparable_group(group: Json) -> Json:
 def sorted_topics(topics: list[Json]) -> list[Json]:
     """Sort topics by name (or id), and partitions by index."""
     ordered = [
-        {**topic, "partitions": sorted(topic["partitions"], key=lambda each: int(each["partitionIndex"]))}
+        {**topic, "partitions": sorted(topic["partitions"], key=lambda partition: int(partition["partitionIndex"]))}
         for topic in topics
     ]
     return sorted(ordered, key=lambda topic: str(topic.get("name") or topic.get("topicId")))

@@ -123,8 +123,8 @@ class OrderSearch:
                     replay = self._replay_from(state, self._steps)
                     continue
                 self.result.disagreements += replay.disagreements
-                for found in replay.disagreements:
-                    track.disagrees(found, self._steps)
+                for disagreement in replay.disagreements:
+                    track.disagrees(disagreement, self._steps)
                 replay.disagreements.clear()
             for agreed in replay.agreed:
                 track.agrees(agreed, position)
@@ -159,26 +159,26 @@ class OrderSearch:
 
     # --------------------------------------------------------------------------------------------------------- search
 
-    def _repair(self, position: int, found: Disagreement, group: Group | None) -> int | None:
+    def _repair(self, position: int, disagreement: Disagreement, group: Group | None) -> int | None:
         """Find what makes the disagreement go away. Returns the first position that changed; None: nothing does."""
-        if (moves := self._best(position, found, self._candidates(position, found))) is not None:
+        if (moves := self._best(position, disagreement, self._candidates(position, disagreement))) is not None:
             self.result.places += 1
             return self._apply(moves)
-        if found.broker_ms is not None or self._gave_up > GIVE_UP_AFTER:
+        if disagreement.broker_ms is not None or self._gave_up > GIVE_UP_AFTER:
             return None
-        absent = (self._insertions(request) for request in absent_requests(self._steps, found, group))
-        if (moves := self._best(position, found, absent)) is not None:
+        absent = (self._insertions(request) for request in absent_requests(self._steps, disagreement, group))
+        if (moves := self._best(position, disagreement, absent)) is not None:
             return self._apply(moves)
         self._gave_up += 1
         return None
 
     def _best(
-        self, position: int, found: Disagreement, candidates: Iterable[tuple[Move, ...]]
+        self, position: int, disagreement: Disagreement, candidates: Iterable[tuple[Move, ...]]
     ) -> tuple[Move, ...] | None:
         """The candidate that gets furthest beyond the disagreement; None if none gets past it."""
         best: tuple[int, tuple[Move, ...]] | None = None
         for moves in candidates:
-            reached_us = self._try(position, found, moves)
+            reached_us = self._try(position, disagreement, moves)
             if reached_us is not None and (best is None or reached_us > best[0]):
                 best = reached_us, moves
                 if reached_us == self._far:
@@ -201,7 +201,7 @@ class OrderSearch:
 
     _far = 2**62
 
-    def _try(self, position: int, found: Disagreement, moves: tuple[Move, ...]) -> int | None:
+    def _try(self, position: int, disagreement: Disagreement, moves: tuple[Move, ...]) -> int | None:
         """Up to which time a replay with these moves agrees; None if it does not get past the disagreement."""
         steps, order, first = self._moved(moves)
         start = next(((at, self._states[at]) for at in reversed(self._states) if at <= first), None)
@@ -219,9 +219,13 @@ class OrderSearch:
                 replay.finish(self._end_ms)
         if not replay.disagreements:
             return self._far
-        next_found = replay.disagreements[0]
-        passed_us = max(found.at_us, *(move.effect_us for move in moves))
-        return next_found.at_us if next_found.at_us > passed_us and next_found.about != found.about else None
+        next_disagreement = replay.disagreements[0]
+        passed_us = max(disagreement.at_us, *(move.effect_us for move in moves))
+        return (
+            next_disagreement.at_us
+            if next_disagreement.at_us > passed_us and next_disagreement.about != disagreement.about
+            else None
+        )
 
     def _moved(self, moves: tuple[Move, ...]) -> tuple[list[Step], list[int], int]:
         """Steps and order after the moves, and the first position that is another."""
@@ -255,12 +259,12 @@ class OrderSearch:
 
     # ----------------------------------------------------------------------------------------------------- candidates
 
-    def _candidates(self, position: int, found: Disagreement) -> Iterator[tuple[Move, ...]]:
+    def _candidates(self, position: int, disagreement: Disagreement) -> Iterator[tuple[Move, ...]]:
         """Moves to try: what the broker's own times say, then single requests from near to far, then pairs."""
-        yield from ((move,) for move in self._by_brokers_time(found))
+        yield from ((move,) for move in self._by_brokers_time(disagreement))
         oldest = next(iter(self._states))
         places = range(max(oldest, 0), min(position + NEAR_STEPS, len(self._order)))
-        near: list[Move] = []
+        near_moves: list[Move] = []
         for place in sorted(places, key=lambda place: abs(place - position)):
             api = self._steps[self._order[place]].request.logged.api
             far = abs(place - position) > NEAR_STEPS
@@ -269,22 +273,28 @@ class OrderSearch:
             for move in self._moves_of(place):
                 yield (move,)
                 if abs(place - position) <= NEAR_STEPS:
-                    near.append(move)
-        if found.broker_ms is not None or found.kind == "time":
+                    near_moves.append(move)
+        if disagreement.broker_ms is not None or disagreement.kind == "time":
             return  # only the time is another
-        pairs = ((one, other) for one, other in combinations(near, 2) if one.step != other.step)
+        pairs = ((first, second) for first, second in combinations(near_moves, 2) if first.step != second.step)
         for number, pair in enumerate(pairs):
             if number == PAIRS_MAX:
                 return
             if self._keeps_connections(pair):
                 yield pair
 
-    def _by_brokers_time(self, found: Disagreement) -> Iterator[Move]:
+    def _by_brokers_time(self, disagreement: Disagreement) -> Iterator[Move]:
         """All is right but for its time: the broker's is the better one, as far as the request allows it."""
-        if not 0 <= found.step < len(self._steps) or (found.broker_ms is None and not found.late_ms):
+        if not 0 <= disagreement.step < len(self._steps) or (
+            disagreement.broker_ms is None and not disagreement.late_ms
+        ):
             return
-        step = self._steps[found.step]
-        effect_us = step.effect_us + found.late_ms * 1000 if found.broker_ms is None else found.broker_ms * 1000
+        step = self._steps[disagreement.step]
+        effect_us = (
+            step.effect_us + disagreement.late_ms * 1000
+            if disagreement.broker_ms is None
+            else disagreement.broker_ms * 1000
+        )
         after_us, before_us = self._bounds(step)
         earliest_us = max(after_us, step.effect_us - LONG_STALL_MS * 1000)
         # A busy broker may take up a request long after it was handed over, though before it is answered.
@@ -301,10 +311,10 @@ class OrderSearch:
         earliest_us, latest_us = max(step.earliest_us, after_us), min(step.latest_us, before_us)
         tried = {step.effect_us}
         around = self._order[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS + 1]
-        beside = [self._steps[index].effect_us for index in around if index != step.index]
-        beside = [us - 1 if us <= step.effect_us else us + 1 for us in beside]
-        beside.sort(key=lambda us: abs(us - step.effect_us))
-        for effect_us in [*beside, earliest_us, latest_us] if near_timer else beside:
+        beside_us = [self._steps[index].effect_us for index in around if index != step.index]
+        beside_us = [us - 1 if us <= step.effect_us else us + 1 for us in beside_us]
+        beside_us.sort(key=lambda us: abs(us - step.effect_us))
+        for effect_us in [*beside_us, earliest_us, latest_us] if near_timer else beside_us:
             if earliest_us <= effect_us <= latest_us and effect_us not in tried:
                 tried.add(effect_us)
                 yield Move(step.index, effect_us)

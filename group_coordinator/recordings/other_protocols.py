@@ -55,24 +55,24 @@ class ProtocolTimes:
         """Return the stretches of a group in their order, when all lines have been read."""
         if group_id not in self._heartbeats_us:
             return ()
-        found = self._stretches.get(group_id)
-        if found is None:
-            found = self._stretches[group_id] = tuple(self._found(group_id))
-        return found
+        stretches = self._stretches.get(group_id)
+        if stretches is None:
+            stretches = self._stretches[group_id] = tuple(self._find_stretches(group_id))
+        return stretches
 
-    def _found(self, group_id: str) -> list[Stretch]:
+    def _find_stretches(self, group_id: str) -> list[Stretch]:
         heartbeats = [
             (us, kind) for (_, kind), times in self._heartbeats_us[group_id].items() for us in dict.fromkeys(times)
         ]
-        told = [(us, "") for us in self._classic_us.get(group_id, ())]
-        found: list[Stretch] = []
+        classic = [(us, "") for us in self._classic_us.get(group_id, ())]
+        stretches: list[Stretch] = []
         is_classic = True
-        for us, kind in sorted((*heartbeats, *told)):
+        for us, kind in sorted((*heartbeats, *classic)):
             if not kind:
                 is_classic = True
-            elif is_classic or kind != found[-1].kind:
-                found.append(Stretch(us, us, kind))
+            elif is_classic or kind != stretches[-1].kind:
+                stretches.append(Stretch(us, us, kind))
                 is_classic = False
             else:
-                found[-1] = Stretch(found[-1].from_us, us, kind)
-        return found
+                stretches[-1] = Stretch(stretches[-1].from_us, us, kind)
+        return stretches

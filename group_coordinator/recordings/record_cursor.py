@@ -30,9 +30,9 @@ class RecordCursor:
         records, number = self._records, self.next
         if records is None:
             return None
-        theirs = records[number] if number < len(records) else None
-        found = record_disagreement(record, theirs, number, slack_ms, at_us)
-        if found is None:
+        broker_record = records[number] if number < len(records) else None
+        disagreement = record_disagreement(record, broker_record, number, slack_ms, at_us)
+        if disagreement is None:
             self._go_on(1)
             return None
         if is_of_old_broker and (
@@ -44,19 +44,19 @@ class RecordCursor:
             place for place, entry in enumerate(ahead, 1) if record_disagreement(record, entry, 0, slack_ms, 0) is None
         )
         self._go_on(next(matching, 0) + 1)
-        return found
+        return disagreement
 
     def overdue(self, before_ms: int, at_us: int, step: int) -> Iterator[Disagreement]:
         """Pass over the broker's records from before a time: they did not come out. `step`: the last one."""
         records = self._records or ()
         while self.next < len(records) and records[self.next].timestamp_ms < before_ms:
-            theirs = records[self.next]
+            broker_record = records[self.next]
             yield Disagreement(
                 kind="record",
                 about=f"record:{self.next}",
                 at_us=at_us,
-                where=f"record {theirs.offset} of partition {theirs.partition}",
-                broker=describe_record(theirs.key, theirs.value),
+                where=f"record {broker_record.offset} of partition {broker_record.partition}",
+                broker=describe_record(broker_record.key, broker_record.value),
                 here=NOTHING,
                 step=step,
             )
@@ -65,10 +65,10 @@ class RecordCursor:
     def _take_of_same_commit(self, record: LogRecord, records: Sequence[LoggedRecord], slack_ms: int) -> bool:
         """Find the record among those that the broker wrote with the next one."""
         for place in range(self.next + 1, len(records)):
-            theirs = records[place]
-            if theirs.timestamp_ms != records[self.next].timestamp_ms:
+            broker_record = records[place]
+            if broker_record.timestamp_ms != records[self.next].timestamp_ms:
                 return False
-            if place not in self.taken and same_record(record.key, record.value, theirs, slack_ms):
+            if place not in self.taken and same_record(record.key, record.value, broker_record, slack_ms):
                 self.taken.add(place)
                 return True
         return False

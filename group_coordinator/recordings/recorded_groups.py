@@ -52,19 +52,19 @@ def expected_of(
             _add_generation(expected, request)
         if instance_id is not None and (member_id := request.new_member_id or request.request.member_id):
             expected.instances[member_id] = instance_id
-    expected.generations.sort(key=lambda each: each.ready_us)
+    expected.generations.sort(key=lambda generation: generation.ready_us)
     return expected
 
 
 def _add_generation(expected: Expected, request: GroupRequest) -> None:
     answer, ready_us = request.response, request.logged.ready_us
     number, leader = int(answer["generationId"]), str(answer["leader"])
-    same = (
+    matching = (
         generation
         for generation in reversed(expected.generations)
         if (generation.number, generation.leader) == (number, leader)
     )
-    generation = next(same, None)
+    generation = next(matching, None)
     if generation is None:
         generation = Generation(ready_us, number, leader)
         expected.generations.append(generation)

@@ -87,14 +87,14 @@ class RecordingReport(Struct, kw_only=True):
             if self.not_compared:
                 return f"Nothing was verified: none of {sum(self.not_compared.values())} requests can be compared."
             lines, damaged = self.counts.lines, self.counts.damaged_lines
-            what = f"no group requests in {counted(lines, 'line')}, {damaged:,} of which cannot be read"
-            return f"Nothing was verified: {what}. Is it a broker's request log (kafka.request.logger) at DEBUG?"
+            finding = f"no group requests in {counted(lines, 'line')}, {damaged:,} of which cannot be read"
+            return f"Nothing was verified: {finding}. Is it a broker's request log (kafka.request.logger) at DEBUG?"
         for side, compared in (
             ("offsets log has records", self.records),
             ("coordinator log has entries", self.log_entries),
         ):
             if compared is not None and not compared.total:
-                if any(NOT_YET in why for why in self.not_compared):
+                if any(NOT_YET in reason for reason in self.not_compared):
                     return f"Nothing of it was verified: the groups of its time are of kinds that are {NOT_YET}."
                 return (
                     f"Nothing of it was verified: the {side} of none of these groups in the time of the request log. "
@@ -104,11 +104,12 @@ class RecordingReport(Struct, kw_only=True):
 
     def summary(self) -> str:
         """Return `N requests, N equal, N differ, N cannot be compared (why)`."""
-        aside = sum(self.not_compared.values())
-        why = "; ".join(f"{count} {reason}" for reason, count in self.not_compared.items())
+        not_compared = sum(self.not_compared.values())
+        reasons = "; ".join(f"{count} {reason}" for reason, count in self.not_compared.items())
         return (
-            f"{self.requests.total + aside} requests, {self.requests.equal} equal, {self.requests.differ} differ, "
-            f"{aside} cannot be compared" + (f" ({why})" if why else "")
+            f"{self.requests.total + not_compared} requests, {self.requests.equal} equal, "
+            f"{self.requests.differ} differ, "
+            f"{not_compared} cannot be compared" + (f" ({reasons})" if reasons else "")
         )
 
     def lines(self) -> Iterator[str]:
@@ -153,7 +154,7 @@ def verify_recording(
 
     Raises ValueError for settings or an offsets file that make no sense, OSError for files that cannot be read.
     """
-    given = parse_settings(config or {})
+    given_settings = parse_settings(config or {})
     letters: list[DeadLetter] = []
     log = RequestLog(
         [path] if isinstance(path, Path) else path,
@@ -165,7 +166,7 @@ def verify_recording(
     records = read_offsets_log(offsets) if offsets is not None else None
     logs = read_coordinator_logs(broker_logs, time_zone) if broker_logs else None
     report = RecordingReport(counts=log.counts, dead_letters=letters)
-    return _Verification(report, log, records, logs, given).run()
+    return _Verification(report, log, records, logs, given_settings).run()
 
 
 class _Verification:
@@ -177,17 +178,17 @@ class _Verification:
         log: RequestLog,
         offsets: OffsetsLog | None,
         logs: CoordinatorLogs | None,
-        given: Mapping[str, int],
+        given_settings: Mapping[str, int],
     ) -> None:
         self.report = report
         self.log = log
         self.offsets = offsets
         self.records = None if offsets is None else offsets.by_group
         self.logs = logs
-        self.given = given
+        self.given_settings = given_settings
 
     def run(self) -> RecordingReport:
-        following = follow(self.log, self.given, self.records, self.logs)
+        following = follow(self.log, self.given_settings, self.records, self.logs)
         self.report.doubts = (*self.log.doubts(), *(() if self.offsets is None else self.offsets.doubts()))
         self.report.settings += following.settings.notes
         self.report.groups = len(following.groups)
@@ -205,24 +206,32 @@ class _Verification:
         report = self.report
         report.requests.total += group.compared
         report.requests.differ += len(group.differing)
-        for why, count in group.not_compared.items():
-            report.not_compared[why] = report.not_compared.get(why, 0) + count
+        for reason, count in group.not_compared.items():
+            report.not_compared[reason] = report.not_compared.get(reason, 0) + count
         for part in group.parts:
-            found, is_whole = part.result.disagreements, part.gap is None
+            disagreements, is_whole = part.result.disagreements, part.gap is None
             if report.records is not None:
-                told = len(part.expected.records or ()) if is_whole else part.result.records
-                _count(report.records, told, [difference for difference in found if difference.kind == "record"])
+                broker_count = len(part.expected.records or ()) if is_whole else part.result.records
+                _count(
+                    report.records,
+                    broker_count,
+                    [difference for difference in disagreements if difference.kind == "record"],
+                )
             if report.log_entries is not None:
-                told = len(part.expected.entries or ()) if is_whole else part.result.entries
-                _count(report.log_entries, told, [difference for difference in found if difference.kind == "log"])
-            report.differences += (_difference(group.group_id, difference) for difference in found)
+                broker_count = len(part.expected.entries or ()) if is_whole else part.result.entries
+                _count(
+                    report.log_entries,
+                    broker_count,
+                    [difference for difference in disagreements if difference.kind == "log"],
+                )
+            report.differences += (_difference(group.group_id, difference) for difference in disagreements)
         report.notes += notes_of(group)
 
     def _check_partition(self, group_id: str, requests: Sequence[GroupRequest], partitions: int | None) -> None:
         """FindCoordinator, by the partition alone: the group's records must lie where our hash puts the group."""
         lookups = sum(request.logged.api == "FindCoordinator" for request in requests)
-        found = {record.partition for record in (self.records or {}).get(group_id, ())}
-        if partitions is None or not found or found == {group_partition(group_id, partitions)}:
+        record_partitions = {record.partition for record in (self.records or {}).get(group_id, ())}
+        if partitions is None or not record_partitions or record_partitions == {group_partition(group_id, partitions)}:
             return
         self.report.requests.differ += lookups
         self.report.differences.append(
@@ -230,19 +239,25 @@ class _Verification:
                 group_id=group_id,
                 what="FindCoordinator",
                 where=f"{lookups} requests",
-                broker=f"the group's records lie in partition {', '.join(map(str, sorted(found)))}",
+                broker=f"the group's records lie in partition {', '.join(map(str, sorted(record_partitions)))}",
                 here=f"partition {group_partition(group_id, partitions)} of {partitions}",
             )
         )
 
 
-def _count(compared: Compared, told: int, found: Sequence[Disagreement]) -> None:
-    """`told`: by the broker. Where it tells anything, what it lacks was compared, too."""
-    compared.total += told + sum(difference.broker == NOTHING for difference in found) if told else 0
-    compared.differ += len(found)
+def _count(compared: Compared, broker_count: int, disagreements: Sequence[Disagreement]) -> None:
+    """`broker_count`: how many the broker wrote. If it wrote any, those that it lacks were compared, too."""
+    compared.total += (
+        broker_count + sum(difference.broker == NOTHING for difference in disagreements) if broker_count else 0
+    )
+    compared.differ += len(disagreements)
 
 
-def _difference(group_id: str, found: Disagreement) -> RecordingDifference:
+def _difference(group_id: str, disagreement: Disagreement) -> RecordingDifference:
     return RecordingDifference(
-        group_id=group_id, what=_WHAT[found.kind], where=found.where, broker=found.broker, here=found.here
+        group_id=group_id,
+        what=_WHAT[disagreement.kind],
+        where=disagreement.where,
+        broker=disagreement.broker,
+        here=disagreement.here,
     )

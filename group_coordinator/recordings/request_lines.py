@@ -147,17 +147,17 @@ def read_line(
     time = line_time(line[:start], time_zone, not_before_us)
     try:
         end = line.rindex(b"}") + 1
-        read = _decode(line[start + len(MARK) : end])
+        raw = _decode(line[start + len(MARK) : end])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise LineError(f"the request is not the JSON that Kafka 2.8 and later print: {error}") from None
     except ValueError:
         raise LineError("the line ends before the request does") from None
-    header = read.requestHeader
-    found = ReadLine(
+    header = raw.requestHeader
+    parsed = ReadLine(
         logged_us=time.us,
-        arrival_us=time.us - _us(read.totalTimeMs),
+        arrival_us=time.us - _us(raw.totalTimeMs),
         api_key=header.requestApiKey,
-        connection=read.connection,
+        connection=raw.connection,
         correlation_id=header.correlationId,
         client_id=header.clientId or "",
         resolution_us=time.resolution_us,
@@ -166,39 +166,39 @@ def read_line(
     )
     api = _API_NAMES.get(header.requestApiKey)
     if api is not None:
-        found.request = _logged_request(api, read, found, file_index, line_number)
+        parsed.request = _logged_request(api, raw, parsed, file_index, line_number)
     elif header.requestApiKey == _METADATA_KEY:
-        found.topics = _topics(read)
+        parsed.topics = _topics(raw)
     if api in _OF_MEMBERS:
-        asked = _glimpse(read.request)
-        found.is_well = bool(asked.memberId) and _glimpse(read.response).errorCode == 0
-        if api == "JoinGroup" and _TELLS_MEMBERS in bytes(read.response):
-            found.leads_group_id = asked.groupId
-        found.session_us = None if asked.sessionTimeoutMs is None else asked.sessionTimeoutMs * 1000
+        request = _glimpse(raw.request)
+        parsed.is_well = bool(request.memberId) and _glimpse(raw.response).errorCode == 0
+        if api == "JoinGroup" and _TELLS_MEMBERS in bytes(raw.response):
+            parsed.leads_group_id = request.groupId
+        parsed.session_us = None if request.sessionTimeoutMs is None else request.sessionTimeoutMs * 1000
     elif api is None:
-        found.group_id = _glimpse(read.request).groupId
+        parsed.group_id = _glimpse(raw.request).groupId
     if header.requestApiKey in OTHER_PROTOCOLS:
-        found.is_well = _glimpse(read.response).errorCode == 0
-    return found
+        parsed.is_well = _glimpse(raw.response).errorCode == 0
+    return parsed
 
 
-def _logged_request(api: str, read: _Line, found: ReadLine, file_index: int, line_number: int) -> LoggedRequest:
+def _logged_request(api: str, raw: _Line, parsed: ReadLine, file_index: int, line_number: int) -> LoggedRequest:
     return LoggedRequest(
-        arrival_us=found.arrival_us,
+        arrival_us=parsed.arrival_us,
         file_index=file_index,
         line_number=line_number,
-        handled_us=found.arrival_us + _us(read.requestQueueTimeMs),
-        local_us=_us(read.localTimeMs),
-        ready_us=found.logged_us - _us(read.sendTimeMs) - _us(read.responseQueueTimeMs),
-        logged_us=found.logged_us,
+        handled_us=parsed.arrival_us + _us(raw.requestQueueTimeMs),
+        local_us=_us(raw.localTimeMs),
+        ready_us=parsed.logged_us - _us(raw.sendTimeMs) - _us(raw.responseQueueTimeMs),
+        logged_us=parsed.logged_us,
         api=api,
-        api_version=read.requestHeader.requestApiVersion,
-        correlation_id=found.correlation_id,
-        client_id=found.client_id,
-        client_host=_client_host(read.connection),
-        connection=read.connection,
-        request=bytes(read.request),
-        response=bytes(read.response),
+        api_version=raw.requestHeader.requestApiVersion,
+        correlation_id=parsed.correlation_id,
+        client_id=parsed.client_id,
+        client_host=_client_host(raw.connection),
+        connection=raw.connection,
+        request=bytes(raw.request),
+        response=bytes(raw.response),
     )
 
 
@@ -244,9 +244,9 @@ def _client_host(connection: str) -> str:
     return "/" + parts[1].rsplit(":", 1)[0]
 
 
-def _topics(read: _Line) -> tuple[tuple[str, str], ...]:
+def _topics(raw: _Line) -> tuple[tuple[str, str], ...]:
     try:
-        topics = _decode_metadata(read.response).topics
+        topics = _decode_metadata(raw.response).topics
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     return tuple((topic.name, topic.topicId) for topic in topics if topic.name and topic.topicId)

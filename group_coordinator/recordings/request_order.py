@@ -184,13 +184,19 @@ class ConnectionOrder:
         connections = self._connections.get(request.connection)
         if connections is None:
             connections = self._connections[request.connection] = []
-        idle = [known for known in connections if known.ready_us - self._tolerance_us <= request.arrival_us]
+        idle = [
+            connection for connection in connections if connection.ready_us - self._tolerance_us <= request.arrival_us
+        ]
         continued = [
-            known for known in idle if request.correlation_id > known.correlation_id or _is_dip(known, request)
+            connection
+            for connection in idle
+            if request.correlation_id > connection.correlation_id or _is_dip(connection, request)
         ]
         if continued:
-            return max(continued, key=lambda known: known.correlation_id)
-        reused = next((known for known in idle if known.ready_us + SAME_TIME_US < request.arrival_us), None)
+            return max(continued, key=lambda connection: connection.correlation_id)
+        reused = next(
+            (connection for connection in idle if connection.ready_us + SAME_TIME_US < request.arrival_us), None
+        )
         if reused is not None:
             self.reopened[request.connection] += 1
             connections.remove(reused)

@@ -40,8 +40,8 @@ class Damage(Struct):
             self.shown.append(f"line {number}: {problem[:_DAMAGE_TEXT_MAX]}")
 
     def __str__(self) -> str:
-        rest = f"; and {self.lines - len(self.shown)} more" if self.lines > len(self.shown) else ""
-        return "; ".join(self.shown) + rest
+        more = f"; and {self.lines - len(self.shown)} more" if self.lines > len(self.shown) else ""
+        return "; ".join(self.shown) + more
 
 
 def unpacked(raw: IO[bytes]) -> ByteStream:

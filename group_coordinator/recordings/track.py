@@ -35,15 +35,15 @@ class Track(Struct):
     is_lost: bool = False
     """It is wrong, and will not be right again by itself."""
 
-    def disagrees(self, found: Disagreement, steps: Sequence[Step]) -> None:
+    def disagrees(self, disagreement: Disagreement, steps: Sequence[Step]) -> None:
         """Note that something differs from what the broker did, and no other order mends it."""
-        is_stalled = found.kind == "time" and abs(found.late_ms) <= LONG_STALL_MS
-        if found.kind not in ("answer", "time") or is_stalled or not 0 <= found.step < len(steps):
+        is_stalled = disagreement.kind == "time" and abs(disagreement.late_ms) <= LONG_STALL_MS
+        if disagreement.kind not in ("answer", "time") or is_stalled or not 0 <= disagreement.step < len(steps):
             return
-        step = steps[found.step]
+        step = steps[disagreement.step]
         api = step.request.logged.api
         if api in OF_MEMBERS:
-            self.doubt = self.doubt or (self.confirmed, found)
+            self.doubt = self.doubt or (self.confirmed, disagreement)
             self.is_lost = self.is_lost or (api in _OF_A_GENERATION and _succeeded(step))
 
     def agrees(self, agreed: Agreed, position: int) -> None:

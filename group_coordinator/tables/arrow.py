@@ -54,7 +54,7 @@ def _arrow_type(sql_type: str) -> pa.DataType:
 
 def delta_schema(table: Table, *, has_clusters: bool = False) -> dict[str, Any]:
     """Return the schema in the form of Delta's transaction log."""
-    shown = (*columns(table), Column(CLUSTER, "string", CLUSTER_MEANING)) if has_clusters else columns(table)
+    all_columns = (*columns(table), Column(CLUSTER, "string", CLUSTER_MEANING)) if has_clusters else columns(table)
     fields = [
         {
             "name": column.name,
@@ -62,7 +62,7 @@ def delta_schema(table: Table, *, has_clusters: bool = False) -> dict[str, Any]:
             "nullable": True,
             "metadata": {"comment": column.meaning},
         }
-        for column in shown
+        for column in all_columns
     ]
     return {"type": "struct", "fields": fields}
 

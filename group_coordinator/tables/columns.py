@@ -39,15 +39,17 @@ class Column(Struct, frozen=True):
 @cache
 def columns(table: Table) -> tuple[Column, ...]:
     """Return the columns in order: fields as in the class, after each moment its timestamp, the day last."""
-    found = []
+    unordered = []
     meanings = _meanings(table.row)
     for name, hint in get_type_hints(table.row, include_extras=True).items():
         if name not in table.row.__struct_fields__:
             continue
-        found.append(Column(name, _sql_type(hint), meanings[name]))
+        unordered.append(Column(name, _sql_type(hint), meanings[name]))
         if _is_moment(hint):
-            found.append(Column(_timestamp_name(name), "timestamp", f"The same as a timestamp: `{name}`.", name))
-    ordered = sorted(found, key=lambda column: list(table.row.__struct_fields__).index(column.made_of or column.name))
+            unordered.append(Column(_timestamp_name(name), "timestamp", f"The same as a timestamp: `{name}`.", name))
+    ordered = sorted(
+        unordered, key=lambda column: list(table.row.__struct_fields__).index(column.made_of or column.name)
+    )
     day = Column(DAY, "date", f"The UTC day of `{table.day_of}`; the table is partitioned by it.", table.day_of)
     return (*ordered, day)
 
@@ -86,18 +88,20 @@ def columns_reference() -> str:
     for table in TABLES.values():
         key = ", ".join(f"`{name}`" for name in table.key)
         kind = "Rows change until they have ended." if table.changes else "Rows are only added."
-        about = inspect.cleandoc(table.row.__doc__ or "")
-        own = _columns_list(
+        table_text = inspect.cleandoc(table.row.__doc__ or "")
+        own_columns = _columns_list(
             [column for column in columns(table) if column.name != DAY and column not in (*common, *changing)]
         )
-        parts.append(f"### `{table.name}`\n\n{about}\n\nKey: {key}. Day of `{table.day_of}`. {kind}\n\n{own}")
+        parts.append(
+            f"### `{table.name}`\n\n{table_text}\n\nKey: {key}. Day of `{table.day_of}`. {kind}\n\n{own_columns}"
+        )
     return "\n".join(parts)
 
 
-def _columns_list(shown: Sequence[Column]) -> str:
-    timestamps = {column.made_of: column for column in shown if column.sql_type == "timestamp"}
+def _columns_list(chosen: Sequence[Column]) -> str:
+    timestamps = {column.made_of: column for column in chosen if column.sql_type == "timestamp"}
     lines = []
-    for column in shown:
+    for column in chosen:
         if column.sql_type != "timestamp":
             moment = timestamps.get(column.name)
             names = f"`{column.name}`, `{moment.name}`" if moment else f"`{column.name}` {_shown_type(column)}"
@@ -136,12 +140,12 @@ def _sql_type(hint: Any) -> str:
 
 def _meanings(kind: type[Any]) -> dict[str, str]:
     """The string below each field, of a class and of `Row`."""
-    found = dict(_meanings(Row)) if kind is not Row and issubclass(kind, Row) else {}
+    meanings = dict(_meanings(Row)) if kind is not Row and issubclass(kind, Row) else {}
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(definition, ast.ClassDef)
     for field, below in zip(definition.body, definition.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = getattr(getattr(below, "value", None), "value", None)
             assert isinstance(text, str), f"{kind.__name__}.{field.target.id} has no meaning"
-            found[field.target.id] = " ".join(text.split())
-    return found
+            meanings[field.target.id] = " ".join(text.split())
+    return meanings

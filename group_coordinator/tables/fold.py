@@ -91,7 +91,7 @@ class GroupTables(GroupFold):
         self._packed_body = b"" if packed is None else packed[1]
         self._body: _Body | None = None
         self._added: list[AnyRow] = []
-        self._changed: dict[tuple[object, ...], AnyRow] = {}
+        self._changed_rows: dict[tuple[object, ...], AnyRow] = {}
         self._rebalance_changed = False
 
     # ---------------------------------------------------------------------------------------------------- in and out
@@ -113,8 +113,8 @@ class GroupTables(GroupFold):
         if self._rebalance_changed and self._rebalance is not None:
             self._change(self._rebalance.row)
         self._rebalance_changed = False
-        rows = [*self._added, *self._changed.values()]
-        self._added, self._changed = [], {}
+        rows = [*self._added, *self._changed_rows.values()]
+        self._added, self._changed_rows = [], {}
         return rows
 
     def standing(self, group_id: str) -> list[AnyRow]:
@@ -128,7 +128,7 @@ class GroupTables(GroupFold):
         Two blobs: commits leave the second as it is.
         """
         assert not self._added
-        assert not self._changed
+        assert not self._changed_rows
         body = self._packed_body if self._body is None else _VERSION + _encode(self._body)
         head = _Head(self.seen, self.epoch, self.at_ms, self._protocol_name, self._chain, self._rebalance)
         return _VERSION + _encode(head), body
@@ -193,8 +193,8 @@ class GroupTables(GroupFold):
             rebalance_rows.rejoin(self._rebalance, record, member.member_id, self.at_ms)
             self._rebalance_changed = True
 
-    def member_changed(self, record: HistoryRecord, changed: JoinedMember) -> None:
-        self._members.change(record, changed, self.at_ms)
+    def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
+        self._members.change(record, updated, self.at_ms)
 
     def member_replaced(
         self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
@@ -209,13 +209,13 @@ class GroupTables(GroupFold):
             self._rebalance_changed = True
 
     def member_departed(
-        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
+        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
     ) -> None:
-        if how == "expired":
+        if departure == "expired":
             self._added += expiry_rows(record)
         # What a member owned ends before the member does.
-        self._release(record, member.member_id, how)
-        self._members.end(record, member, how, reason, self.at_ms)
+        self._release(record, member.member_id, departure)
+        self._members.end(record, member, departure, reason, self.at_ms)
 
     def _release(self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd) -> None:
         rebalance = None if self._rebalance is None else self._rebalance.start.seq
@@ -267,7 +267,7 @@ class GroupTables(GroupFold):
 
     def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
         if self._rebalance is not None:
-            partitions = sum(len(topic.partitions) for one in assignments for topic in one.topics or ())
+            partitions = sum(len(topic.partitions) for share in assignments for topic in share.topics or ())
             rebalance_rows.assign(self._rebalance, record, None, partitions)
             self._rebalance_changed = True
 
@@ -288,7 +288,7 @@ class GroupTables(GroupFold):
         self._added += commit_rows(record)
 
     def offsets_removed(
-        self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, how: Removal
+        self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal
     ) -> None:
         self._added += expiry_rows(record)
 
@@ -312,7 +312,7 @@ class GroupTables(GroupFold):
         return OwnershipRows(self._state.held, self._state.members, self._change)
 
     def _change(self, row: AnyRow) -> None:
-        self._changed[row_key(row)] = row
+        self._changed_rows[row_key(row)] = row
 
 
 def row_key(row: AnyRow) -> tuple[object, ...]:

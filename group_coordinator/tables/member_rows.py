@@ -15,11 +15,11 @@ COOPERATIVE_PROTOCOLS = frozenset({"cooperative-sticky", "stream"})
 
 
 class MemberRows:
-    """The members that are there, and the ids that were given out. `changed` is called with every row that is new."""
+    """The members that are there, and the ids that were given out. `on_change` gets every new row."""
 
-    def __init__(self, members: dict[str, Member], changed: Callable[[Member], None]) -> None:
+    def __init__(self, members: dict[str, Member], on_change: Callable[[Member], None]) -> None:
         self.members = members
-        self._changed = changed
+        self._on_change = on_change
 
     def give_id(
         self, record: HistoryRecord, identity: MemberIdentity, session_timeout_ms: int | None, at_ms: int
@@ -27,15 +27,15 @@ class MemberRows:
         """Begin the row of a client that was given an id and has not joined yet."""
         self._set(_begin(record, identity, at_ms, session_timeout_ms=session_timeout_ms))
 
-    def find(self, record: HistoryRecord, found: JoinedMember, at_ms: int) -> None:
+    def find(self, record: HistoryRecord, member_found: JoinedMember, at_ms: int) -> None:
         """Begin the row of a member that is in the group; since when is not known."""
-        member = _begin(record, found.member, at_ms, session_timeout_ms=found.session_timeout_ms)
+        member = _begin(record, member_found.member, at_ms, session_timeout_ms=member_found.session_timeout_ms)
         self._set(
             replace(
                 member,
-                rebalance_timeout_ms=found.rebalance_timeout_ms,
-                protocols=found.protocols,
-                subscribed_topics=found.subscribed_topics,
+                rebalance_timeout_ms=member_found.rebalance_timeout_ms,
+                protocols=member_found.protocols,
+                subscribed_topics=member_found.subscribed_topics,
                 first_generation_id=record.generation_id,
                 last_generation_id=record.generation_id,
             )
@@ -68,32 +68,32 @@ class MemberRows:
         member = self._known(record, identity, at_ms)
         self._set(replace(member, rejoins=member.rejoins + 1, subscribed_topics=topics, last_seq=record.seq))
 
-    def change(self, record: HistoryRecord, changed: JoinedMember, at_ms: int) -> None:
+    def change(self, record: HistoryRecord, updated: JoinedMember, at_ms: int) -> None:
         """Note that the member asks for something else."""
-        member = self._known(record, changed.member, at_ms)
+        member = self._known(record, updated.member, at_ms)
         self._set(
             replace(
                 member,
-                rebalance_timeout_ms=changed.rebalance_timeout_ms,
-                protocols=changed.protocols,
-                subscribed_topics=changed.subscribed_topics,
+                rebalance_timeout_ms=updated.rebalance_timeout_ms,
+                protocols=updated.protocols,
+                subscribed_topics=updated.subscribed_topics,
                 last_seq=record.seq,
             )
         )
 
     def take_over(self, record: HistoryRecord, identity: MemberIdentity, old_member_id: str, at_ms: int) -> None:
         """Go on with a static member under a new id."""
-        old = self.members.get(old_member_id)
+        old_member = self.members.get(old_member_id)
         old_identity = replace(identity, member_id=old_member_id)
         self.end(record, old_identity, "replaced", f"by {identity.member_id}", at_ms)
         member = _begin(record, identity, at_ms, joined_ms=at_ms)
-        if old is not None:
+        if old_member is not None:
             member = replace(
                 member,
-                session_timeout_ms=old.session_timeout_ms,
-                rebalance_timeout_ms=old.rebalance_timeout_ms,
-                protocols=old.protocols,
-                subscribed_topics=old.subscribed_topics,
+                session_timeout_ms=old_member.session_timeout_ms,
+                rebalance_timeout_ms=old_member.rebalance_timeout_ms,
+                protocols=old_member.protocols,
+                subscribed_topics=old_member.subscribed_topics,
             )
         self._set(replace(member, replaces=old_member_id))
 
@@ -104,7 +104,7 @@ class MemberRows:
         member = self._known(record, identity, at_ms)
         self.members.pop(member.member_id, None)
         lived_ms = at_ms - member.first_seen_ms
-        self._changed(
+        self._on_change(
             replace(member, ended_ms=at_ms, ended_by=ended_by, reason=reason, lived_ms=lived_ms, last_seq=record.seq)
         )
 
@@ -125,7 +125,7 @@ class MemberRows:
             del self.members[member.member_id]
             lived_ms = at_ms - member.first_seen_ms
             seq = member.last_seq + 1
-            self._changed(replace(member, ended_ms=at_ms, ended_by="unknown", lived_ms=lived_ms, last_seq=seq))
+            self._on_change(replace(member, ended_ms=at_ms, ended_by="unknown", lived_ms=lived_ms, last_seq=seq))
 
     def keeps_partitions(self, member_id: str, protocol_name: str | None) -> bool:
         """Return whether the member keeps its partitions when it rejoins.
@@ -138,7 +138,7 @@ class MemberRows:
 
     def _set(self, member: Member) -> None:
         self.members[member.member_id] = member
-        self._changed(member)
+        self._on_change(member)
 
     def _known(self, record: HistoryRecord, identity: MemberIdentity, at_ms: int) -> Member:
         """The member's row; a new one where the history does not go back to its joining."""

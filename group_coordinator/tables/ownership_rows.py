@@ -24,15 +24,15 @@ ByMember = dict[str, dict[str, dict[int, Held]]]
 
 
 class OwnershipRows:
-    """The partitions that are owned in one life of a group. `changed` is called with every row that begins or ends.
+    """The partitions that are owned in one life of a group. `on_change` gets every row that begins or ends.
 
     `members` must still have a member when what it owned ends.
     """
 
-    def __init__(self, held: ByMember, members: Mapping[str, Member], changed: Callable[[Ownership], None]) -> None:
+    def __init__(self, held: ByMember, members: Mapping[str, Member], on_change: Callable[[Ownership], None]) -> None:
         self.held = held
         self._members = members
-        self._changed = changed
+        self._on_change = on_change
 
     def assign(
         self, record: HistoryRecord, assignments: Sequence[MemberAssignment], at_ms: int, rebalance: int | None
@@ -43,14 +43,14 @@ class OwnershipRows:
         count, is_readable = 0, bool(assignments)
         for assignment in assignments:
             is_readable = is_readable and assignment.topics is not None
-            had = before.get(assignment.member_id, {})
+            had_by_topic = before.get(assignment.member_id, {})
             for topic in assignment.topics or ():
                 count += len(topic.partitions)
-                had_of_topic = had.get(topic.topic, {})
+                had_of_topic = had_by_topic.get(topic.topic, {})
                 for partition in topic.partitions:
-                    # What it had goes on; taken out of `before`, where that remains which has ended.
-                    kept = had_of_topic.pop(partition, None)
-                    self._hold(record, assignment.member_id, topic.topic, partition, at_ms, kept)
+                    # What goes on is taken out of `before`; what remains there has ended.
+                    held = had_of_topic.pop(partition, None)
+                    self._hold(record, assignment.member_id, topic.topic, partition, at_ms, held)
         for member_id, topics in before.items():
             self._end(record, member_id, topics, "revoked", at_ms, rebalance)
         return count if is_readable else None
@@ -66,9 +66,9 @@ class OwnershipRows:
         """Make these partitions the member's from now on; others keep theirs."""
         before = self.held.pop(member_id, {})
         for topic in topics:
-            had = before.get(topic.topic, {})
+            had_of_topic = before.get(topic.topic, {})
             for partition in topic.partitions:
-                self._hold(record, member_id, topic.topic, partition, at_ms, had.pop(partition, None))
+                self._hold(record, member_id, topic.topic, partition, at_ms, had_of_topic.pop(partition, None))
         self._end(record, member_id, before, "revoked", at_ms, rebalance)
 
     def release(
@@ -95,7 +95,7 @@ class OwnershipRows:
     def forget(self, group_id: str, epoch: int, at_ms: int) -> None:
         """End all rows as unknown: the history goes on with another epoch of the group."""
         for row in self.rows(group_id, epoch):
-            self._changed(_ended(row, "unknown", at_ms, None, None))
+            self._on_change(_ended(row, "unknown", at_ms, None, None))
         self.held.clear()
 
     def rows(self, group_id: str, epoch: int) -> Iterator[Ownership]:
@@ -106,12 +106,12 @@ class OwnershipRows:
                     yield self._row(group_id, epoch, member_id, topic, partition, held)
 
     def _hold(
-        self, record: HistoryRecord, member_id: str, topic: str, partition: int, at_ms: int, kept: Held | None
+        self, record: HistoryRecord, member_id: str, topic: str, partition: int, at_ms: int, previous: Held | None
     ) -> None:
         of_topic = self.held.setdefault(member_id, {}).setdefault(topic, {})
-        held = of_topic[partition] = kept or Held(record.seq, at_ms, record.generation_id)
-        if kept is None:
-            self._changed(self._row(record.group_id, record.epoch, member_id, topic, partition, held))
+        held = of_topic[partition] = previous or Held(record.seq, at_ms, record.generation_id)
+        if previous is None:
+            self._on_change(self._row(record.group_id, record.epoch, member_id, topic, partition, held))
 
     def _end(
         self,
@@ -125,7 +125,7 @@ class OwnershipRows:
         for topic, partitions in topics.items():
             for partition, held in partitions.items():
                 row = self._row(record.group_id, record.epoch, member_id, topic, partition, held)
-                self._changed(_ended(row, ended_by, at_ms, record.seq, rebalance))
+                self._on_change(_ended(row, ended_by, at_ms, record.seq, rebalance))
 
     def _row(self, group_id: str, epoch: int, member_id: str, topic: str, partition: int, held: Held) -> Ownership:
         member = self._members.get(member_id)

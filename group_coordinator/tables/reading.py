@@ -33,7 +33,7 @@ def read_group(tables: GroupTables, key: bytes | None, records: Iterable[RawReco
             readable.append(_read(key, raw.value))
         except ValueError as problem:  # msgspec's and Unicode's errors are ValueErrors
             rows.append(_unreadable(raw, problem))
-    for record, text in sorted(readable, key=lambda each: sort_key(each[0])):
+    for record, text in sorted(readable, key=lambda item: sort_key(item[0])):
         tables.add(record, text)
     return rows + tables.take()
 

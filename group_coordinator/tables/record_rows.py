@@ -90,7 +90,7 @@ def commit_rows(record: OffsetsCommitted) -> list[Commit]:
     rows = []
     for position, change in enumerate(record.offsets):
         offset, previous = change.offset, change.previous_offset
-        moved = offset - previous if offset is not None and previous is not None else None
+        distance = offset - previous if offset is not None and previous is not None else None
         rows.append(
             Commit(
                 group_id=record.group_id,
@@ -102,8 +102,8 @@ def commit_rows(record: OffsetsCommitted) -> list[Commit]:
                 partition=change.partition,
                 offset=offset,
                 previous_offset=previous,
-                moved=moved,
-                rewind=moved is not None and moved < 0,
+                moved=distance,
+                rewind=distance is not None and distance < 0,
                 leader_epoch=change.leader_epoch,
                 metadata=change.metadata,
                 member_id=record.member_id,

@@ -45,26 +45,26 @@ def table_rows(rows: DataFrame, table: Table) -> DataFrame:
     parsed = rows.where(f"table_name = '{table.name}'").selectExpr(
         f"from_json(row, '{row_schema(table)}', map('mode', 'FAILFAST')) row", "day"
     )
-    made = []
+    expressions = []
     for column in columns(table):
         if column.made_of is None:
-            made.append(f"row.`{column.name}`")
+            expressions.append(f"row.`{column.name}`")
         elif column.sql_type == "timestamp":
-            made.append(f"timestamp_millis(row.`{column.made_of}`) `{column.name}`")
+            expressions.append(f"timestamp_millis(row.`{column.made_of}`) `{column.name}`")
         else:
-            made.append(f"date_from_unix_date(day) `{column.name}`")
-    return parsed.selectExpr(*made)
+            expressions.append(f"date_from_unix_date(day) `{column.name}`")
+    return parsed.selectExpr(*expressions)
 
 
 def history_from_file(spark: SparkSession, path: str) -> DataFrame:
     """Read the history that a replay wrote (`history.jsonl` or `history.parquet`) as rows of `HISTORY_SCHEMA`."""
     if path.rstrip("/").endswith(".parquet"):
-        found = spark.read.parquet(path).select("key", "value")
+        records = spark.read.parquet(path).select("key", "value")
     else:
         text = spark.read.schema("key string, key_b64 string, value string, value_b64 string").json(path)
         bytes_of = "coalesce(unbase64({0}_b64), cast({0} as binary)) {0}"
-        found = text.selectExpr(bytes_of.format("key"), bytes_of.format("value"))
-    return without_places(found)
+        records = text.selectExpr(bytes_of.format("key"), bytes_of.format("value"))
+    return without_places(records)
 
 
 def without_places(records: DataFrame) -> DataFrame:

@@ -63,8 +63,8 @@ class DeltaSink:
         self._spark = spark
         self._directory = directory
         if "DeltaSparkSessionExtension" not in (spark.conf.get("spark.sql.extensions", "") or ""):
-            wanted = ", ".join(f"{name}={value}" for name, value in DELTA_SESSION_SETTINGS.items())
-            raise TablesError(f"The Spark session was started without Delta. Start it with {wanted}.")
+            settings = ", ".join(f"{name}={value}" for name, value in DELTA_SESSION_SETTINGS.items())
+            raise TablesError(f"The Spark session was started without Delta. Start it with {settings}.")
 
     def prepare(self) -> None:
         for table in TABLES.values():
@@ -76,16 +76,22 @@ class DeltaSink:
             self._add_columns(table)
 
     def _add_columns(self, table: Table) -> None:
-        there = {field.name: field.dataType.simpleString() for field in self.read(table).schema.fields}
-        wanted = {column.name: column for column in columns(table)}
-        differing = [name for name in wanted if name in there and there[name] != wanted[name].sql_type]
+        present_types = {field.name: field.dataType.simpleString() for field in self.read(table).schema.fields}
+        table_columns = {column.name: column for column in columns(table)}
+        differing = [
+            name
+            for name in table_columns
+            if name in present_types and present_types[name] != table_columns[name].sql_type
+        ]
         if differing:
-            lines = "; ".join(f"{name} is {there[name]}, not {wanted[name].sql_type}" for name in differing)
+            lines = "; ".join(
+                f"{name} is {present_types[name]}, not {table_columns[name].sql_type}" for name in differing
+            )
             raise TablesError(f"The table {table_path(self._directory, table)} has columns of other types: {lines}.")
-        absent = [column for name, column in wanted.items() if name not in there]
-        if absent:
+        missing = [column for name, column in table_columns.items() if name not in present_types]
+        if missing:
             added = ", ".join(
-                f"`{column.name}` {column.sql_type} COMMENT {quoted(column.meaning)}" for column in absent
+                f"`{column.name}` {column.sql_type} COMMENT {quoted(column.meaning)}" for column in missing
             )
             self._spark.sql(f"ALTER TABLE {self._name(table)} ADD COLUMNS ({added})")
 
@@ -140,8 +146,8 @@ class ParquetSink:
         )
 
     def replace(self, table: Table, rows: DataFrame) -> None:
-        whole = rows.selectExpr("*", f"{WHOLE_HISTORY} batch")
-        whole.write.partitionBy(DAY, "batch").mode("overwrite").parquet(table_path(self._directory, table))
+        with_batch = rows.selectExpr("*", f"{WHOLE_HISTORY} batch")
+        with_batch.write.partitionBy(DAY, "batch").mode("overwrite").parquet(table_path(self._directory, table))
 
     def read(self, table: Table) -> DataFrame:
         schema = ", ".join(f"`{column.name}` {column.sql_type}" for column in columns(table))

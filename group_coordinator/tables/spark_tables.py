@@ -80,8 +80,8 @@ def write_rows(rows: DataFrame, sink: Sink, batch_id: int) -> None:
     """Write one batch of rows of all tables (`ROWS_SCHEMA`)."""
     rows.persist()
     try:
-        found = rows.groupBy("table_name").agg({"day": "collect_set"}).collect()
-        days = {name: sorted(numbers) for name, numbers in found}
+        days_by_table = rows.groupBy("table_name").agg({"day": "collect_set"}).collect()
+        days = {name: sorted(numbers) for name, numbers in days_by_table}
         for table in TABLES.values():
             if table.name in days:
                 sink.write(table, table_rows(rows, table), days[table.name], batch_id)

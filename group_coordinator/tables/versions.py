@@ -26,9 +26,9 @@ class TableVersions:
         """Raises TablesError where something else wrote tables there, OSError."""
         if (directory / CHECKPOINT).exists():
             raise belongs_to_a_query(str(directory))
-        others = [name for name in TABLES if (directory / name).is_dir() and not (directory / name).is_symlink()]
-        if others:
-            raise TablesError(f"{directory} has a table {others[0]} that no watcher wrote. Name another directory.")
+        foreign = [name for name in TABLES if (directory / name).is_dir() and not (directory / name).is_symlink()]
+        if foreign:
+            raise TablesError(f"{directory} has a table {foreign[0]} that no watcher wrote. Name another directory.")
         self._directory = directory
         self._kind = kind
         self._has_clusters = has_clusters
@@ -53,14 +53,14 @@ class TableVersions:
         return link.readlink().name if link.is_symlink() else None
 
     def _link(self, name: str, target: str) -> None:
-        path, unfinished = self._directory / name, self._directory / f"{name}{_LINK}"
+        path, new_link = self._directory / name, self._directory / f"{name}{_LINK}"
         if path.is_symlink() and str(path.readlink()) == target:
             return
-        unfinished.unlink(missing_ok=True)
-        os.symlink(target, unfinished)
-        unfinished.replace(path)
+        new_link.unlink(missing_ok=True)
+        os.symlink(target, new_link)
+        new_link.replace(path)
 
-    def _remove_all_but(self, *kept: str | None) -> None:
+    def _remove_all_but(self, *names_kept: str | None) -> None:
         for path in (self._directory / _VERSIONS).iterdir():
-            if path.name not in kept:
+            if path.name not in names_kept:
                 shutil.rmtree(path, ignore_errors=True)

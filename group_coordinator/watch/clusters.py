@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -9,26 +10,42 @@ from typing import Any
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
 from group_coordinator.dashboard.watched import WatchedSource
+from group_coordinator.kafka_topics.errors import TIMEOUT_S
 from group_coordinator.watch.cluster_status import Cluster, in_cluster, watched
+from group_coordinator.watch.conditions import Condition, Conditions, failure_of
 from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC
 from group_coordinator.watch.polling import PollSource
 from group_coordinator.watch.source import TopicRefusedError, WatchSource
 from group_coordinator.watch.writing import GroupHistory, HistorySource
 
 RETRY_S = 30.0
+"""Between two tries to reach a cluster, or to read its offsets topic."""
 _NOT_STARTED = {"caught_up": False, "detail": "being reached"}
+_log = logging.getLogger(__name__)
 
 
 class ClusterSource:
-    """One cluster. Where the offsets topic may not be read, its groups are polled."""
+    """One cluster. While the offsets topic may not be read, or there is none yet, its groups are polled."""
 
     is_live = True
 
-    def __init__(self, topic: WatchSource, polls: Callable[[str], PollSource]) -> None:
-        """`polls` makes a source that polls, and is told why."""
-        self.name = topic.name
-        self._used: WatchSource | PollSource = topic
+    def __init__(
+        self, topic: Callable[[], WatchSource], polls: Callable[[str], PollSource], look_s: float = RETRY_S
+    ) -> None:
+        """`topic` makes a source that reads; `polls` one that polls, and is told why. `look_s`: how often a topic that
+        was refused is tried again.
+        """
+        self._topic = topic
         self._polls = polls
+        self._look_s = look_s
+        self._used: WatchSource | PollSource = topic()
+        self.name = self._used.name
+        self._changes_before = 0
+        """Those of the source that was used before."""
+        self._lock = threading.Lock()
+        """Of the source that is used, while it is exchanged or stopped."""
+        self._stopping = threading.Event()
+        self._looking: threading.Thread | None = None
 
     def start(self, index: Index) -> None:
         """Raises SourceError."""
@@ -37,9 +54,40 @@ class ClusterSource:
         except TopicRefusedError as refusal:
             self._used = self._polls(str(refusal))
             self._used.start(index)
+            self._looking = threading.Thread(target=self._look, args=(index,), name="watch-topic", daemon=True)
+            self._looking.start()
 
     def stop(self) -> None:
-        self._used.stop()
+        self._stopping.set()
+        with self._lock:
+            self._used.stop()
+        if self._looking is not None:
+            self._looking.join(TIMEOUT_S)
+
+    def _look(self, index: Index) -> None:
+        """Try again and again to read the topic. Groups are polled until it can be read."""
+        try:
+            while not self._stopping.wait(self._look_s):
+                topic = self._topic()
+                try:
+                    topic.open()
+                except SourceError as problem:
+                    _log.debug("the offsets topic is not read yet: %s", problem)
+                    continue
+                self._read_instead(topic, index)
+                return
+        except Exception:
+            _log.exception("looking for the offsets topic of %s; its groups are still polled", self.name)
+
+    def _read_instead(self, topic: WatchSource, index: Index) -> None:
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            _log.info("the offsets topic of %s can be read now: its groups are polled no more", self.name)
+            self._used.stop()
+            self._changes_before = self.changes + 1
+            self._used = topic
+            topic.start_opened(index)
 
     def read_request(self, partition: int, offset: int) -> Any:
         return self._used.read_request(partition, offset)
@@ -53,14 +101,20 @@ class ClusterSource:
 
     @property
     def changes(self) -> int:
-        return self._used.changes
+        return self._changes_before + self._used.changes
 
     def histories(self) -> Iterator[GroupHistory]:
         return self._used.histories()
 
+    def conditions(self) -> Conditions:
+        return self._used.conditions()
+
 
 class ClusterSources:
-    """Several clusters. One that cannot be reached hides no other: it is tried again until it answers."""
+    """Several clusters. One that cannot be reached hides no other: it is tried again until it answers.
+
+    Nor does one whose watching fails by a defect. It is not tried again: what has failed once would fail again, unseen.
+    """
 
     is_live = True
 
@@ -74,6 +128,8 @@ class ClusterSources:
         """Of what was started."""
         self._unreachable: dict[str, str] = {}
         """Why it cannot be read."""
+        self._failed: dict[str, str] = {}
+        """Why its start has failed."""
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -99,7 +155,7 @@ class ClusterSources:
         """Return the progress of the clusters that can be reached; every page names the others at its top."""
         started = self._sources()
         progress = {
-            cluster: started[cluster].progress() if cluster in started else _NOT_STARTED
+            cluster: started[cluster].progress() if cluster in started else self._not_started(cluster)
             for cluster in self._make
             if cluster in started or cluster not in self._unreachable
         }
@@ -112,7 +168,7 @@ class ClusterSources:
     def is_whole(self) -> bool:
         """Whether all that can be reached have been read."""
         started = self._sources()
-        is_each_tried = started.keys() | self._unreachable.keys() == self._make.keys()
+        is_each_tried = started.keys() | self._unreachable.keys() | self._failed.keys() == self._make.keys()
         return bool(started) and is_each_tried and all(source.is_whole for source in started.values())
 
     @property
@@ -125,24 +181,51 @@ class ClusterSources:
         for cluster in sorted(started):
             yield from started[cluster].histories()
 
+    def conditions(self) -> Conditions:
+        started = self._sources()
+        found: dict[str, Condition] = {}
+        for cluster in self._make:
+            if cluster in started:
+                (found[cluster],) = started[cluster].conditions().values()
+            elif cluster in self._failed:
+                found[cluster] = Condition(state="failed", reason=self._failed[cluster])
+            elif cluster in self._unreachable:
+                found[cluster] = Condition(state="unreachable", reason=self._unreachable[cluster])
+            else:
+                found[cluster] = Condition(state="being_reached")
+        return found
+
+    def _not_started(self, cluster: str) -> dict[str, Any]:
+        return {"caught_up": False, "detail": self._failed[cluster]} if cluster in self._failed else _NOT_STARTED
+
     def _sources(self) -> dict[str, HistorySource]:
         with self._lock:
             return dict(self._started)
 
     def _reach(self, cluster: str, index: Index) -> None:
-        while not self._stopping.is_set():
-            source = self._make[cluster]()
-            try:
-                source.start(index)
-            except SourceError as problem:
-                self._unreachable[cluster] = str(problem)
-                doubt = f"it is not watched, and tried again every {self._retry_s:g} s. {problem}"
-                index.doubt(cluster, in_cluster(cluster, (doubt,)))
-                missing = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, problem="not reached")
-                index.watch(cluster, watched(Cluster(servers=source.name), (missing,), ()))
+        try:
+            while not self._stopping.is_set() and not self._is_reached(cluster, index):
                 self._stopping.wait(self._retry_s)
-            else:
-                with self._lock:
-                    self._started[cluster] = source
-                self._unreachable.pop(cluster, None)
-                return
+        except Exception as problem:
+            self._failed[cluster] = failure_of(problem, cluster, _log)
+            self._unreachable.pop(cluster, None)
+            self._say_not_watched(cluster, cluster, self._failed[cluster], "failed", index)
+
+    def _is_reached(self, cluster: str, index: Index) -> bool:
+        source = self._make[cluster]()
+        try:
+            source.start(index)
+        except SourceError as problem:
+            self._unreachable[cluster] = str(problem)
+            doubt = f"it is not watched, and tried again every {self._retry_s:g} s. {problem}"
+            self._say_not_watched(cluster, source.name, doubt, "not reached", index)
+            return False
+        with self._lock:
+            self._started[cluster] = source
+        self._unreachable.pop(cluster, None)
+        return True
+
+    def _say_not_watched(self, cluster: str, name: str, doubt: str, problem: str, index: Index) -> None:
+        index.doubt(cluster, in_cluster(cluster, (doubt,)))
+        missing = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, problem=problem)
+        index.watch(cluster, watched(Cluster(servers=name), (missing,), ()))

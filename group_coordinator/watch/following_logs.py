@@ -31,8 +31,8 @@ class FollowedLogs:
         self._patterns = patterns
         self._time_zone = time_zone
         self._files: dict[FileId, _File] = {}
-        self.without_time = 0
-        """Lines that tell of a group, and whose time cannot be read."""
+        self.left_out = 0
+        """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
         self.are_read = False
         """Whether all that was in the files when they were found has been read."""
         self.problems: dict[str, str] = {}
@@ -53,7 +53,7 @@ class FollowedLogs:
                 self.problems[file.name] = str(problem)
                 file.is_read = True
         self.are_read = all(file.is_read for file in self._files.values())
-        self.without_time = sum(file.without_time for file in self._files.values())
+        self.left_out = sum(file.left_out for file in self._files.values())
         return lines
 
     def _find(self) -> None:
@@ -76,8 +76,8 @@ class _File:
 
     def __init__(self, path: Path, time_zone: tzinfo) -> None:
         self.name = str(path)
-        self.without_time = 0
-        self.is_read = False
+        self.left_out = 0
+        """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
         """Whether all that was there at first has been read."""
         self._reader = LineReader(_ROTATED.sub("", path.name, count=1), time_zone)
         self._raw: IO[bytes] = path.open("rb")
@@ -108,7 +108,7 @@ class _File:
             try:
                 yield from self._reader.read(self._number, line)
             except LineError:
-                self.without_time += 1
+                self.left_out += 1
 
 
 def _size(file: IO[bytes]) -> int:

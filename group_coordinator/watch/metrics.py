@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import get_args
 
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.rows import GroupRow
-from group_coordinator.dashboard.sources import Source
 from group_coordinator.history.fold import tell
 from group_coordinator.http_server.server import HttpServer
 from group_coordinator.operations import metrics as m
@@ -16,6 +16,8 @@ from group_coordinator.operations.group_table import STATES, GroupTable, largest
 from group_coordinator.operations.metrics import Metric, Metrics, Value
 from group_coordinator.operations.server import operations_server
 from group_coordinator.operations.tally import HistoryCounts
+from group_coordinator.watch.conditions import ConditionState
+from group_coordinator.watch.writing import HistorySource
 from schemas.group_states import ASSIGNING, NO_GROUP, REBALANCING, RECONCILING, UNKNOWN, GroupState
 from schemas.history import History
 
@@ -23,7 +25,7 @@ _STATES = (*STATES, ASSIGNING, RECONCILING, UNKNOWN)
 _REBALANCING = frozenset({*REBALANCING, ASSIGNING, RECONCILING})
 
 
-def watch_endpoint(source: Source, index: Index, host: str, port: int, top: int) -> HttpServer:
+def watch_endpoint(source: HistorySource, index: Index, host: str, port: int, top: int) -> HttpServer:
     """Return the endpoint, which does not serve yet. `top`: how many groups have series of their own. Raises OSError.
 
     Counters count what happens from now on.
@@ -40,6 +42,7 @@ def watch_endpoint(source: Source, index: Index, host: str, port: int, top: int)
     probes = WatchProbes(source)
     metrics.gauges_from(groups.values)
     metrics.gauges_from(lambda: source_ages(index))
+    metrics.gauges_from(lambda: clusters_by_state(source))
     metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if probes.not_ready() else 1.0)])
     server = operations_server(host, port, metrics.registry, probes)
     index.on_news = count
@@ -93,10 +96,17 @@ def source_ages(index: Index) -> Iterator[Value]:
                 yield Value(m.SOURCE_AGE, (name,), max(0, time_ms - source.to_ms) / 1_000)
 
 
+def clusters_by_state(source: HistorySource) -> Iterator[Value]:
+    """Yield how many clusters are watched, and how many are not."""
+    states = Counter(condition.state for condition in source.conditions().values())
+    for state in get_args(ConditionState):
+        yield Value(m.WATCHED_CLUSTERS, (state,), states[state])
+
+
 class WatchProbes:
     """*Ready*: all that was there at the start is read, and what comes is."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: HistorySource) -> None:
         self._source = source
 
     def not_live(self) -> list[str]:

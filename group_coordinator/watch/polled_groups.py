@@ -7,7 +7,7 @@ process of its own (`separate_process`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from group_coordinator.kafka_topics.described import brokers_of
 from group_coordinator.kafka_topics.errors import TIMEOUT_S, TopicReadError, explaining
-from group_coordinator.observed.polled import PolledGroup
+from group_coordinator.observed.polled import DEAD, PolledGroup
 from schemas.history import AssignedTopic, MemberIdentity
 
 _DESCRIBED_AT_ONCE = 200
@@ -45,6 +45,8 @@ class Poll(Struct, frozen=True, kw_only=True):
     groups: tuple[PolledGroup, ...] = ()
     refused: int = 0
     """Groups that this client may not describe."""
+    unanswered: tuple[str, ...] = ()
+    """Groups of which nothing is said, those among them: they may be there or not."""
     problem: str = ""
     """Why nothing is shown; a sentence."""
 
@@ -54,12 +56,15 @@ def answer_polls(connection: Connection, properties: Mapping[str, str]) -> None:
 
     `properties` are librdkafka's.
     """
-    admin = AdminClient({"log_level": "0", **properties})
+    def client() -> AdminClient:
+        return AdminClient({"log_level": "0", **properties})
+
+    poller = GroupPoller(client)
     while True:
         question = connection.recv()
         try:
             with explaining(properties):
-                poll = _cluster(admin) if question == CLUSTER else _groups(admin)
+                poll = _cluster(client()) if question == CLUSTER else poller.groups()
         except (TopicReadError, TimeoutError) as problem:
             poll = Poll(problem=str(problem) or f"Kafka does not answer within {TIMEOUT_S:g} s.")
         connection.send(poll)
@@ -71,19 +76,48 @@ def _cluster(admin: AdminClient) -> Poll:
     return Poll(cluster_id=metadata.cluster_id or "", brokers=brokers_of(metadata))
 
 
-def _groups(admin: AdminClient) -> Poll:
-    refused: list[str] = []
-    groups = tuple(_described(admin, _group_ids(admin), refused))
-    return Poll(groups=groups, refused=len(refused))
+class GroupPoller:
+    """Asks for all groups again and again.
+
+    A client that got no answer is not asked again: librdkafka's does not find a coordinator any more that was away.
+    """
+
+    def __init__(self, client: Callable[[], AdminClient]) -> None:
+        """`client` makes one."""
+        self._make_client = client
+        self._client: AdminClient | None = None
+        self._known: dict[str, None] = {}
+        """The groups that were there when they were last asked for."""
+
+    def groups(self) -> Poll:
+        """Return all groups. One that is not listed any more is asked for: a coordinator that loads lists none.
+
+        Raises KafkaException, TimeoutError where no broker lists its groups.
+        """
+        client = self._make_client() if self._client is None else self._client
+        self._client = None
+        group_ids = dict.fromkeys(_group_ids(client)) | self._known
+        refused: list[str] = []
+        unanswered: list[str] = []
+        groups = tuple(_described(client, list(group_ids), refused, unanswered))
+        there = [group.group_id for group in groups if group.state != DEAD]
+        self._known = dict.fromkeys([*there, *unanswered])
+        self._client = None if unanswered else client
+        return Poll(groups=groups, refused=len(refused), unanswered=(*unanswered, *refused))
 
 
 def _group_ids(admin: AdminClient) -> list[str]:
-    """Raises KafkaException, TimeoutError where nothing is answered."""
+    """Return the groups of the brokers that answer. Raises KafkaException, TimeoutError where none does."""
     listed = admin.list_consumer_groups(request_timeout=TIMEOUT_S).result(TIMEOUT_S + 1)
+    if listed.errors and not listed.valid:
+        problem = listed.errors[0]
+        raise problem if isinstance(problem, KafkaException) else KafkaException(problem)
     return [group.group_id for group in listed.valid]
 
 
-def _described(admin: AdminClient, group_ids: list[str], refused: list[str]) -> Iterator[PolledGroup]:
+def _described(
+    admin: AdminClient, group_ids: list[str], refused: list[str], unanswered: list[str]
+) -> Iterator[PolledGroup]:
     for begin in range(0, len(group_ids), _DESCRIBED_AT_ONCE):
         asked_ids = group_ids[begin : begin + _DESCRIBED_AT_ONCE]
         descriptions = admin.describe_consumer_groups(asked_ids, request_timeout=TIMEOUT_S)
@@ -98,15 +132,17 @@ def _described(admin: AdminClient, group_ids: list[str], refused: list[str]) -> 
                 group = future.result(TIMEOUT_S + 1)
             except (KafkaException, TimeoutError) as problem:
                 _log.debug("group %s is not described: %s", group_id, problem)
-                if _is_refusal(problem):
+                if _is(problem, KafkaError.GROUP_AUTHORIZATION_FAILED):
                     refused.append(group_id)
+                elif not _is(problem, KafkaError.GROUP_ID_NOT_FOUND):
+                    unanswered.append(group_id)
                 continue
             yield _polled(group, _offsets(offsets[group_id]))
 
 
-def _is_refusal(problem: Exception) -> bool:
+def _is(problem: Exception, code: int) -> bool:
     error = problem.args[0] if problem.args else None
-    return isinstance(error, KafkaError) and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+    return isinstance(error, KafkaError) and error.code() == code
 
 
 def _polled(group: ConsumerGroupDescription, offsets: Offsets | None) -> PolledGroup:

@@ -19,6 +19,7 @@ from group_coordinator.kafka_topics.errors import TIMEOUT_S
 from group_coordinator.narrative import words
 from group_coordinator.observed.polled import Polls
 from group_coordinator.watch.cluster_status import BETWEEN_POLLS, Cluster, ends_polled, in_cluster, name_of, watched
+from group_coordinator.watch.conditions import Conditions, condition_of, failure_of
 from group_coordinator.watch.index_updater import IndexUpdater
 from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC
 from group_coordinator.watch.polled_groups import CLUSTER, GROUPS, Poll, answer_polls
@@ -53,6 +54,8 @@ class PollSource:
         self._stopping = threading.Event()
         self._polled = threading.Event()
         self._problem = ""
+        self._failure = ""
+        """Why nothing will be asked any more."""
         self._cluster = Cluster(servers=self.name)
         self._thread: threading.Thread | None = None
         self._end_poller: EndPoller | None = None
@@ -84,8 +87,13 @@ class PollSource:
             self._end_poller.stop()
 
     def progress(self) -> dict[str, Any]:
-        is_known = self._polled.is_set() and not self._problem
-        return {"caught_up": is_known, "detail": self._problem or ("" if is_known else "the first poll is under way")}
+        problem = self._failure or self._problem
+        is_known = self._polled.is_set() and not problem
+        return {"caught_up": is_known, "detail": problem or ("" if is_known else "the first poll is under way")}
+
+    def conditions(self) -> Conditions:
+        condition = condition_of(caught_up=self._polled.is_set(), problem=self._problem, failure=self._failure)
+        return {self._cluster_name: condition}
 
     @property
     def is_whole(self) -> bool:
@@ -101,9 +109,9 @@ class PollSource:
         """Yield what the dashboard still has of each group, in order: nothing else has what polls told."""
         cluster = self._cluster_name
         for group_id in () if self._index is None else self._index.group_ids(cluster):
-            kept = None if self._index is None else self._index.kept(group_id)
-            if kept is not None:
-                records = sorted(chain(decoded(kept.life), decoded(kept.commits)), key=sort_key)
+            group_records = None if self._index is None else self._index.group_records(group_id)
+            if group_records is not None:
+                records = sorted(chain(decoded(group_records.life), decoded(group_records.commits)), key=sort_key)
                 yield GroupHistory(cluster, [unqualified(cluster, record) for record in records])
 
     def read_request(self, partition: int, offset: int) -> Any:
@@ -116,6 +124,15 @@ class PollSource:
         return self._process.process_id
 
     def _run(self, index: Index) -> None:
+        try:
+            self._poll_again_and_again(index)
+        except Exception as problem:
+            self._failure = failure_of(problem, self.name, _log)
+            failed = WatchedSource(kind="poll", name="polls of groups", problem="failed")
+            index.watch(self._cluster_name, watched(self._cluster, (failed,), ()))
+            index.doubt(self._cluster_name, in_cluster(self._cluster_name, (self._failure,)))
+
+    def _poll_again_and_again(self, index: Index) -> None:
         polls, updater = Polls(), IndexUpdater(index, self._cluster_name)
         while not self._stopping.is_set():
             begun_s = time.monotonic()
@@ -125,15 +142,19 @@ class PollSource:
                 poll = Poll(problem=f"{_ABORTED} {problem}")
             if not poll.problem:
                 now_ms = time.time_ns() // 1_000_000
-                updater.apply(polls.take(now_ms, poll.groups))
+                updater.apply(polls.take(now_ms, poll.groups, poll.unanswered))
                 index.doubt(self._cluster_name, in_cluster(self._cluster_name, self._doubts(poll)))
                 self._polled.set()
                 self._describe(index, now_ms, len(poll.groups))
             elif not self._stopping.is_set():
                 _log.warning("polling groups: %s", poll.problem)
             self._problem = poll.problem
-            took_s = time.monotonic() - begun_s
-            self._stopping.wait(max(self._interval_s, took_s))
+            self._stopping.wait(self._pause_s(poll, time.monotonic() - begun_s))
+
+    def _pause_s(self, poll: Poll, took_s: float) -> float:
+        """Return how long to wait. A poll that took long leaves as much time to the brokers, unless it was waiting."""
+        has_waited = poll.problem or len(poll.unanswered) > poll.refused
+        return self._interval_s if has_waited else max(self._interval_s, took_s)
 
     def _ask(self, question: str) -> Poll:
         """Raises ProcessEndedError."""
@@ -145,7 +166,10 @@ class PollSource:
         yield self._lost
         if poll.refused:
             yield f"This client may not describe {words.count(poll.refused, 'group')}, which are left out. {_GRANT}"
-        elif not poll.groups:
+        silent = len(poll.unanswered) - poll.refused
+        if silent:
+            yield f"The last poll had no answer about {words.count(silent, 'group')}: what is shown of them is older."
+        if not poll.groups and not poll.unanswered:
             yield f"No group is shown to this client: there is none, or it may not see them. {_GRANT}"
 
     def _describe(self, index: Index, now_ms: int, groups: int) -> None:

@@ -34,6 +34,7 @@ from group_coordinator.watch.cluster_status import (
     of_logs,
     watched,
 )
+from group_coordinator.watch.conditions import Conditions, condition_of, failure_of
 from group_coordinator.watch.following_logs import FollowedLogs
 from group_coordinator.watch.index_updater import IndexUpdater
 from group_coordinator.watch.kept_state import KeptState
@@ -117,14 +118,20 @@ class WatchSource:
         self._unknown: dict[int, int] = {}
         """Type of records that are not known -> how many."""
         self._damaged = 0
-        self._problem = ""
-        """Why nothing is read at present."""
+        self._problem = self._failure = ""
+        """Why nothing is read at present, and why nothing will be read any more."""
+        self._opened: tuple[OffsetsTopicReader, Mapping[int, list[RawRecord]]] | None = None
         self._threads: list[threading.Thread] = []
         self._end_poller: EndPoller | None = None
 
     # -------------------------------------------------------------------------------------------------- as a source
 
     def start(self, index: Index) -> None:
+        """Raises SourceError when the topic cannot be read."""
+        self.open()
+        self.start_opened(index)
+
+    def open(self) -> None:
         """Raises SourceError when the topic cannot be read."""
         reader: OffsetsTopicReader | None = None
         try:
@@ -141,9 +148,14 @@ class WatchSource:
             raise SourceError(str(problem)) from problem
         self._ends = {number: end for number, (_, end) in bounds.items() if positions[number] < end}
         self._to_read = sum(end - positions[number] for number, (_, end) in bounds.items())
+        self._opened = reader, first
+
+    def start_opened(self, index: Index) -> None:
+        """Begin to read what was opened."""
+        assert self._opened is not None
         self._threads = [
-            threading.Thread(target=self._run, args=(reader, index, first), name="watch-offsets", daemon=True),
-            threading.Thread(target=self._ask_names, name="watch-names", daemon=True),
+            threading.Thread(target=self._run, args=(*self._opened, index), name="watch-offsets", daemon=True),
+            threading.Thread(target=self._run_names, args=(index,), name="watch-names", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -158,8 +170,8 @@ class WatchSource:
             self._end_poller.stop()
 
     def progress(self) -> dict[str, Any]:
-        if self._problem:
-            return {"caught_up": False, "detail": self._problem}
+        if self._failure or self._problem:
+            return {"caught_up": False, "detail": self._failure or self._problem}
         caught_up = self._caught_up.is_set()
         return {
             "caught_up": caught_up,
@@ -169,6 +181,10 @@ class WatchSource:
     def read_request(self, partition: int, offset: int) -> Any:
         """Return None: what a broker was asked lies in no topic."""
         return None
+
+    def conditions(self) -> Conditions:
+        condition = condition_of(caught_up=self._caught_up.is_set(), problem=self._problem, failure=self._failure)
+        return {self._cluster_name: condition}
 
     @property
     def is_whole(self) -> bool:
@@ -209,14 +225,29 @@ class WatchSource:
         except OSError as problem:
             self._state_problem = f"What is known cannot be kept: {problem}"
 
-    def _run(self, reader: OffsetsTopicReader, index: Index, first: Mapping[int, list[RawRecord]]) -> None:
+    def _run(self, reader: OffsetsTopicReader, first: Mapping[int, list[RawRecord]], index: Index) -> None:
         try:
             with reader:
                 self._take(first)
                 self._follow_all(reader, index)
         except Exception as problem:
-            _log.exception("watching %s", self.name)
-            self._problem = f"nothing is read any more: {problem!r}"
+            self._fail(problem, index)
+
+    def _run_names(self, index: Index) -> None:
+        try:
+            self._ask_names()
+        except Exception as problem:
+            self._fail(problem, index)
+
+    def _fail(self, problem: Exception, index: Index) -> None:
+        offsets_log = WatchedSource(
+            kind="offsets_log", name=OFFSETS_TOPIC, to_ms=self._looked_ms, last_ms=self._last_ms, problem="failed"
+        )
+        with self._lock:
+            self._failure = failure_of(problem, self.name, _log)
+            self._stopping.set()
+            index.watch(self._cluster_name, watched(self._cluster, (offsets_log,), ()))
+            index.doubt(self._cluster_name, in_cluster(self._cluster_name, (self._failure,)))
 
     def _follow_all(self, reader: OffsetsTopicReader, index: Index) -> None:
         updater = IndexUpdater(index, self._cluster_name)
@@ -239,7 +270,9 @@ class WatchSource:
             self._save()
 
     def _describe(self, index: Index, reader: OffsetsTopicReader) -> None:
-        """Say what is watched, how, and why it may not be all."""
+        """Say what is watched, how, and why it may not be all. A failure that was said stays."""
+        if self._failure:
+            return
         sources = tuple(self._sources())
         index.watch(self._cluster_name, watched(self._cluster, sources, not_known(sources, follow=self._follow)))
         index.doubt(self._cluster_name, in_cluster(self._cluster_name, self._doubts(reader)))
@@ -335,7 +368,7 @@ class WatchSource:
         for name, problem in self._logs.problems.items():
             yield f"{name} is not read: {problem}"
         transactions = [transaction for transaction in self._observer.open_transactions() if self._hangs(transaction)]
-        yield from doubts(self._observer.skews, transactions, self._logs.without_time, UTC)
+        yield from doubts(self._observer.skews, transactions, self._logs.left_out, UTC)
 
     def _hangs(self, transaction: OpenTransaction) -> bool:
         return time.time_ns() // 1_000_000 - transaction.since_ms > _HANGS_MS

@@ -14,12 +14,15 @@ from typing import Any, NamedTuple, Protocol
 
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import Source
+from group_coordinator.watch.conditions import Conditions
 from schemas.history import History
 
 INTERVAL_S = 60.0
 _IDLE_SHARE = 3.0
 """For each second of writing, so many are left for what is watched."""
 _POLL_S = 0.2
+_DOUBTS = "the outputs"
+"""The origin of the doubts about outputs; no cluster can have a name with a space."""
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +47,9 @@ class HistorySource(Source, Protocol):
 
     def histories(self) -> Iterator[GroupHistory]:
         """Yield what is known of each group, in the order of clusters and groups. For any thread."""
+
+    def conditions(self) -> Conditions:
+        """Return how the watching of each cluster goes."""
 
 
 class Output(Protocol):
@@ -106,4 +112,4 @@ class WrittenSource:
                 _log.exception("writing what is watched")
                 problems.append(f"What is watched is not written: {problem}")
         self._written = self._written if problems else changes
-        index.doubt("outputs", problems)
+        index.doubt(_DOUBTS, problems)

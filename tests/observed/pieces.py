@@ -18,15 +18,15 @@ def mixed(name: str, random: Random) -> list[Piece]:
     by_partition: dict[int, list[Entry]] = {}
     for entry in entries(name):
         by_partition.setdefault(entry.partition, []).append(entry)
-    rest: list[Iterator[Piece]] = [iter(records) for records in by_partition.values()]
-    rest.append(iter(random.sample(lines(name), len(lines(name)))))
+    sources: list[Iterator[Piece]] = [iter(records) for records in by_partition.values()]
+    sources.append(iter(random.sample(lines(name), len(lines(name)))))
     evidence = []
-    while rest:
-        source = random.choice(rest)
+    while sources:
+        source = random.choice(sources)
         for _ in range(random.randrange(1, 200)):
             piece = next(source, None)
             if piece is None:
-                rest.remove(source)
+                sources.remove(source)
                 break
             evidence.append(piece)
     return evidence

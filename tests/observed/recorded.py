@@ -55,7 +55,7 @@ def lines(name: str) -> tuple[BrokerLine, ...]:
     log = BrokerLog(UTC)
     for path in sorted(CLUSTERS.glob(f"{name}.*server.log.gz")):
         log.read_file(path)
-    assert log.without_time == 0
+    assert log.left_out == 0
     return tuple(log.lines)
 
 

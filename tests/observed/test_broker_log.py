@@ -66,7 +66,7 @@ def test_further_lines_of_an_entry_are_passed_over(tmp_path: Path) -> None:
     log = BrokerLog(UTC)
     (tmp_path / "server.log").write_text(f"{LINE}\n{trace}{LINE}\n")
     log.read_file(tmp_path / "server.log")
-    assert ([line.number for line in log.lines], log.read, log.without_time) == ([1, 4], 4, 1)
+    assert ([line.number for line in log.lines], log.read, log.left_out) == ([1, 4], 4, 1)
 
 
 WORDS: list[tuple[str, LineEvent]] = [
@@ -114,6 +114,59 @@ def test_the_words_of_every_version(words: str, event: LineEvent, tmp_path: Path
     assert line.event == event
 
 
+UUID = "a0c1469c-be04-4959-9838-dc498be29636"
+ODD = "mail in group b for group c joins group d"
+"""Group and client ids may have any words in them."""
+ODD_LINES: list[tuple[str, LineEvent]] = [
+    (
+        f"Member m-{UUID} in group {ODD} has failed, removing it from the group.",
+        line_events.MemberFailed(group_id=ODD, member_id=f"m-{UUID}"),
+    ),
+    (
+        f"Member {ODD}-{UUID} in group mail has left, removing it from the group",
+        line_events.MemberDeparted(group_id="mail", member_id=f"{ODD}-{UUID}"),
+    ),
+    (
+        f"Member[group.instance.id None, member.id m-{UUID}] in group a] in group b has left, removing it from",
+        line_events.MemberDeparted(group_id="a] in group b", member_id=f"m-{UUID}"),
+    ),
+    (
+        f"Pending member m-{UUID} in group {ODD} has been removed after session timeout expiration.",
+        line_events.PendingMemberExpired(group_id=ODD, member_id=f"m-{UUID}"),
+    ),
+    (
+        f"Pending dynamic member with id m-{UUID} joins group {ODD} in Empty state. Adding to the group now.",
+        line_events.MemberAdded(group_id=ODD, member_id=f"m-{UUID}"),
+    ),
+    (
+        f"Assignment received from leader m-{UUID} for group {ODD} for generation 3. The group has 1 members, 0 of",
+        line_events.AssignmentTaken(group_id=ODD, generation_id=3, leader_id=f"m-{UUID}", members=1),
+    ),
+]
+AMBIGUOUS = [
+    "Member m-1 in group a in group b has failed, removing it from the group.",
+    f"Member m-{UUID} in group a-{UUID} in group b has failed, removing it from the group.",
+    "Member[group.instance.id None, member.id m-1] in group a] in group b has left, removing it from the group",
+    "Pending member m-1 in group a in group b has been removed after session timeout expiration.",
+    "Pending dynamic member with id m-1 joins group a joins group b in Empty state. Adding to the group now.",
+    "Assignment received from leader m-1 for group a for group b for generation 3. The group has 1 members, 0 of",
+]
+
+
+@pytest.mark.parametrize(("words", "event"), ODD_LINES)
+def test_a_member_id_ends_where_it_can_alone_end(words: str, event: LineEvent, tmp_path: Path) -> None:
+    (line,) = read(tmp_path, f"[2026-11-22 18:10:54,580] INFO [GroupCoordinator 1]: {words}\n")
+    assert line.event == event
+
+
+@pytest.mark.parametrize("words", AMBIGUOUS)
+def test_a_line_that_can_be_read_in_two_ways_is_counted(words: str, tmp_path: Path) -> None:
+    log = BrokerLog(UTC)
+    (tmp_path / "server.log").write_text(f"[2026-11-22 18:10:54,580] INFO [GroupCoordinator 1]: {words}\n")
+    log.read_file(tmp_path / "server.log")
+    assert (log.lines, log.left_out) == ([], 1)
+
+
 def test_a_rotated_log_says_what_the_whole_one_says(tmp_path: Path) -> None:
     text = gzip.decompress((CLUSTERS / "old-3.9.server.log.gz").read_bytes()).splitlines(keepends=True)
     half = len(text) // 2
@@ -122,23 +175,23 @@ def test_a_rotated_log_says_what_the_whole_one_says(tmp_path: Path) -> None:
     log = BrokerLog(UTC)
     for name in ("server.log", "server.log.1.gz"):
         log.read_file(tmp_path / name)
-    parts, whole = (
+    parts, unrotated = (
         [(record.time_ms, record.seq, type(record)) for record in observe(entries("old-3.9"), of, {}).history]
         for of in (log.lines, lines("old-3.9"))
     )
-    assert parts == whole
+    assert parts == unrotated
 
 
 @pytest.mark.parametrize("skew_ms", [-3_600_000, 4_321])
 def test_a_clock_that_differs_is_found_and_taken_out(skew_ms: int) -> None:
     name = "three-brokers"
-    wrong = [line if line.broker != 3 else replace(line, time_ms=line.time_ms + skew_ms) for line in lines(name)]
-    skews = observe(entries(name), wrong, {}).skews
+    skewed = [line if line.broker != 3 else replace(line, time_ms=line.time_ms + skew_ms) for line in lines(name)]
+    skews = observe(entries(name), skewed, {}).skews
     assert {broker: abs(skew.skew_ms) > 0 for broker, skew in skews.items()} == {1: False, 2: False, 3: True}
     assert abs(skews[3].skew_ms - skew_ms) < 50
     types = [
         [(record.group_id, type(record)) for record in observe(entries(name), of, {}).history]
-        for of in (wrong, lines(name))
+        for of in (skewed, lines(name))
     ]
     assert types[0] == types[1]
 

@@ -91,15 +91,18 @@ def test_each_rebalance_that_is_told_is_there_with_its_reason_and_none_is_invent
     for path in CLUSTERS.glob(f"{name}.*server.log.gz"):
         with gzip.open(path, "rt") as file:
             expected.update((match[1], int(match[2]), match[3]) for match in map(PREPARING.search, file) if match)
-    ours = [
+    observed_rebalances = [
         rebalance
         for rebalance in rebalances(name, with_logs=True)
         if (rebalance.group_id, rebalance.seq) not in _of_epochs(name)
     ]
     assert (
-        Counter((rebalance.group_id, rebalance.generation_before, rebalance.reason) for rebalance in ours) == expected
+        Counter(
+            (rebalance.group_id, rebalance.generation_before, rebalance.reason) for rebalance in observed_rebalances
+        )
+        == expected
     )
-    for rebalance in ours:
+    for rebalance in observed_rebalances:
         assert rebalance.trigger != "not_known"
         assert (
             rebalance.member_id is None
@@ -129,10 +132,12 @@ def test_each_generation_that_left_a_record_is_there(name: str, with_logs: bool)
         if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.value and record.value["members"]
     }
     recorded = observed(name, with_logs=with_logs).history
-    shown = {(rebalance.group_id, rebalance.generation_after) for rebalance in rebalances(name, with_logs=with_logs)}
+    generations = {
+        (rebalance.group_id, rebalance.generation_after) for rebalance in rebalances(name, with_logs=with_logs)
+    }
     begun = GroupRecorded | GroupConverted
-    shown |= {(record.group_id, record.generation_id) for record in recorded if isinstance(record, begun)}
-    assert stored <= shown
+    generations |= {(record.group_id, record.generation_id) for record in recorded if isinstance(record, begun)}
+    assert stored <= generations
 
 
 @pytest.mark.parametrize("name", CLASSIC)
@@ -157,11 +162,13 @@ def test_what_the_driver_did_is_found_in_the_causes(name: str, action: str, ways
             for record in history
             if record.group_id == done["group"] and record.timestamp_ms > done["at_ms"] - 500
         ]
-        gone = [record for record in after if isinstance(record, ways) and _name(record).startswith(done["client_id"])]
+        departures = [
+            record for record in after if isinstance(record, ways) and _name(record).startswith(done["client_id"])
+        ]
         rebalanced = [record.caused_by for record in after if isinstance(record, RebalanceStarted)]
         empty = any(isinstance(record, GroupEmpty) for record in after)
-        assert gone or not rebalanced, done
-        assert empty or not gone or any(record.seq in rebalanced for record in gone), done
+        assert departures or not rebalanced, done
+        assert empty or not departures or any(record.seq in rebalanced for record in departures), done
 
 
 def _name(record: History) -> str:

@@ -60,7 +60,7 @@ def _key(record: LogRecord | CommitRecord) -> tuple[object, ...]:
     return record.partition, type(record) if isinstance(record, CommitRecord) else record.name, str(record.key)
 
 
-@pytest.mark.parametrize("bounds", [ALL, Bounds(commits_max=1, records_per_group_max=9, lines_per_group_max=15)])
+@pytest.mark.parametrize("bounds", [ALL, Bounds(commits_max=1, records_per_group=9, lines_per_group=15)])
 @pytest.mark.parametrize("damage", [*DAMAGES, "none"])
 @pytest.mark.parametrize("name", NAMES)
 def test_nobody_owns_what_it_does_not_have(damage: str, name: str, bounds: Bounds) -> None:
@@ -69,7 +69,7 @@ def test_nobody_owns_what_it_does_not_have(damage: str, name: str, bounds: Bound
     for record in history:
         assert sentences.sentence(record)
     for poll in quiet_polls(name):
-        shown = {
+        owners = {
             (f"{row.topic}-{row.partition}", row.member_id)
             for row in owned
             if row.group_id == poll.group_id
@@ -77,7 +77,7 @@ def test_nobody_owns_what_it_does_not_have(damage: str, name: str, bounds: Bound
             and (row.to_ms is None or row.to_ms > poll.at_ms)
         }
         if poll.group["protocol_type"] != "connect":  # an admin client does not know tasks
-            assert shown <= poll.owners
+            assert owners <= poll.owners
 
 
 def test_a_past_that_is_not_in_the_evidence_is_not_invented() -> None:
@@ -90,8 +90,8 @@ def test_a_past_that_is_not_in_the_evidence_is_not_invented() -> None:
     assert gaps
     for group_id in gaps:
         of_group = [record for record in history if record.group_id == group_id]
-        known = [type(record) for record in of_group[: of_group.index(next(filter(_is_gap, of_group)))]]
-        assert not {RebalanceStarted, MemberJoined, GroupRecorded} & set(known)
+        types_before_gap = [type(record) for record in of_group[: of_group.index(next(filter(_is_gap, of_group)))]]
+        assert not {RebalanceStarted, MemberJoined, GroupRecorded} & set(types_before_gap)
 
 
 def _is_gap(record: object) -> bool:

@@ -32,13 +32,13 @@ def test_owners_and_offsets_are_those_of_each_poll(name: str) -> None:
         at_ms = poll["at_ms"]
         for group in map(polled_group, poll["groups"]):
             if group.state == "Stable" or group.kind == "consumer":
-                shown = {
+                owners_at = {
                     (row.member_id, row.topic, row.partition)
                     for row in owned
                     if row.group_id == group.group_id and row.from_ms <= at_ms
                     if row.to_ms is None or row.to_ms > at_ms
                 }
-                assert shown == {
+                assert owners_at == {
                     (member_id, topic.topic, number)
                     for member_id, (_, of_member) in group.members.items()
                     for topic in of_member

@@ -18,7 +18,7 @@ from tests.observed.pieces import add, mixed, pieces
 BOUNDS = {
     "all": ALL,
     "points": Bounds(commits_max=1_000_000),
-    "tight": Bounds(commits_max=20, records_per_group_max=9, lines_per_group_max=11),
+    "tight": Bounds(commits_max=20, records_per_group=9, lines_per_group=11),
 }
 
 

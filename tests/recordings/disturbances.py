@@ -30,11 +30,11 @@ def one(lines: Lines) -> Files:
 
 def later(lines: Lines, by: timedelta) -> Lines:
     """The same with other times."""
-    return [_TIME.sub(lambda found: _moved(found, by), line) for line in lines]
+    return [_TIME.sub(lambda match: _moved(match, by), line) for line in lines]
 
 
-def _moved(found: re.Match[bytes], by: timedelta) -> bytes:
-    moved = datetime.fromisoformat(found[1].decode()) + timedelta(milliseconds=int(found[2])) + by
+def _moved(match: re.Match[bytes], by: timedelta) -> bytes:
+    moved = datetime.fromisoformat(match[1].decode()) + timedelta(milliseconds=int(match[2])) + by
     return f"[{moved:%Y-%m-%d %H:%M:%S},{moved.microsecond // 1000:03}]".encode()
 
 
@@ -126,7 +126,7 @@ def byte_order_mark(lines: Lines) -> Files:
 
 def other_loggers(lines: Lines) -> Files:
     """A file that several loggers write, with a stack trace and the time of a container's runtime in front."""
-    others = (
+    prefixes = (
         b"[2026-11-21 12:45:00,001] INFO [Partition orders-0 broker=1] Log loaded (kafka.cluster.Partition)\n",
         "java.lang.IllegalStateException: Größe\n\tat kafka.Kafka.main(Kafka.scala:1)\n".encode(),
         b"\x1b[33mWARN\x1b[0m something in colours\n\n",
@@ -135,7 +135,7 @@ def other_loggers(lines: Lines) -> Files:
         [
             part
             for number, line in enumerate(lines)
-            for part in (others[number % 3], b"2026-11-22T01:02:03.123456789Z stdout F " + line)
+            for part in (prefixes[number % 3], b"2026-11-22T01:02:03.123456789Z stdout F " + line)
         ]
     )
 
@@ -147,10 +147,10 @@ def zone_in_each_line(lines: Lines) -> Files:
 
 
 def _zoned(line: bytes, hours: int) -> bytes:
-    found = _TIME.match(line)
-    assert found is not None
-    moved = datetime.fromisoformat(found[1].decode()) + timedelta(hours=hours)
-    return f"{moved:%Y-%m-%dT%H:%M:%S}.{found[2].decode()}+{hours:02}:00".encode() + line[found.end() :]
+    match = _TIME.match(line)
+    assert match is not None
+    moved = datetime.fromisoformat(match[1].decode()) + timedelta(hours=hours)
+    return f"{moved:%Y-%m-%dT%H:%M:%S}.{match[2].decode()}+{hours:02}:00".encode() + line[match.end() :]
 
 
 def seconds_only(lines: Lines) -> Files:
@@ -226,7 +226,7 @@ def merged(lines: Lines) -> Files:
 def _renamed(lines: Lines, number: int) -> Lines:
     if not number:
         return lines
-    return [_GROUP.sub(lambda found: found[1] + b"copy-%d-" % number, line) for line in lines]
+    return [_GROUP.sub(lambda match: match[1] + b"copy-%d-" % number, line) for line in lines]
 
 
 def at_the_change(lines: Lines, change: datetime, zone: ZoneInfo) -> tuple[Lines, Lines]:
@@ -235,12 +235,12 @@ def at_the_change(lines: Lines, change: datetime, zone: ZoneInfo) -> tuple[Lines
     middle = _TIME.match(lines[len(lines) // 2])
     assert middle is not None
     moved = later(lines, change - datetime.fromisoformat(middle[1].decode()))
-    return moved, [_TIME.sub(lambda found: _local(found, zone), line) for line in moved]
+    return moved, [_TIME.sub(lambda match: _local(match, zone), line) for line in moved]
 
 
-def _local(found: re.Match[bytes], zone: ZoneInfo) -> bytes:
-    local = datetime.fromisoformat(found[1].decode()).replace(tzinfo=UTC).astimezone(zone)
-    return f"[{local:%Y-%m-%d %H:%M:%S},{found[2].decode()}]".encode()
+def _local(match: re.Match[bytes], zone: ZoneInfo) -> bytes:
+    local = datetime.fromisoformat(match[1].decode()).replace(tzinfo=UTC).astimezone(zone)
+    return f"[{local:%Y-%m-%d %H:%M:%S},{match[2].decode()}]".encode()
 
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

@@ -25,7 +25,7 @@ def verify(name: str) -> RecordingReport:
 def assert_all_agrees(report: RecordingReport) -> None:
     assert not report.differences, "\n".join(report.lines())
     assert report.requests.equal == report.requests.total > 1_000
-    assert all("before it asked the group" in why for why in report.not_compared)
+    assert all("before it asked the group" in reason for reason in report.not_compared)
 
 
 @OLD
@@ -78,5 +78,5 @@ def test_what_is_not_understood_is_counted(name: str) -> None:
     report = verify(name)
     assert not report.differences, "\n".join(report.lines())
     assert report.requests.equal == report.requests.total > 500
-    unknown = sum(count for why, count in report.not_compared.items() if "not understood yet" in why)
+    unknown = sum(count for reason, count in report.not_compared.items() if "not understood yet" in reason)
     assert (unknown > 0) == (name != "connect")

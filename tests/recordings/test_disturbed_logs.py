@@ -37,8 +37,15 @@ def read(directory: Path, files: Files, time_zone: tzinfo = UTC) -> tuple[Story,
     story: Story = {}
     for request in log.group_requests():
         logged = request.logged
-        told = logged.arrival_us, logged.handled_us, logged.ready_us, logged.client_id, logged.request, logged.response
-        story.setdefault(request.group_id, []).append(told)
+        logged_fields = (
+            logged.arrival_us,
+            logged.handled_us,
+            logged.ready_us,
+            logged.client_id,
+            logged.request,
+            logged.response,
+        )
+        story.setdefault(request.group_id, []).append(logged_fields)
     return story, log
 
 
@@ -63,25 +70,25 @@ def test_an_undisturbed_log_has_no_doubts(lines: list[bytes], tmp_path: Path) ->
 def test_what_is_all_there_is_told_as_if_nothing_had_happened(
     lines: list[bytes], story: Story, disturbance: Disturbance, tmp_path: Path
 ) -> None:
-    told, log = read(tmp_path / "after", disturbance(lines))
-    assert told == story, log.doubts()
+    disturbed, log = read(tmp_path / "after", disturbance(lines))
+    assert disturbed == story, log.doubts()
 
 
 @pytest.mark.parametrize("disturbance", disturbances.READ_OR_TOLD.values(), ids=disturbances.READ_OR_TOLD)
 def test_what_is_not_told_as_it_was_is_doubted(
     lines: list[bytes], story: Story, disturbance: Disturbance, tmp_path: Path
 ) -> None:
-    told, log = read(tmp_path / "after", disturbance(lines))
-    assert told == story or any(any(map(str.isdigit, doubt)) for doubt in log.doubts())
+    disturbed, log = read(tmp_path / "after", disturbance(lines))
+    assert disturbed == story or any(any(map(str.isdigit, doubt)) for doubt in log.doubts())
 
 
 @pytest.mark.parametrize("disturbance", disturbances.OTHER_GROUPS_TOO.values(), ids=disturbances.OTHER_GROUPS_TOO)
 def test_recordings_with_equal_connections_do_not_disturb_each_other(
     lines: list[bytes], story: Story, disturbance: Disturbance, tmp_path: Path
 ) -> None:
-    told, log = read(tmp_path / "after", disturbance(lines))
-    assert len(told) > len(story)
-    assert {group: told[group] for group in story} == story, log.doubts()
+    disturbed, log = read(tmp_path / "after", disturbance(lines))
+    assert len(disturbed) > len(story)
+    assert {group: disturbed[group] for group in story} == story, log.doubts()
     assert log.doubts()
 
 
@@ -105,12 +112,12 @@ def test_a_log_of_a_known_zone_is_read_over_a_change_of_the_clocks(
 ) -> None:
     in_utc, local = disturbances.at_the_change(lines, change, zone)
     story, _ = read(tmp_path / "utc", disturbances.one(in_utc))
-    told, log = read(tmp_path / "local", disturbances.one(local), zone)
-    assert told == story
+    disturbed, log = read(tmp_path / "local", disturbances.one(local), zone)
+    assert disturbed == story
     assert log.doubts() == ()
     half = len(local) // 2
-    told, _ = read(tmp_path / "halves", [b"".join(local[half:]), b"".join(local[:half])], zone)
-    assert told == story
+    disturbed, _ = read(tmp_path / "halves", [b"".join(local[half:]), b"".join(local[:half])], zone)
+    assert disturbed == story
 
 
 @pytest.mark.parametrize(("change", "zone"), CHANGES)
@@ -119,19 +126,24 @@ def test_a_change_of_the_clocks_in_a_zone_that_was_not_named_is_noticed(
 ) -> None:
     in_utc, local = disturbances.at_the_change(lines, change, zone)
     story, _ = read(tmp_path / "utc", disturbances.one(in_utc))
-    told, log = read(tmp_path / "local", disturbances.one(local))
+    disturbed, log = read(tmp_path / "local", disturbances.one(local))
     since = {group: [request[0] - story[group][0][0] for request in of_group] for group, of_group in story.items()}  # type: ignore[operator]
-    assert log.doubts() or {group: [each[0] - told[group][0][0] for each in told[group]] for group in told} == since  # type: ignore[operator]
+    if not log.doubts():
+        since_disturbed = {
+            group: [request[0] - disturbed[group][0][0] for request in of_group]  # type: ignore[operator]
+            for group, of_group in disturbed.items()
+        }
+        assert since_disturbed == since
 
 
 def test_a_zone_whose_name_says_nothing_is_doubted(lines: list[bytes], tmp_path: Path) -> None:
-    named = [line.replace(b"]", b" CET]", 1) for line in lines]
-    told, log = read(tmp_path / "unknown", disturbances.one(named))
+    zoned_lines = [line.replace(b"]", b" CET]", 1) for line in lines]
+    disturbed, log = read(tmp_path / "unknown", disturbances.one(zoned_lines))
     (doubt,) = log.doubts()
     assert doubt.startswith(f"{len(lines):,} lines with a time zone that is known by no such name (CET)")
-    told, log = read(tmp_path / "known", disturbances.one(named), BERLIN)
+    disturbed, log = read(tmp_path / "known", disturbances.one(zoned_lines), BERLIN)
     assert log.doubts() == ()
-    assert told == read(tmp_path / "local", disturbances.one(lines), BERLIN)[0]
+    assert disturbed == read(tmp_path / "local", disturbances.one(lines), BERLIN)[0]
 
 
 @pytest.mark.parametrize("place", [0.5, 0.7])
@@ -139,17 +151,17 @@ def test_the_log_of_one_broker_that_ends_before_another_s_is_doubted(
     place: float, lines: list[bytes], tmp_path: Path
 ) -> None:
     (renamed,) = disturbances.joined(2, timedelta(0), other_groups=True)(lines)
-    other = [
+    other_lines = [
         line.replace(b'"connection":"', b'"connection":"other')
         for line in renamed.splitlines(keepends=True)[len(lines) :]
     ]
-    whole = b"".join(lines)
-    _, log = read(tmp_path / "both", [whole, b"".join(other)])
+    own_log = b"".join(lines)
+    _, log = read(tmp_path / "both", [own_log, b"".join(other_lines)])
     assert log.doubts() == ()
-    heartbeats = [number for number, line in enumerate(other, 1) if b'"HEARTBEAT"' in line]
-    _, log = read(tmp_path / "ends", [whole, b"".join(other[: heartbeats[int(len(heartbeats) * place)]])])
+    heartbeats = [number for number, line in enumerate(other_lines, 1) if b'"HEARTBEAT"' in line]
+    _, log = read(tmp_path / "ends", [own_log, b"".join(other_lines[: heartbeats[int(len(heartbeats) * place)]])])
     (doubt,) = [doubt for doubt in log.doubts() if "go on" in doubt]
     assert re.search(r"request.log.1 ends at .* of \d groups? \(copy-1-", doubt)
-    half = len(other) // 2
-    _, log = read(tmp_path / "rotated", [whole, b"".join(other[half:]), b"".join(other[:half])])
+    half = len(other_lines) // 2
+    _, log = read(tmp_path / "rotated", [own_log, b"".join(other_lines[half:]), b"".join(other_lines[:half])])
     assert log.doubts() == ()

@@ -45,19 +45,19 @@ CONVERTED = {
 
 @pytest.mark.parametrize("dump", CLASSIC, ids=lambda dump: dump.name)
 def test_owners_in_clusters_are_those_of_the_offsets_topic(dump: Path) -> None:
-    told = owners_told(outputs_of(followed(*request_logs_of(dump))))
-    assert _stored(told) == _stored(owners_of_dump(dump))
+    owners = owners_told(outputs_of(followed(*request_logs_of(dump))))
+    assert _stored(owners) == _stored(owners_of_dump(dump))
 
 
 @pytest.mark.parametrize("name", CONVERTED)
 def test_owners_are_told_as_long_as_a_group_is_classic(name: str) -> None:
     dump = next(dump for dump in CLUSTERS if dump.name == f"{name}.offsets.jsonl.gz")
-    told = _stored(owners_told(outputs_of(followed(*request_logs_of(dump)))))
+    owners = _stored(owners_told(outputs_of(followed(*request_logs_of(dump)))))
     expected = {
-        group_id: [each for each in of_group if each[0] not in CONVERTED[name].get(group_id, ())]
+        group_id: [assignment for assignment in of_group if assignment[0] not in CONVERTED[name].get(group_id, ())]
         for group_id, of_group in _stored(owners_of_dump(dump)).items()
     }
-    assert told == expected
+    assert owners == expected
 
 
 def _stored(owners: Owners) -> Owners:
@@ -83,8 +83,10 @@ LESS_CLEAN = [path for path in RECORDINGS if name_of(path) in ("chaos-a", "coop"
 
 def clients(lines: list[str]) -> list[str]:
     decode = json.JSONDecoder().raw_decode
-    found = (decode(line, line.index("{"))[0]["requestHeader"]["clientId"] for line in lines if '"JOIN_GROUP"' in line)
-    return sorted(set(found))
+    client_ids = (
+        decode(line, line.index("{"))[0]["requestHeader"]["clientId"] for line in lines if '"JOIN_GROUP"' in line
+    )
+    return sorted(set(client_ids))
 
 
 def without_fifths(begin: int, end: int, lines: list[str]) -> list[str]:
@@ -92,8 +94,8 @@ def without_fifths(begin: int, end: int, lines: list[str]) -> list[str]:
 
 
 def without_client(number: int, lines: list[str]) -> list[str]:
-    gone = clients(lines)[number % len(clients(lines))]
-    return [line for line in lines if f'"clientId":"{gone}"' not in line]
+    client_id = clients(lines)[number % len(clients(lines))]
+    return [line for line in lines if f'"clientId":"{client_id}"' not in line]
 
 
 def cuts() -> Iterator[tuple[str, Change]]:
@@ -132,5 +134,5 @@ def test_an_assignment_that_is_missing_is_told_or_doubted(path: Path, tmp_path: 
         log = RequestLog([file])
         log.read()
         following = follow(log, {})
-        told = owners_told(outputs_of(following)) == broker
-        assert told or log.doubts() or doubts(following, UTC), f"line {place + 1} is missing"
+        is_told = owners_told(outputs_of(following)) == broker
+        assert is_told or log.doubts() or doubts(following, UTC), f"line {place + 1} is missing"

@@ -64,9 +64,9 @@ def test_a_difference_is_found_and_told(tmp_path: Path) -> None:
     path.write_text(json.dumps(recorded) + "\n")
     report = verify_histories([path])
     assert report.summary().endswith("1 differences")
-    told = "\n".join(report.differences[0].lines())
-    assert recorded["name"] in told
-    assert '"errorCode": 99' in told
+    report_text = "\n".join(report.differences[0].lines())
+    assert recorded["name"] in report_text
+    assert '"errorCode": 99' in report_text
 
 
 def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
@@ -105,8 +105,10 @@ def test_a_topic_that_goes_and_comes_back_with_another_id(tmp_path: Path) -> Non
     old, new = str(UUID(int=1)), str(UUID(int=2))
 
     def cluster(step: int, at_ms: int, *topics: str) -> dict[str, object]:
-        named = [{"name": "t", "topic_id": uuid_to_json(UUID(topic).bytes), "partitions": 1} for topic in topics]
-        return {"id": step, "at_ms": at_ms, "cluster": {"version": step, "topics": named}, "answers": []}
+        topic_documents = [
+            {"name": "t", "topic_id": uuid_to_json(UUID(topic).bytes), "partitions": 1} for topic in topics
+        ]
+        return {"id": step, "at_ms": at_ms, "cluster": {"version": step, "topics": topic_documents}, "answers": []}
 
     steps = [
         cluster(0, 1_000, old),

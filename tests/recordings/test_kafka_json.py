@@ -70,7 +70,7 @@ def names_beside(struct: StructDefinition, version: int, body: Json) -> set[str]
     for name, value in body.items():
         item = fields[name].struct if name in fields else None
         if item is not None:
-            beside |= {other for element in value or () for other in names_beside(item, version, element)}
+            beside |= {inner_name for element in value or () for inner_name in names_beside(item, version, element)}
     return beside
 
 
@@ -158,10 +158,10 @@ def test_offset_fetch_of_one_group(topics: list[Json] | None) -> None:
     ((group_id, request),) = request_from_kafka(
         "OffsetFetch", 7, {"groupId": "g", "topics": topics, "requireStable": True}
     )
-    wanted = None if topics is None else (messages.OffsetFetchRequestTopic(name="t", partition_indexes=(0, 2)),)
+    topics_read = None if topics is None else (messages.OffsetFetchRequestTopic(name="t", partition_indexes=(0, 2)),)
     assert group_id == "g"
     assert request == messages.OffsetFetchRequest(
-        groups=(messages.OffsetFetchRequestGroup(group_id="g", topics=wanted),), require_stable=True
+        groups=(messages.OffsetFetchRequestGroup(group_id="g", topics=topics_read),), require_stable=True
     )
 
 
@@ -206,9 +206,9 @@ def test_a_request_for_several_groups_becomes_one_for_each() -> None:
 def test_answers_for_several_groups_are_merged() -> None:
     for exchange in of_api("DescribeGroups", "DeleteGroups", "OffsetFetch", "FindCoordinator"):
         api, version = exchange["api"], exchange["version"]
-        whole: Any = response_from_kafka(api, version, exchange["response"])
-        ((field, parts),) = ((name, getattr(whole, name)) for name in whole.__struct_fields__)
-        assert merge(api, [type(whole)(**{field: (part,)}) for part in parts]) == whole
+        merged: Any = response_from_kafka(api, version, exchange["response"])
+        ((field, parts),) = ((name, getattr(merged, name)) for name in merged.__struct_fields__)
+        assert merge(api, [type(merged)(**{field: (part,)}) for part in parts]) == merged
     assert merge("DeleteGroups", []) == messages.DeleteGroupsResponse(results=())
 
 
@@ -357,8 +357,8 @@ def damaged(value: Any, draw: st.DataObject) -> Any:
     """`value` with one place of it dropped or replaced by junk."""
     if isinstance(value, dict) and value and draw.draw(st.booleans()):
         name = draw.draw(st.sampled_from(sorted(value)))
-        others = {other: kept for other, kept in value.items() if other != name}
-        return others if draw.draw(st.booleans()) else {**others, name: damaged(value[name], draw)}
+        remaining = {key: member for key, member in value.items() if key != name}
+        return remaining if draw.draw(st.booleans()) else {**remaining, name: damaged(value[name], draw)}
     if isinstance(value, list) and value and draw.draw(st.booleans()):
         index = draw.draw(st.integers(min_value=0, max_value=len(value) - 1))
         return [*value[:index], damaged(value[index], draw), *value[index + 1 :]]

@@ -89,10 +89,10 @@ def test_a_gzip_file_that_breaks_off(tmp_path: Path) -> None:
 
 
 def test_progress_ends_with_all_bytes() -> None:
-    told: list[tuple[int, int]] = []
-    log = RequestLog([MIXED], progress=lambda done, total: told.append((done, total)))
+    progress: list[tuple[int, int]] = []
+    log = RequestLog([MIXED], progress=lambda done, total: progress.append((done, total)))
     log.read()
-    assert told[-1] == (MIXED.stat().st_size, MIXED.stat().st_size)
+    assert progress[-1] == (MIXED.stat().st_size, MIXED.stat().st_size)
 
 
 def test_a_file_that_is_not_there() -> None:

@@ -37,20 +37,20 @@ def changed(line: str, **fields: Any) -> str:
 def test_in_any_order_and_with_any_ends_of_lines(tmp_path: Path, ends: str) -> None:
     expected, shuffled = read_offsets_log(CRASH), lines()
     random.Random(1).shuffle(shuffled)
-    found = read(tmp_path, shuffled, ends)
-    assert found.by_group == expected.by_group
-    assert not list(found.doubts())
+    offsets_log = read(tmp_path, shuffled, ends)
+    assert offsets_log.by_group == expected.by_group
+    assert not list(offsets_log.doubts())
 
 
 def test_records_that_come_twice_count_once(tmp_path: Path) -> None:
-    found = read(tmp_path, [*lines(), *lines()[:3]])
-    assert found.by_group == read_offsets_log(CRASH).by_group
-    assert list(found.doubts()) == ["3 records of the offsets log come again: they are not compared."]
+    offsets_log = read(tmp_path, [*lines(), *lines()[:3]])
+    assert offsets_log.by_group == read_offsets_log(CRASH).by_group
+    assert list(offsets_log.doubts()) == ["3 records of the offsets log come again: they are not compared."]
 
 
 def test_records_of_another_log_at_the_same_place_are_told(tmp_path: Path) -> None:
-    other = changed(lines()[3], timestamp_ms=5)
-    (doubt,) = read(tmp_path, [*lines(), other]).doubts()
+    other_line = changed(lines()[3], timestamp_ms=5)
+    (doubt,) = read(tmp_path, [*lines(), other_line]).doubts()
     assert "several logs are mixed" in doubt
 
 
@@ -71,9 +71,9 @@ def test_records_of_another_log_at_the_same_place_are_told(tmp_path: Path) -> No
 )
 def test_what_cannot_be_compared_is_counted(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
     more = [changed(line, offset=1_000_000 + number, **fields) for number, line in enumerate(lines()[:4])]
-    found = read(tmp_path, [*more, *lines()])
-    assert found.by_group == read_offsets_log(CRASH).by_group
-    (doubt,) = found.doubts()
+    offsets_log = read(tmp_path, [*more, *lines()])
+    assert offsets_log.by_group == read_offsets_log(CRASH).by_group
+    (doubt,) = offsets_log.doubts()
     assert doubt.startswith("4 records of the offsets log")
     assert told in doubt
 
@@ -82,9 +82,9 @@ def test_what_cannot_be_compared_is_counted(tmp_path: Path, fields: dict[str, An
     "damaged", ["{", "\x00\x01", "null", "[]", '{"partition":1}', "a" * (LINE_MAX_BYTES + 2)], ids=lambda text: text[:9]
 )
 def test_damaged_lines_are_counted_and_told(tmp_path: Path, damaged: str) -> None:
-    found = read(tmp_path, [*lines()[:5], damaged, *lines()[5:]])
-    assert found.by_group == read_offsets_log(CRASH).by_group
-    (doubt,) = found.doubts()
+    offsets_log = read(tmp_path, [*lines()[:5], damaged, *lines()[5:]])
+    assert offsets_log.by_group == read_offsets_log(CRASH).by_group
+    (doubt,) = offsets_log.doubts()
     assert doubt.startswith("1 lines of the offsets log cannot be read and are left out: line 6: ")
 
 

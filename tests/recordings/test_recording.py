@@ -73,11 +73,11 @@ def test_the_last_line_counts() -> None:
 
 
 def test_says_what_it_had_to_decide() -> None:
-    told = "\n".join(verify("deploy").lines())
-    assert "group.initial.rebalance.delay.ms = 3000" in told
-    assert "within a millisecond of a neighbour" in told
-    assert "taken from the recording" in told
-    assert "was written late" in told
+    text = "\n".join(verify("deploy").lines())
+    assert "group.initial.rebalance.delay.ms = 3000" in text
+    assert "within a millisecond of a neighbour" in text
+    assert "taken from the recording" in text
+    assert "was written late" in text
 
 
 @pytest.mark.parametrize("name", ["chaos-a", "chaos-b", "chaos-c"])
@@ -88,7 +88,7 @@ def test_the_initial_delay_shows_in_the_log(name: str) -> None:
 def test_requests_that_never_reached_the_group_are_set_aside() -> None:
     report = verify("chaos-a")
     assert sum(report.not_compared.values()) == 3
-    assert any("NOT_COORDINATOR" in why for why in report.not_compared)
+    assert any("NOT_COORDINATOR" in reason for reason in report.not_compared)
 
 
 # ---------------------------------------------------------------------------------------------- what must be noticed
@@ -129,9 +129,9 @@ def test_another_answer_is_a_difference(tmp_path: Path, api: str, change: Callab
     report = verify_lines(tmp_path, lines)
     assert not report.agrees
     assert report.requests.differ >= 1
-    told = "\n".join(report.lines())
-    assert "broker: " in told
-    assert "here:   " in told
+    text = "\n".join(report.lines())
+    assert "broker: " in text
+    assert "here:   " in text
 
 
 def test_another_record_is_a_difference(tmp_path: Path) -> None:
@@ -229,5 +229,5 @@ def test_a_log_that_begins_in_the_middle_of_a_group_s_life(name: str, tmp_path: 
         report = verify_lines(tmp_path, lines[len(lines) * 2 // 5 :], **options)
         assert report.agrees, "\n".join(report.lines())
         assert any("lived before the log began; replayed from generation" in note for note in report.notes)
-        assert any("lived before the log began" in why for why in report.not_compared)
+        assert any("lived before the log began" in reason for reason in report.not_compared)
         assert report.requests.equal > 10

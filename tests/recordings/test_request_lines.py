@@ -90,9 +90,9 @@ def test_forms_of_time(prefix: str) -> None:
 
 
 def test_time_zone_of_lines_that_name_none() -> None:
-    there = ZoneInfo("America/New_York")
-    assert request(line("[2026-11-21 07:45:15,885] DEBUG "), there).logged_us == AT_US
-    assert request(line("2026-11-21T12:45:15.885Z "), there).logged_us == AT_US
+    new_york = ZoneInfo("America/New_York")
+    assert request(line("[2026-11-21 07:45:15,885] DEBUG "), new_york).logged_us == AT_US
+    assert request(line("2026-11-21T12:45:15.885Z "), new_york).logged_us == AT_US
 
 
 def test_a_zone_by_the_name_that_the_given_one_has_then() -> None:

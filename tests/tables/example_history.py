@@ -109,20 +109,20 @@ def cooperative() -> GroupHarness:
     fields = {"protocols": {"cooperative-sticky": subscription("t")}}
     group.add("c1", client_id="gentle-1", **fields)
     group.sleep(0)
-    own = "cooperative-sticky"
-    group.sync("c1", 1, {"c1": assignment("t", 0, 1)}, protocol_name=own)
+    assignor = "cooperative-sticky"
+    group.sync("c1", 1, {"c1": assignment("t", 0, 1)}, protocol_name=assignor)
     group.sleep(3_000)
     group.add("c2", client_id="gentle-2", **fields)
     group.sleep(1_000)
     group.join("c1", client_id="gentle-1", **fields)
-    group.sync("c2", 2, protocol_name=own)
-    group.sync("c1", 2, {"c1": assignment("t", 0)}, protocol_name=own)
+    group.sync("c2", 2, protocol_name=assignor)
+    group.sync("c1", 2, {"c1": assignment("t", 0)}, protocol_name=assignor)
     group.sleep(500)
     group.join("c1", client_id="gentle-1", **fields)
     group.sleep(500)
     group.join("c2", client_id="gentle-2", **fields)
-    group.sync("c2", 3, protocol_name=own)
-    group.sync("c1", 3, {"c1": assignment("t", 0), "c2": assignment("t", 1)}, protocol_name=own)
+    group.sync("c2", 3, protocol_name=assignor)
+    group.sync("c1", 3, {"c1": assignment("t", 0), "c2": assignment("t", 1)}, protocol_name=assignor)
     return group
 
 

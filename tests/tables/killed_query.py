@@ -34,8 +34,8 @@ def main(pieces: str, directory: str, killed_batch: int, killed_table: str) -> N
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1"}
     jars = {"spark.jars": ",".join(map(str, spark_jars()))}
-    everything = {**settings, **jars, **DELTA_SESSION_SETTINGS, **QUICK}
-    builder = SparkSession.builder.master("local[2]").config(map={**everything})
+    all_settings = {**settings, **jars, **DELTA_SESSION_SETTINGS, **QUICK}
+    builder = SparkSession.builder.master("local[2]").config(map={**all_settings})
     start_tables_query(
         read_stream(builder.getOrCreate(), Path(pieces)), directory, available_now=True
     ).awaitTermination()

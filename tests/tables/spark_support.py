@@ -65,10 +65,10 @@ def read_stream(spark: Any, directory: Path) -> Any:
 
 def expected(records: Iterable[History]) -> Rows:
     """What the pure fold says."""
-    found: Rows = {name: [] for name in TABLES}
+    rows_by_table: Rows = {name: [] for name in TABLES}
     for row in fold(records):
-        found[TABLE_OF[type(row)].name].append(_columns_of(row))
-    return {name: sorted(rows, key=repr) for name, rows in found.items()}
+        rows_by_table[TABLE_OF[type(row)].name].append(_columns_of(row))
+    return {name: sorted(rows, key=repr) for name, rows in rows_by_table.items()}
 
 
 def _columns_of(row: AnyRow) -> tuple[Any, ...]:
@@ -86,20 +86,22 @@ def _value(row: AnyRow, made_of: str | None, name: str, sql_type: str) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return list(value.values()) if isinstance(value, dict) else value
 
 
 def tables_in(spark: Any, directory: Path, kind: Format) -> Rows:
     """What Spark reads from a directory of tables."""
     sink = open_sink(spark, str(directory), kind)
-    found: Rows = {}
+    rows_by_table: Rows = {}
     for table in TABLES.values():
         rows = sink.read(table).select(*[column.name for column in columns(table)])
-        found[table.name] = sorted((tuple(_plain(_row(value)) for value in row) for row in rows.collect()), key=repr)
-    return found
+        rows_by_table[table.name] = sorted(
+            (tuple(_plain(_row(value)) for value in row) for row in rows.collect()), key=repr
+        )
+    return rows_by_table
 
 
 def _row(value: Any) -> Any:
     """Spark's rows inside arrays as lists."""
-    return [list(each) if isinstance(each, tuple) else each for each in value] if isinstance(value, list) else value
+    return [list(item) if isinstance(item, tuple) else item for item in value] if isinstance(value, list) else value

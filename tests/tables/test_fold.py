@@ -40,8 +40,8 @@ def rows_of(kind: type[R], group_id: str, records: Iterable[History] | None = No
 
 
 def by_key(rows: Iterable[AnyRow]) -> dict[tuple[object, ...], AnyRow]:
-    found = {row_key(row): row for row in rows}
-    return found
+    rows_by_key = {row_key(row): row for row in rows}
+    return rows_by_key
 
 
 def spans(group_id: str) -> list[tuple[object, ...]]:
@@ -315,18 +315,18 @@ def test_little_is_kept_of_a_dead_group() -> None:
 
 def test_state_that_earlier_programs_packed_goes_on() -> None:
     """`packed_version_1.json`: what was packed after so many records of a group, when version 1 was first written."""
-    for kept in json.loads((Path(__file__).parent / "packed_version_1.json").read_bytes()):
-        records = [record for record in example_history() if record.group_id == kept["group_id"]]
-        whole, opened = GroupTables(), GroupTables((b64decode(kept["head"]), b64decode(kept["body"])))
-        for record in records[: kept["records"]]:
-            whole.add(record)
-        whole.take()
-        for record in records[kept["records"] :]:
-            whole.add(record)
+    for packed in json.loads((Path(__file__).parent / "packed_version_1.json").read_bytes()):
+        records = [record for record in example_history() if record.group_id == packed["group_id"]]
+        from_beginning, opened = GroupTables(), GroupTables((b64decode(packed["head"]), b64decode(packed["body"])))
+        for record in records[: packed["records"]]:
+            from_beginning.add(record)
+        from_beginning.take()
+        for record in records[packed["records"] :]:
+            from_beginning.add(record)
         for record in records:  # the first ones come again
             opened.add(record)
-        assert opened.take() == whole.take()
-        assert opened.standing(kept["group_id"]) == whole.standing(kept["group_id"])
+        assert opened.take() == from_beginning.take()
+        assert opened.standing(packed["group_id"]) == from_beginning.standing(packed["group_id"])
 
 
 def test_state_of_another_version_is_told() -> None:

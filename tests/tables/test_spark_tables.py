@@ -46,9 +46,9 @@ def expected_rows() -> dict[str, list[tuple[object, ...]]]:
     return expected(RECORDS)
 
 
-def same(found: dict[str, list[tuple[object, ...]]], wanted: dict[str, list[tuple[object, ...]]]) -> None:
+def same(actual: dict[str, list[tuple[object, ...]]], expected: dict[str, list[tuple[object, ...]]]) -> None:
     for name in TABLES:
-        assert found[name] == wanted[name], name
+        assert actual[name] == expected[name], name
 
 
 # ---------------------------------------------------------------------------------------------------- one whole history
@@ -107,9 +107,9 @@ def test_parquet_stream_that_fails_in_the_midst_of_a_batch(
         start().awaitTermination()
     monkeypatch.undo()
     start().awaitTermination()
-    found = tables_in(tables_spark, tmp_path / "tables", "parquet")
-    unreadable = found.pop("unreadable")
-    same(found | {"unreadable": []}, expected_rows)
+    actual = tables_in(tables_spark, tmp_path / "tables", "parquet")
+    unreadable = actual.pop("unreadable")
+    same(actual | {"unreadable": []}, expected_rows)
     reasons = [str(row[4]) for row in unreadable]
     assert len(reasons) == 3
     assert "its key is not its group id" in reasons
@@ -212,9 +212,13 @@ def test_a_delta_table_of_an_earlier_version_gets_the_new_columns(tables_spark: 
     sink = DeltaSink(tables_spark, str(tmp_path / "tables"))
     sink.prepare()
     sink.write(refusals, refused(tables_spark, tmp_path, RECORDS), [20_777], 0)
-    found = {row.group_id: row.asDict() for row in sink.read(refusals).collect()}
-    assert (found["old"]["error"], found["old"]["team"], found["old"]["rule"]) == ("UNKNOWN_MEMBER_ID", "ours", None)
-    assert (found["shared"]["rule"], found["shared"]["team"]) == ("no_common_protocol", None)
+    rows_by_group = {row.group_id: row.asDict() for row in sink.read(refusals).collect()}
+    assert (rows_by_group["old"]["error"], rows_by_group["old"]["team"], rows_by_group["old"]["rule"]) == (
+        "UNKNOWN_MEMBER_ID",
+        "ours",
+        None,
+    )
+    assert (rows_by_group["shared"]["rule"], rows_by_group["shared"]["team"]) == ("no_common_protocol", None)
     comments = {field.name: field.metadata.get("comment") for field in sink.read(refusals).schema.fields}
     assert comments["rule"] == "Which rule refused it."
 

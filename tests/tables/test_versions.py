@@ -32,21 +32,21 @@ def broken_off() -> Iterator[tuple[str, AnyRow]]:
 
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
 def test_the_last_whole_version_is_found(kind: Format, tmp_path: Path) -> None:
-    whole, tables = tmp_path / "whole", tmp_path / "tables"
-    write_tables(example_history(), whole, kind)
+    complete, tables = tmp_path / "whole", tmp_path / "tables"
+    write_tables(example_history(), complete, kind)
     versions = TableVersions(tables, kind)
     assert not any((tables / name).exists() for name in TABLES)
     versions.write(ROWS[:1])
     versions.write(iter(ROWS))
-    assert counts(tables) == counts(whole)
+    assert counts(tables) == counts(complete)
     with pytest.raises(OSError, match="no space"):
         versions.write(broken_off())
-    assert counts(tables) == counts(whole)
+    assert counts(tables) == counts(complete)
     again = TableVersions(tables, kind)
-    assert counts(tables) == counts(whole)
+    assert counts(tables) == counts(complete)
     for _ in range(4):
         again.write(iter(ROWS))
-    assert counts(tables) == counts(whole)
+    assert counts(tables) == counts(complete)
     assert len(list((tables / "_versions").iterdir())) == 2
 
 

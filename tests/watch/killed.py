@@ -98,11 +98,13 @@ class Report(Struct):
 class KillRun:
     """One run."""
 
-    def __init__(self, directory: Path, kills: int, seed: int, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, directory: Path, kills: int, seed: int, print_line: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._directory = directory
         self._kills = kills
         self._random = random.Random(seed)
-        self._tell = tell
+        self._print_line = print_line
         self._logs = directory / "logs"
         self._written = 0
         self.report = Report()
@@ -158,7 +160,7 @@ class KillRun:
         self._rotate()
         if number % 2:
             self._compact()
-        self._tell(f"killed {self.report.kills} times; {self._written:,} records written")
+        self._print_line(f"killed {self.report.kills} times; {self._written:,} records written")
 
     def _state(self, is_undisturbed: bool) -> Path:
         return self._directory / ("undisturbed" if is_undisturbed else "killed")

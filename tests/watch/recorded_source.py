@@ -9,6 +9,7 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import EndedSource
 from group_coordinator.observed.evidence import BOUNDED
 from group_coordinator.observed.observer import Observer
+from group_coordinator.watch.conditions import Condition, Conditions
 from group_coordinator.watch.index_updater import IndexUpdater
 from group_coordinator.watch.writing import GroupHistory
 from tests.observed.pieces import Piece, add
@@ -37,6 +38,9 @@ class Recorded(EndedSource):
             if self.updater is not None:
                 self.updater.apply(self.observer.take())
             self.changes += 1
+
+    def conditions(self) -> Conditions:
+        return {self.cluster: Condition(state="watched")}
 
     def histories(self) -> Iterator[GroupHistory]:
         with self.lock:

@@ -15,7 +15,7 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.command_line.watch_outputs import open_outputs
 from group_coordinator.command_line.watch_settings import WatchSettings
-from group_coordinator.command_line.watch_sources import HowToWatch, watch_source
+from group_coordinator.command_line.watch_sources import WatchOptions, watch_source
 from group_coordinator.dashboard import RunningServer, start_server
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
@@ -69,8 +69,8 @@ def test_two_clusters_with_the_same_groups(tmp_path: Path) -> None:
         of_one = sorted(name.removeprefix("prod/") for name in names if name.startswith("prod/"))
         assert of_one
         assert sorted(names) == sorted(f"{cluster}/{name}" for cluster in ("prod", "eu-1") for name in of_one)
-        ours, theirs = (page(server, f"{cluster}/{of_one[0]}") for cluster in ("prod", "eu-1"))
-        assert ours["rebalances"] == theirs["rebalances"]
+        prod_page, eu_page = (page(server, f"{cluster}/{of_one[0]}") for cluster in ("prod", "eu-1"))
+        assert prod_page["rebalances"] == eu_page["rebalances"]
         assert len({event["group"] for event in document(server, "/api/events")["events"]}) > 1
     group_ids = {record.group_id for record in read_history_files(tmp_path / "out")}
     assert group_ids == set(names)
@@ -118,9 +118,9 @@ def test_settings_of_clusters(tmp_path: Path) -> None:
     assert prod == {"client.id": "me", "security.protocol": "SSL", "bootstrap.servers": "new:9092"}
     assert test["security.protocol"] == "PLAINTEXT"
     file.write_text('[cluster."a/b"]\n"bootstrap.servers" = "x"\n[cluster.c]\n"sasl.mechanismus" = "PLAIN"\n')
-    with pytest.raises(ConfigError) as wrong:
+    with pytest.raises(ConfigError) as caught:
         load(WatchSettings, {}, file)
-    problems = "\n".join(wrong.value.problems)
+    problems = "\n".join(caught.value.problems)
     assert "'a/b' is no name" in problems
     assert "cluster.c has no bootstrap.servers." in problems
     assert "sasl.mechanismus" in problems
@@ -131,8 +131,8 @@ def test_settings_of_clusters(tmp_path: Path) -> None:
 
 def test_logs_go_with_a_cluster(tmp_path: Path) -> None:
     config = WatchSettings(cluster={"prod": {"bootstrap.servers": "prod:9092"}, "a": {"bootstrap.servers": "a:9092"}})
-    how = HowToWatch(time_zone=ZONE, follow=False, bounds=BOUNDED, state=tmp_path)
-    assert watch_source(config.clusters, ["prod=server.log*"], how).name == "prod, a"
-    for wrong in ("server.log", "test=server.log"):
+    options = WatchOptions(time_zone=ZONE, follow=False, bounds=BOUNDED, state=tmp_path)
+    assert watch_source(config.clusters, ["prod=server.log*"], options).name == "prod, a"
+    for broker_log in ("server.log", "test=server.log"):
         with pytest.raises(CommandError, match="write NAME=FILE"):
-            watch_source(config.clusters, [wrong], how)
+            watch_source(config.clusters, [broker_log], options)

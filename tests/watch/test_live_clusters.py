@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.command_line.watch_settings import WatchSettings
-from group_coordinator.command_line.watch_sources import HowToWatch, watch_source
+from group_coordinator.command_line.watch_sources import WatchOptions, watch_source
 from group_coordinator.dashboard import start_server
 from group_coordinator.dashboard.index import Index
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
@@ -36,16 +36,16 @@ def has_lag(index: Index, group_id: str) -> bool:
 
 def test_one_view_of_two_brokers(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path) -> None:
     name = topic_prefix
-    with EmbeddedKafka() as other:
-        servers = {"first": kafka.bootstrap_servers, "second": other.bootstrap_servers, "away": "127.0.0.1:1"}
-        admins = {"first": admin, "second": AdminClient({"bootstrap.servers": other.bootstrap_servers})}
-        for number, (broker, cluster) in enumerate(((kafka, "first"), (other, "second"))):
+    with EmbeddedKafka() as second_kafka:
+        servers = {"first": kafka.bootstrap_servers, "second": second_kafka.bootstrap_servers, "away": "127.0.0.1:1"}
+        admins = {"first": admin, "second": AdminClient({"bootstrap.servers": second_kafka.bootstrap_servers})}
+        for number, (broker, cluster) in enumerate(((kafka, "first"), (second_kafka, "second"))):
             with_topic(broker, admins[cluster], name)
             read_and_commit(broker, name, 3 + number)
         properties = {cluster: {"bootstrap.servers": address} for cluster, address in servers.items()}
         config = WatchSettings(cluster=properties)
-        how = HowToWatch(time_zone=UTC, follow=False, bounds=BOUNDED, state=tmp_path)
-        with start_server(watch_source(config.clusters, (), how)) as server:
+        options = WatchOptions(time_zone=UTC, follow=False, bounds=BOUNDED, state=tmp_path)
+        with start_server(watch_source(config.clusters, (), options)) as server:
             wait_until(lambda: committed(server.index, f"first/{name}", name, 0) == 3)
             wait_until(lambda: committed(server.index, f"second/{name}", name, 0) == 4)
             wait_until(lambda: any(doubt.startswith("away: it is not watched") for doubt in server.index.doubts))

@@ -38,8 +38,8 @@ def test_as_a_replay_writes_it(kafka: EmbeddedKafka, admin: AdminClient, topic_p
     dump, servers = tmp_path / "cluster.offsets.jsonl.gz", kafka.bootstrap_servers
     assert call("export", "offsets-topic", "--bootstrap-servers", servers, "--out", dump).exit_code == 0
     expected, replayed = tmp_path / "expected", tmp_path / "replayed"
-    asked = ("--in-process", "--tables", expected, "--tables-format", "parquet", "--out", replayed)
-    assert call("replay", dump, *asked).exit_code == 0
+    replay_options = ("--in-process", "--tables", expected, "--tables-format", "parquet", "--out", replayed)
+    assert call("replay", dump, *replay_options).exit_code == 0
     assert rows(tmp_path / "tables") == rows(expected)
     assert list(read_history_files(tmp_path / "out")) == list(read_history_files(replayed))
     assert topic_prefix in call("explain", "--from", tmp_path / "out", "--group", topic_prefix).output

@@ -18,7 +18,9 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import EndedSource
 from group_coordinator.dashboard.watched import Watched, WatchedSource
 from group_coordinator.operations.metrics import METRICS
+from group_coordinator.watch.conditions import Condition, Conditions
 from group_coordinator.watch.metrics import WatchedGroups, watch_endpoint
+from group_coordinator.watch.writing import GroupHistory
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted
 from tests.observed.recorded import CLUSTERS
@@ -26,10 +28,17 @@ from tests.observed.recorded import CLUSTERS
 
 class Recorded(EndedSource):
     name = "recorded"
-    caught_up = False
+    caught_up = is_whole = False
+    changes = 0
 
     def start(self, index: Index) -> None:
         """Start nothing: nothing is fed here."""
+
+    def conditions(self) -> Conditions:
+        return {"": Condition(state="watched" if self.caught_up else "being_read")}
+
+    def histories(self) -> Iterator[GroupHistory]:
+        return iter(())
 
     def progress(self) -> dict[str, Any]:
         return {"caught_up": self.caught_up, "detail": "is being read"}
@@ -77,6 +86,8 @@ def test_what_has_been_is_not_counted_and_what_comes_is(history: tuple[History, 
             index.replace_group(group_id, records)
         values = {(name, *labels.values()): value for name, labels, value in samples(server.url)}
     assert values["group_coordinator_ready",] == 1
+    assert values["group_coordinator_watched_clusters", "watched"] == 1
+    assert values["group_coordinator_watched_clusters", "failed"] == 0
     triggers = Counter(record.trigger for record in history if isinstance(record, RebalanceStarted))
     assert triggers["member_expired"] > 0
     for trigger, number in triggers.items():
@@ -84,8 +95,8 @@ def test_what_has_been_is_not_counted_and_what_comes_is(history: tuple[History, 
     assert values["group_coordinator_group_rebalances_recently", "search"] == 4
     assert values["group_coordinator_group_expiries_recently", "mixed"] == 1
     names = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, *_ in values}
-    ours = {name for name in names if name.startswith("group_coordinator_") and not name.endswith("_created")}
-    assert ours <= {metric.name for metric in METRICS}
+    own_names = {name for name in names if name.startswith("group_coordinator_") and not name.endswith("_created")}
+    assert own_names <= {metric.name for metric in METRICS}
 
 
 def test_how_long_a_group_is_in_its_rebalance(history: tuple[History, ...]) -> None:

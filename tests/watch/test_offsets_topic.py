@@ -15,8 +15,8 @@ from tests.schemas.kafka.batches import batch
 
 def test_the_library_has_what_is_replaced() -> None:
     """The class that unpacks, its methods and fields that are used, and the bytes of what was fetched."""
-    theirs = {name for name in dir(Fetcher.PartitionRecords) if not name.startswith("__")}
-    assert {"take", "drain"} <= theirs
+    library_names = {name for name in dir(Fetcher.PartitionRecords) if not name.startswith("__")}
+    assert {"take", "drain"} <= library_names
     data = batch([(0, 1, b"k", b"v")])
     assert bytes(getattr(MemoryRecords(data), BYTES_OF_RECORDS)) == data
 

@@ -88,11 +88,11 @@ def test_the_command(broker: tuple[EmbeddedKafka, str], tmp_path: Path) -> None:
             member.unsubscribe()
         wait_until(lambda: members_on(page[0]) == {"of-classic": 0, "of-consumer": 0})
         wait_until(lambda: TOPIC in topics_of("LIST_OFFSETS", asked_by_watchers(kafka.log_file)))
-    asked = asked_by_watchers(kafka.log_file)
-    assert {request.client_id for request in asked} == {"group-coordinator-watch"}
-    assert {"METADATA", "LIST_OFFSETS", "FETCH"} <= {request.api for request in asked} <= READS
-    assert topics_of("FETCH", asked) == {"__consumer_offsets"}
-    assert_nothing_is_made(asked)
+    requests = asked_by_watchers(kafka.log_file)
+    assert {request.client_id for request in requests} == {"group-coordinator-watch"}
+    assert {"METADATA", "LIST_OFFSETS", "FETCH"} <= {request.api for request in requests} <= READS
+    assert topics_of("FETCH", requests) == {"__consumer_offsets"}
+    assert_nothing_is_made(requests)
 
 
 def test_polls(broker: tuple[EmbeddedKafka, str]) -> None:
@@ -109,9 +109,9 @@ def test_polls(broker: tuple[EmbeddedKafka, str]) -> None:
         finally:
             source.stop()
     assert kinds == {"of-classic": "classic", "of-consumer": "consumer"}
-    asked = asked_by_watchers(kafka.log_file)[before:]
-    assert {"LIST_GROUPS", "DESCRIBE_GROUPS", "OFFSET_FETCH"} <= {request.api for request in asked} <= POLLS
-    assert_nothing_is_made(asked)
+    requests = asked_by_watchers(kafka.log_file)[before:]
+    assert {"LIST_GROUPS", "DESCRIBE_GROUPS", "OFFSET_FETCH"} <= {request.api for request in requests} <= POLLS
+    assert_nothing_is_made(requests)
 
 
 def members_on(page: str) -> dict[str, int]:
@@ -124,14 +124,14 @@ def owners(index: Index, group_id: str) -> int:
     return 0 if facts is None else facts.partitions
 
 
-def topics_of(api: str, asked: list[Asked]) -> set[str]:
+def topics_of(api: str, requests: list[Asked]) -> set[str]:
     """Return the topics that are asked for by name, or by id where a version names them so."""
-    bodies = [request.body for request in asked if request.api == api]
+    bodies = [request.body for request in requests if request.api == api]
     return {topic.get("name") or topic.get("topic") for body in bodies for topic in body["topics"]}
 
 
-def assert_nothing_is_made(asked: list[Asked]) -> None:
+def assert_nothing_is_made(requests: list[Asked]) -> None:
     """Brokers make topics that are asked for where a client allows it, and the offsets topic for the first group."""
-    metadata: list[dict[str, Any]] = [request.body for request in asked if request.api == "METADATA"]
+    metadata: list[dict[str, Any]] = [request.body for request in requests if request.api == "METADATA"]
     assert not [body for body in metadata if body["topics"] and body["allowAutoTopicCreation"]]
-    assert all(request.body["keyType"] == 0 for request in asked if request.api == "FIND_COORDINATOR")
+    assert all(request.body["keyType"] == 0 for request in requests if request.api == "FIND_COORDINATOR")

@@ -44,14 +44,14 @@ def test_what_is_written_is_what_was_watched(tmp_path: Path, whole: Sequence[His
     source = Recorded(NAME)
     watched = written(source, tmp_path, 0.02)
     watched.start(Index())
-    everything = list(pieces(mixed(NAME, Random(1)), Random(1)))
-    source.give(everything[0])
+    all_pieces = list(pieces(mixed(NAME, Random(1)), Random(1)))
+    source.give(all_pieces[0])
     time.sleep(0.5)
     assert not (tmp_path / "tables" / "rebalances").exists()
     assert not (tmp_path / "out" / "history.jsonl").exists()
     source.is_whole = True
     wait_until(lambda: (tmp_path / "report.html").exists())
-    for piece in everything[1:]:
+    for piece in all_pieces[1:]:
         source.give(piece)
     watched.stop()
     assert list(read_history_files(tmp_path / "out")) == whole
@@ -77,13 +77,13 @@ def test_killed_anywhere(tmp_path: Path, whole: Sequence[History]) -> None:
     """A watcher goes on from what was kept; what its predecessor left half written is in nobody's way."""
     random = Random(3)
     state = b""
-    everything = list(pieces(mixed(NAME, random), random))
-    cuts = sorted(random.sample(range(len(everything)), 5))
-    for begin, end in zip([0, *cuts], [*cuts, len(everything)], strict=True):
+    all_pieces = list(pieces(mixed(NAME, random), random))
+    cuts = sorted(random.sample(range(len(all_pieces)), 5))
+    for begin, end in zip([0, *cuts], [*cuts, len(all_pieces)], strict=True):
         source = Recorded(NAME)
         if state:
             restore_state(source.observer, state, NAME)
-        for piece in everything[begin:end]:
+        for piece in all_pieces[begin:end]:
             source.give(piece)
         state = encode_state(source.observer, NAME)
         source.is_whole = True
@@ -112,6 +112,8 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "report.html").mkdir()
     watched.start(index)
     wait_until(lambda: index.doubts)
+    index.doubt("outputs", ["outputs: it is not watched."])  # a cluster of that name
+    assert any(doubt.startswith("What is watched is not written") for doubt in index.doubts)
     (tmp_path / "report.html").rmdir()
-    wait_until(lambda: not index.doubts)
+    wait_until(lambda: index.doubts == ("outputs: it is not watched.",))
     watched.stop()

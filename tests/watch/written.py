@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 
 from group_coordinator.command_line.history_tables import TablesFormat
 from group_coordinator.command_line.output_options import Format
-from group_coordinator.command_line.watch_outputs import WantedOutputs
+from group_coordinator.command_line.watch_outputs import OutputOptions
 from group_coordinator.tables.rows import TABLES
 from streaming.topics import Topics
 
 TOPICS = Topics.of_prefix("coordinator")
 
 
-def outputs(directory: Path) -> WantedOutputs:
-    return WantedOutputs(
+def outputs(directory: Path) -> OutputOptions:
+    return OutputOptions(
         out=directory / "out",
         kind=Format.jsonl,
         tables=str(directory / "tables"),

@@ -1,0 +1,45 @@
+"""What is kept of one group, in order, and the history that it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from group_coordinator.observed.group import ObservedGroup
+from group_coordinator.observed.ordering import TimedLine, in_order
+from group_coordinator.observed.transactions import Fact
+from schemas.history import History
+from schemas.java_hash import group_partition
+
+OFFSETS_PARTITIONS = 50
+"""Kafka's default of `offsets.topic.num.partitions`; of use only where neither record nor line names a partition."""
+
+
+class KeptGroup(Struct, frozen=True, kw_only=True):
+    """What is kept of one group."""
+
+    group_id: str
+    lines: Sequence[TimedLine]
+    """By time."""
+    facts: Sequence[Fact]
+    """By offset."""
+    topic_names: Mapping[str, str]
+
+    @property
+    def partition(self) -> int:
+        """The group's partition of the offsets topic."""
+        if self.facts:
+            return self.facts[0].partition
+        named = (line.line.partition for line in self.lines if line.line.partition is not None)
+        partition = next(named, None)
+        return group_partition(self.group_id, OFFSETS_PARTITIONS) if partition is None else partition
+
+    def group(self) -> ObservedGroup:
+        """Return the group, which is not followed yet."""
+        return ObservedGroup(self.group_id, self.partition, self.topic_names)
+
+    def follow(self) -> tuple[ObservedGroup, list[History]]:
+        """Return the group and its history."""
+        group = self.group()
+        return group, group.follow(in_order(self.facts, self.lines))
