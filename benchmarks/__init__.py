@@ -9,7 +9,7 @@ from group_coordinator.jars.java import JavaError
 from group_coordinator.jars.resolving import JarsError
 
 
-def _tell(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
+def _print_problem(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:
     """Each benchmark says once what the machine lacks."""
     if isinstance(problem, JavaError | JarsError):
         print(problem, file=sys.stderr)
@@ -17,4 +17,4 @@ def _tell(kind: type[BaseException], problem: BaseException, trace: TracebackTyp
         sys.__excepthook__(kind, problem, trace)
 
 
-sys.excepthook = _tell
+sys.excepthook = _print_problem

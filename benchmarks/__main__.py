@@ -34,6 +34,7 @@ BENCHMARKS = {
     "assignors": Benchmark(full=("--jvm",), quick=("--quick", "--runs", "1")),
     "query": Benchmark(quick=("--touched", "100", "--heartbeats", "2", "--batches", "1", "--rounds", "1", "--buckets")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
+    "responder_start": Benchmark(quick=("--groups", "100", "1000")),
     "batch_cost": Benchmark(quick=None),
     "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5", "--rounds", "1")),
     "full_group": Benchmark(quick=("--batches", "5", "--rounds", "1")),
@@ -48,9 +49,9 @@ def run(name: str, arguments: tuple[str, ...]) -> float:
     """The seconds that it took. A process of its own: the heap of one must not slow the next."""
     print(f"\n== {name}", flush=True)
     begin = time.monotonic()
-    done = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], cwd=ROOT, check=False)
-    if done.returncode:
-        sys.exit(done.returncode)
+    result = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], cwd=ROOT, check=False)
+    if result.returncode:
+        sys.exit(result.returncode)
     return time.monotonic() - begin
 
 
@@ -68,15 +69,15 @@ def main() -> None:
         parser.error(f"there is no {unknown[0]}: {', '.join(BENCHMARKS)}")
     if arguments.quick:
         os.environ.setdefault("SPARK_SUBMIT_OPTS", shlex.join(SHORT_LIVED))
-    took: dict[str, float] = {}
+    seconds_by_name: dict[str, float] = {}
     for name in arguments.names or BENCHMARKS:
         options = BENCHMARKS[name].quick if arguments.quick else (*BENCHMARKS[name].full, "--write")
         if options is None:
             print(f"\n== {name}: only in a full run")
         else:
-            took[name] = run(name, options)
+            seconds_by_name[name] = run(name, options)
     print("\n== seconds")
-    for name, seconds in {**took, "all": sum(took.values())}.items():
+    for name, seconds in {**seconds_by_name, "all": sum(seconds_by_name.values())}.items():
         print(f"{name:12} {seconds:6.0f}")
 
 

@@ -117,9 +117,9 @@ def _member(number: int, topic_names: Sequence[str], kind: str) -> MemberSubscri
     topics = tuple(topic_names)
     if kind == "mixed":
         # A different half for each member, and for each topic about half of the members.
-        wanted = len(topics) // 2
+        topic_count = len(topics) // 2
         start = number * 7919 % len(topics)
-        topics = tuple(sorted((topics + topics)[start : start + wanted]))
+        topics = tuple(sorted((topics + topics)[start : start + topic_count]))
     return MemberSubscription(member_id=_member_id(number), subscription=Subscription(topics=topics))
 
 
@@ -143,22 +143,22 @@ def _with_claim(assignor: Assignor, member: MemberSubscription, assignment: Grou
 def _best_of(
     runs: int, assignor: Assignor, topics: dict[str, TopicMetadata], members: Sequence[MemberSubscription]
 ) -> tuple[float, GroupAssignment]:
-    best = float("inf")
+    best_ms = float("inf")
     for run in range(runs):
-        if run and best > SLOW_MS:
+        if run and best_ms > SLOW_MS:
             break
         start = thread_time()
         assignment = assignor.assign(topics, members)
-        best = min(best, (thread_time() - start) * 1_000)
-    return best, assignment
+        best_ms = min(best_ms, (thread_time() - start) * 1_000)
+    return best_ms, assignment
 
 
-def show(each: Figures) -> None:
-    line = f"{each.name:<20}{each.kind:<8}{each.members:>8,}{each.partitions:>12,}"
-    line += f"{each.first_ms:>12,.1f}{each.change_ms:>12,.1f}"
-    if each.kafka_ms is not None and each.factors is not None:
-        line += "".join(f"{value:>12,.1f}" for value in (*each.kafka_ms, *each.factors))
-    elif each.stopped:
+def show(figures: Figures) -> None:
+    line = f"{figures.name:<20}{figures.kind:<8}{figures.members:>8,}{figures.partitions:>12,}"
+    line += f"{figures.first_ms:>12,.1f}{figures.change_ms:>12,.1f}"
+    if figures.kafka_ms is not None and figures.factors is not None:
+        line += "".join(f"{value:>12,.1f}" for value in (*figures.kafka_ms, *figures.factors))
+    elif figures.stopped:
         line += f"{'stopped':>12}"
     print(line, flush=True)
 
@@ -170,8 +170,8 @@ def write_page(figures: list[Figures]) -> None:
         rows.setdefault((figure.name, figure.kind), []).append(figure)
     sizes = [f"{cell.members:,} x {cell.partitions:,}" for cell in next(iter(rows.values()))]
     head = ["assignor", "topics", *sizes, "growth"]
-    shown = [[*key, *(_factors(cell) for cell in row), _growth(row[0], row[-1])] for key, row in rows.items()]
-    write_section("assignors", table(head, shown, words=2))
+    cells = [[*key, *(_factors(cell) for cell in row), _growth(row[0], row[-1])] for key, row in rows.items()]
+    write_section("assignors", table(head, cells, words=2))
 
 
 def _factors(figures: Figures) -> str:

@@ -1,10 +1,12 @@
 """What a coordinator costs at rest: CPU of its processes, with one shard and no groups.
 
-    python -m benchmarks.at_rest [--warm 180] [--seconds 60] [--tick-interval-ms 500] [--write]
+    python -m benchmarks.at_rest [--warm 180] [--seconds 60] [--tick-interval-ms 500] [--responder]
+        [--write]
 
-`group-coordinator run --embedded` as users run it. It is measured twice: while nobody writes, and while one simple
-consumer speaks every five seconds, so that the log is not at rest and gets all its ticks. The ratio is between the two.
-In the first minutes much of it is the JVM's compiler; the broker is left out of the sum.
+`group-coordinator run --embedded` as users run it, with `--responder` beside a responder. It is measured twice: while
+nobody writes, and while one simple consumer speaks every five seconds, so that the log is not at rest and gets all its
+ticks. The ratio is between the two. In the first minutes much of it is the JVM's compiler; the broker is left out of
+the sum.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ from schemas.messages import HeartbeatRequest
 from streaming.clock import REST_AFTER_MS
 
 SPEAKS_EVERY_S = 5.0
-KINDS = ("driver", "JVM", "Python workers", "broker")
+KINDS = ("driver", "JVM", "Python workers", "responder", "broker")
 
 
-def start(directory: Path, port: int, tick_interval_ms: int) -> subprocess.Popen[bytes]:
+def start(directory: Path, port: int, tick_interval_ms: int, *flags: str) -> subprocess.Popen[bytes]:
     command = [
         sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded", "--embedded-port", str(port),
         "--embedded-data", str(directory),
-        "--tick-interval-ms", str(tick_interval_ms),
+        "--tick-interval-ms", str(tick_interval_ms), *flags,
     ]  # fmt: skip
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
 
@@ -60,16 +62,18 @@ def kind_of(process: int, driver: int) -> str:
     command = Path(f"/proc/{process}/cmdline").read_bytes()
     if b"kafka.Kafka" in command:
         return "broker"
+    if b"group_coordinator.responder" in command:
+        return "responder"
     return "JVM" if b"java" in command.split(b"\0")[0] else "Python workers"
 
 
 def shares(before: CpuTimes, after: CpuTimes, seconds: float) -> Counter[str]:
     """Percent of a core, by kind."""
-    found: Counter[str] = Counter()
+    percents: Counter[str] = Counter()
     for process, times in after.times.items():
         used_ms = times.sum_ms - before.sum_of(process, times.began)
-        found[kind_of(process, after.process)] += used_ms / seconds / 10  # type: ignore[assignment]
-    return found
+        percents[kind_of(process, after.process)] += used_ms / seconds / 10  # type: ignore[assignment]
+    return percents
 
 
 def measure(process: subprocess.Popen[bytes], seconds: float) -> Counter[str]:
@@ -87,12 +91,15 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=60, help="of each measurement (60)")
     parser.add_argument("--tick-interval-ms", type=int, default=500)
+    parser.add_argument("--responder", action="store_true", help="a responder answers ahead of the query")
     parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     arguments = parser.parse_args()
     warm_s = max(arguments.warm, REST_AFTER_MS / 1_000 + 20)
     port, stop = free_port(), threading.Event()
     with tempfile.TemporaryDirectory() as directory:
-        process = start(Path(directory), port, arguments.tick_interval_ms)
+        process = start(
+            Path(directory), port, arguments.tick_interval_ms, *(("--responder",) if arguments.responder else ())
+        )
         try:
             time.sleep(warm_s)
             at_rest = measure(process, arguments.seconds)

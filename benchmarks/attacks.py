@@ -97,9 +97,9 @@ class Target:
     def stop(self) -> None:
         self._end(signal.SIGTERM)
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self, signal_number: signal.Signals) -> None:
         if self._process is not None:
-            os.killpg(self._process.pid, how)
+            os.killpg(self._process.pid, signal_number)
             self._process.wait(120)
 
 
@@ -128,8 +128,8 @@ class Honest:
 
     def __init__(self, gateway: str) -> None:
         context = multiprocessing.get_context("spawn")
-        self._seen, told = context.Pipe(duplex=False)
-        self._process = context.Process(target=live_honestly, args=(gateway, told), daemon=True)
+        self._seen, sender = context.Pipe(duplex=False)
+        self._process = context.Process(target=live_honestly, args=(gateway, sender), daemon=True)
         self._process.start()
 
     def take(self) -> tuple[list[float], int]:
@@ -149,7 +149,7 @@ class Honest:
         self._process.join()
 
 
-def live_honestly(gateway: str, told: Connection) -> None:
+def live_honestly(gateway: str, sender: Connection) -> None:
     """Commit until the process is ended; tell how long each answer took, or None."""
 
     async def live(number: int) -> None:
@@ -159,10 +159,10 @@ def live_honestly(gateway: str, told: Connection) -> None:
             try:
                 client = client or await WireClient.connect(gateway)
                 await asyncio.wait_for(commit(client, f"honest-{number}", [(0, "")]), ANSWER_TIMEOUT_S)
-                told.send(time.monotonic() - began_s)
+                sender.send(time.monotonic() - began_s)
             except (OSError, asyncio.IncompleteReadError, TimeoutError):
                 client = None
-                told.send(None)
+                sender.send(None)
             await asyncio.sleep(HONEST_INTERVAL_S)
 
     async def live_all() -> None:
@@ -177,13 +177,13 @@ def live_honestly(gateway: str, told: Connection) -> None:
 async def one_group_a_thousand_times(target: Target) -> str:
     """A member brings 700 KB, its assignment 300 KB; then a request of a few KB names the group a thousand times."""
     client = await WireClient.connect(target.gateway)
-    joined = await client.ask(
+    join = await client.ask(
         "JoinGroup", group_id="big", session_timeout_ms=300_000, rebalance_timeout_ms=300_000, member_id="", group_instance_id="big",
         protocol_type="consumer", protocols=[SimpleNamespace(name="range", metadata=b"x" * 700_000)], reason=None,
     )  # fmt: skip
     await client.ask(
-        "SyncGroup", group_id="big", generation_id=joined["generation_id"], member_id=joined["member_id"], group_instance_id="big",
-        protocol_type="consumer", protocol_name="range", assignments=[SimpleNamespace(member_id=joined["member_id"], assignment=b"y" * 300_000)],
+        "SyncGroup", group_id="big", generation_id=join["generation_id"], member_id=join["member_id"], group_instance_id="big",
+        protocol_type="consumer", protocol_name="range", assignments=[SimpleNamespace(member_id=join["member_id"], assignment=b"y" * 300_000)],
     )  # fmt: skip
     answer = await client.ask("DescribeGroups", groups=["big"] * 1_000, include_authorized_operations=False)
     client.close()
@@ -312,12 +312,12 @@ ATTACKS: dict[str, Callable[[Target], Awaitable[str]]] = {
 }  # fmt: skip
 
 
-class Seen(Struct, frozen=True):
+class Measurement(Struct, frozen=True):
     """The effects of one attack on others."""
 
     attack: str
     seconds: float
-    said: str
+    result: str
     times_s: list[float]
     failures: int
     before_mib: int
@@ -327,24 +327,24 @@ class Seen(Struct, frozen=True):
         times = sorted(self.times_s) or [float("nan")]
         worst, median = times[-1], statistics.median(times)
         return (
-            self.attack.replace("_", " "), self.said, f"{self.seconds:.0f}", str(len(self.times_s)), str(self.failures),
-            f"{median:.2f}", f"{worst:.2f}", str(self.before_mib), str(self.peak_mib),
+            self.attack.replace("_", " "), self.result, f"{self.seconds:.0f}", str(len(self.times_s)),
+            str(self.failures), f"{median:.2f}", f"{worst:.2f}", str(self.before_mib), str(self.peak_mib),
         )  # fmt: skip
 
 
-async def attack(name: str, target: Target, honest: Honest) -> Seen:
+async def attack(name: str, target: Target, honest: Honest) -> Measurement:
     """Let one happen, and three seconds more."""
     honest.take()
     before_mib, peak_mib, began_s = target.memory_mib(), 0, time.monotonic()
-    running = asyncio.ensure_future(ATTACKS[name](target))
-    while not running.done():
+    task = asyncio.ensure_future(ATTACKS[name](target))
+    while not task.done():
         peak_mib = max(peak_mib, target.memory_mib())
         await asyncio.sleep(0.5)
-    said = await running
+    result = await task
     seconds = time.monotonic() - began_s
     await asyncio.sleep(3)
     target.require_alive()
-    return Seen(name, seconds, said, *honest.take(), before_mib, max(peak_mib, target.memory_mib()))
+    return Measurement(name, seconds, result, *honest.take(), before_mib, max(peak_mib, target.memory_mib()))
 
 
 async def run(names: list[str], after_s: float, say: Printed) -> None:
@@ -357,14 +357,14 @@ async def run(names: list[str], after_s: float, say: Printed) -> None:
             await asyncio.sleep(10)
             times, _ = honest.take()
             rested_mib = target.memory_mib()
-            seen = []
+            measurements = []
             for name in names:
-                seen.append(await attack(name, target, honest))
-                print(seen[-1].row(), file=sys.stderr, flush=True)
+                measurements.append(await attack(name, target, honest))
+                print(measurements[-1].row(), file=sys.stderr, flush=True)
             await asyncio.sleep(after_s)
             honest.stop()
             head = ("attack", "what it got", "s", "honest answers", "failed", "median s", "worst s", "MiB before", "MiB at most")
-            say(table(head, [measurement.row() for measurement in seen], words=2))
+            say(table(head, [measurement.row() for measurement in measurements], words=2))
             say()
             say(f"Before: honest answers take {statistics.median(times):.2f} s, {rested_mib} MiB. {after_s:.0f} s after the last: {target.memory_mib()} MiB.")
         finally:

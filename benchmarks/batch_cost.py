@@ -140,11 +140,11 @@ def measure(log: Log, variant: Variant, jvm: int) -> Cost:
         query = start(variant.build(log), log.settings.sink_options, checkpoint)
         first, begin = _after(query, log.before, jvm)
         query.awaitTermination()
-        used = cpu_times(jvm).since(begin)
+        cpu_used = cpu_times(jvm).since(begin)
         reports = [batch for batch in whole_batches(query, log.size) if batch["batchId"] > first]
     return Cost(
-        jvm_ms=used.own_ms / len(reports),
-        python_ms=used.descendants_ms / len(reports),
+        jvm_ms=cpu_used.own_ms / len(reports),
+        python_ms=cpu_used.descendants_ms / len(reports),
         trigger_ms=median_ms(reports),
         phases_ms={phase: median_ms(reports, phase) for phase in PHASES},
     )
@@ -166,11 +166,11 @@ def median_of(costs: list[Cost]) -> Cost:
         return statistics.median(map(of, costs))
 
     return Cost(
-        jvm_ms=median(lambda each: each.jvm_ms),
-        python_ms=median(lambda each: each.python_ms),
-        trigger_ms=median(lambda each: each.trigger_ms),
+        jvm_ms=median(lambda cost: cost.jvm_ms),
+        python_ms=median(lambda cost: cost.python_ms),
+        trigger_ms=median(lambda cost: cost.trigger_ms),
         phases_ms={
-            phase: median(lambda each, phase=phase: each.phases_ms[phase])  # type: ignore[misc]
+            phase: median(lambda cost, phase=phase: cost.phases_ms[phase])  # type: ignore[misc]
             for phase in PHASES
         },
     )

@@ -52,12 +52,12 @@ def watched() -> list[Workload]:
 
 def measure(workload: Workload, seconds: float = 0.15) -> CommittedWorkload:
     events = workload.events()
-    spent, event_ns, round_ns = 0.0, float("inf"), float("inf")
-    while spent < seconds * 1e9:
-        taken, loop = run_core(workload, events), _loop()
-        spent += taken + loop
-        event_ns = min(event_ns, taken / len(events))
-        round_ns = min(round_ns, loop / _LOOP_ROUNDS)
+    spent_ns, event_ns, round_ns = 0.0, float("inf"), float("inf")
+    while spent_ns < seconds * 1e9:
+        core_ns, loop_ns = run_core(workload, events), _loop()
+        spent_ns += core_ns + loop_ns
+        event_ns = min(event_ns, core_ns / len(events))
+        round_ns = min(round_ns, loop_ns / _LOOP_ROUNDS)
     outputs = outputs_of(workload)
     return CommittedWorkload(
         share=round_ns / event_ns, outputs=len(outputs), checksum=crc32(b"".join(map(encode_json, outputs)))

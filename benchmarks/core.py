@@ -90,12 +90,12 @@ def best_of(runs: list[list[Figures]]) -> list[Figures]:
     """The best of each figure: on a shared machine all of them err to one side."""
     return [
         Figures(
-            name=same[0].name,
-            core=max(figures.core for figures in same),
-            with_decoding=max(figures.with_decoding for figures in same),
-            kafka=max((figures.kafka for figures in same if figures.kafka is not None), default=None),
+            name=figures_of_workload[0].name,
+            core=max(figures.core for figures in figures_of_workload),
+            with_decoding=max(figures.with_decoding for figures in figures_of_workload),
+            kafka=max((figures.kafka for figures in figures_of_workload if figures.kafka is not None), default=None),
         )
-        for same in zip(*runs, strict=True)
+        for figures_of_workload in zip(*runs, strict=True)
     ]
 
 
@@ -137,10 +137,10 @@ def profile(workload: Workload) -> None:
 
 def _named(part: str, workloads: list[Workload], parser: argparse.ArgumentParser) -> list[Workload]:
     """Those whose names contain this."""
-    found = [workload for workload in workloads if part in workload.name]
-    if not found:
+    matching = [workload for workload in workloads if part in workload.name]
+    if not matching:
         parser.error(f"no workload's name contains {part!r}: {'; '.join(workload.name for workload in workloads)}")
-    return found
+    return matching
 
 
 def main() -> None:

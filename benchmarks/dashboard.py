@@ -87,10 +87,10 @@ def write_templates(path: Path) -> None:
 def values(path: Path, groups: int) -> Iterator[bytes]:
     """The histories of all groups, record by record in turn, as a topic has them."""
     names = [f"group-{number:05}".encode() for number in range(groups)]
-    many, one = msgspec.json.decode(path.read_bytes(), type=list[list[str]])
-    for value in many:
+    record_texts, large_group_texts = msgspec.json.decode(path.read_bytes(), type=list[list[str]])
+    for value in record_texts:
         yield from (value.encode().replace(NAME.encode(), name) for name in names)
-    yield from (value.encode() for value in one)
+    yield from (value.encode() for value in large_group_texts)
 
 
 def rss_mib() -> float:
@@ -114,18 +114,18 @@ def ask(server: RunningServer, path: str) -> Asked:
     began_s, cpu_s = time.perf_counter(), time.process_time()
     with urllib.request.urlopen(request) as answer:
         body = answer.read()
-        packed = answer.headers.get("content-encoding") == "gzip"
+        is_gzip = answer.headers.get("content-encoding") == "gzip"
     wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - cpu_s
-    return Asked(wall_s, cpu_s, len(gzip.decompress(body) if packed else body))
+    return Asked(wall_s, cpu_s, len(gzip.decompress(body) if is_gzip else body))
 
 
-def tell(what: str, asked: Sequence[Asked], more: str = "") -> None:
-    wall, cpu = ([sorted(times[at] for times in asked) for at in (0, 1)])
+def print_times(label: str, answers: Sequence[Asked], more: str = "") -> None:
+    wall, cpu = ([sorted(times[at] for times in answers) for at in (0, 1)])
     texts = [
-        f"{name} {statistics.median(found) * 1000:6.0f} ms, worst {found[-1] * 1000:6.0f} ms"
-        for name, found in (("wall", wall), ("CPU", cpu))
+        f"{name} {statistics.median(figures) * 1000:6.0f} ms, worst {figures[-1] * 1000:6.0f} ms"
+        for name, figures in (("wall", wall), ("CPU", cpu))
     ]
-    print(f"{what:<36} {'   '.join(texts)}   {more}", flush=True)
+    print(f"{label:<36} {'   '.join(texts)}   {more}", flush=True)
 
 
 _WHEN_SHOWN = """new MutationObserver(() => {
@@ -136,7 +136,12 @@ _WHEN_SHOWN = """new MutationObserver(() => {
 
 def in_browser(server: RunningServer) -> None:
     path = next(
-        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+        (
+            executable
+            for name in ("chromium", "chromium-browser", "google-chrome")
+            if (executable := shutil.which(name))
+        ),
+        None,
     )
     if path is None:
         print("There is no Chromium here.")
@@ -145,7 +150,7 @@ def in_browser(server: RunningServer) -> None:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        for what, view, shown in (
+        for label, view, selector in (
             ("in Chromium: the list", "#/groups", ".rows .row"),
             ("in Chromium: a group's page", "#/group/group-00007", "tr[data-key]"),
             ("in Chromium: the large group's page", f"#/group/{LARGE}", "tr[data-key]"),
@@ -153,13 +158,13 @@ def in_browser(server: RunningServer) -> None:
             times = []
             for _ in range(5):
                 page = browser.new_page()
-                page.add_init_script(_WHEN_SHOWN.replace("SELECTOR", shown))
+                page.add_init_script(_WHEN_SHOWN.replace("SELECTOR", selector))
                 page.goto(server.address + view, wait_until="commit")
-                page.wait_for_selector(shown)
+                page.wait_for_selector(selector)
                 times.append(page.evaluate("window.shownAfterMs") / 1000)
                 page.close()
             print(
-                f"{what:<36} wall {statistics.median(times) * 1000:6.0f} ms, worst {max(times) * 1000:6.0f} ms",
+                f"{label:<36} wall {statistics.median(times) * 1000:6.0f} ms, worst {max(times) * 1000:6.0f} ms",
                 flush=True,
             )
         browser.close()
@@ -198,22 +203,22 @@ def measure(records: Iterator[bytes], arguments: argparse.Namespace) -> None:
             flush=True,
         )
         lists = [ask(server, "/api/groups") for _ in range(10)]
-        tell("the list, the first time", lists[:1], f"{lists[0].size / 2**20:.1f} MiB")
-        tell("the list", lists[1:])
-        tell("the list as it was", [ask(server, f"/api/groups?at={index.last_ms - 60_000}") for _ in range(5)])
+        print_times("the list, the first time", lists[:1], f"{lists[0].size / 2**20:.1f} MiB")
+        print_times("the list", lists[1:])
+        print_times("the list as it was", [ask(server, f"/api/groups?at={index.last_ms - 60_000}") for _ in range(5)])
         step = max(arguments.groups // arguments.asked, 1)
         pages = [ask(server, f"/api/group?group=group-{number:05}") for number in range(0, arguments.groups, step)]
-        tell("a group's page", pages, f"{pages[0].size / 1024:.0f} KiB")
+        print_times("a group's page", pages, f"{pages[0].size / 1024:.0f} KiB")
         page = ask(server, f"/api/group?group={LARGE}")
-        tell("the large group's page", [page], f"{page.size / 2**20:.1f} MiB, {kept(server)} records")
+        print_times("the large group's page", [page], f"{page.size / 2**20:.1f} MiB, {record_count(server)} records")
         print(f"memory after that {rss_mib() - before_mib:,.0f} MiB")
         if not arguments.no_browser:
             in_browser(server)
 
 
-def kept(server: RunningServer) -> str:
-    found = server.index.kept(LARGE)
-    return "0" if found is None else f"{sum(chunk.size for chunk in found.life[0]) + len(found.life[1]):,}"
+def record_count(server: RunningServer) -> str:
+    records = server.index.group_records(LARGE)
+    return "0" if records is None else f"{sum(chunk.size for chunk in records.life[0]) + len(records.life[1]):,}"
 
 
 if __name__ == "__main__":

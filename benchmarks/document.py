@@ -14,17 +14,17 @@ PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 def write_section(name: str, text: str) -> None:
     """Replace what stands between `<!-- name -->` and `<!-- /name -->`. ValueError when the page has no such marks."""
     page = PAGE.read_text()
-    marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-    if not marked.search(page):
+    section = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    if not section.search(page):
         raise ValueError(f"{PAGE.name} has no section <!-- {name} -->")
-    PAGE.write_text(marked.sub(lambda found: f"{found[1]}\n{this_run()}\n\n{text.strip()}\n\n{found[2]}", page))
+    PAGE.write_text(section.sub(lambda match: f"{match[1]}\n{this_run()}\n\n{text.strip()}\n\n{match[2]}", page))
 
 
 def this_run() -> str:
     """A sentence with the day and the commit."""
     command = ["git", "rev-parse", "--short", "HEAD"]
-    found = subprocess.run(command, cwd=PAGE.parent, capture_output=True, text=True, check=False)
-    commit = f", commit {found.stdout.strip()}" if found.returncode == 0 else ""
+    result = subprocess.run(command, cwd=PAGE.parent, capture_output=True, text=True, check=False)
+    commit = f", commit {result.stdout.strip()}" if result.returncode == 0 else ""
     return f"Run of {datetime.now(UTC):%Y-%m-%d}{commit}."
 
 

@@ -42,14 +42,14 @@ def main() -> None:
     with EmbeddedKafka() as kafka:
         ensure_topics(admin_client(kafka.bootstrap_servers), _SETTINGS)
         coordinator = spawn.Process(target=_coordinate, args=(kafka.bootstrap_servers,), daemon=True)
-        here, there = spawn.Pipe()
-        gateway = spawn.Process(target=_serve, args=(kafka.bootstrap_servers, there), daemon=True)
+        own_end, gateway_end = spawn.Pipe()
+        gateway = spawn.Process(target=_serve, args=(kafka.bootstrap_servers, gateway_end), daemon=True)
         coordinator.start()
         gateway.start()
-        host, port = here.recv()
+        host, port = own_end.recv()
         sent, latencies_ms = asyncio.run(_load(host, port, options.connections, options.depth, options.seconds))
-        here.send("end")
-        cpu_s, memory_mb = here.recv()
+        own_end.send("end")
+        cpu_s, memory_mb = own_end.recv()
         gateway.join()
         coordinator.terminate()
         coordinator.join()
@@ -128,7 +128,7 @@ async def _heartbeat(host: str, port: int, group_id: str, depth: int, end: float
         {"group_id": group_id, "generation_id": 1, "member_id": f"m-{id(writer)}", "group_instance_id": None},
     )
     sent_at: dict[int, float] = {}
-    number = answered = 0
+    number = answers = 0
     while True:
         while len(sent_at) < depth and time.perf_counter() < end:
             number += 1
@@ -140,9 +140,9 @@ async def _heartbeat(host: str, port: int, group_id: str, depth: int, end: float
         size, correlation_id = struct.unpack(">ii", head)
         await reader.readexactly(size - 4)
         latencies_ms.append((time.perf_counter() - sent_at.pop(correlation_id)) * 1_000)
-        answered += 1
+        answers += 1
     writer.close()
-    return answered
+    return answers
 
 
 if __name__ == "__main__":

@@ -40,26 +40,28 @@ def main() -> None:
         places = {"broker": kafka.bootstrap_servers} | {name: front.bootstrap_servers for name, front in fronts.items()}
         best: dict[tuple[str, str], float] = {}
         for _ in range(_ROUNDS):  # in turns: whatever else the machine does is in both
-            for name, where in places.items():
+            for name, address in places.items():
                 topic = f"bulk-{uuid4()}"
                 admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
-                for what, took_s in (
-                    ("produce", _produce(where, topic, records)),
-                    ("fetch", _fetch(where, topic, records)),
+                for action, took_s in (
+                    ("produce", _produce(address, topic, records)),
+                    ("fetch", _fetch(address, topic, records)),
                 ):
-                    best[what, name] = max(best.get((what, name), 0.0), records * _RECORD_BYTES / _MEGABYTE / took_s)
+                    best[action, name] = max(
+                        best.get((action, name), 0.0), records * _RECORD_BYTES / _MEGABYTE / took_s
+                    )
         spent = {name: front.end() for name, front in fronts.items()}
-    for what in ("produce", "fetch"):
-        direct = best[what, "broker"]
-        told = ", ".join(
-            f"{best[what, name]:5.0f} MB/s through a {name}: {best[what, name] / direct:.2f}" for name in fronts
+    for action in ("produce", "fetch"):
+        direct = best[action, "broker"]
+        ratios = ", ".join(
+            f"{best[action, name]:5.0f} MB/s through a {name}: {best[action, name] / direct:.2f}" for name in fronts
         )
-        print(f"{what:<8} {direct:5.0f} MB/s straight, {told}")
-    passed = 2 * _ROUNDS * records * _RECORD_BYTES / _MEGABYTE
+        print(f"{action:<8} {direct:5.0f} MB/s straight, {ratios}")
+    megabytes = 2 * _ROUNDS * records * _RECORD_BYTES / _MEGABYTE
     for name, cpu_s in spent.items():
         print(
-            f"{name}: {cpu_s.cpu_s / passed * 1_000:.1f} ms of its CPU for a megabyte, {cpu_s.peak_mb:.0f} MB at most "
-            f"in its memory after {passed:,.0f} MB"
+            f"{name}: {cpu_s.cpu_s / megabytes * 1_000:.1f} ms of its CPU for a megabyte, {cpu_s.peak_mb:.0f} MB at "
+            f"most in its memory after {megabytes:,.0f} MB"
         )
 
 
@@ -85,9 +87,9 @@ def _fetch(address: str, topic: str, records: int) -> float:
         {"bootstrap.servers": address, "group.id": "unused", "log_level": 2, "fetch.message.max.bytes": 4_000_000}
     )
     consumer.assign([TopicPartition(topic, 0, 0)])
-    since, found = time.perf_counter(), 0
-    while found < records:
-        found += len(consumer.consume(10_000, 0.2))
+    since, count = time.perf_counter(), 0
+    while count < records:
+        count += len(consumer.consume(10_000, 0.2))
     took_s = time.perf_counter() - since
     consumer.close()
     return took_s

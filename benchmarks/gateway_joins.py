@@ -98,7 +98,7 @@ async def _measure(address: str, count: int, *, quiet: bool = False) -> None:
 
 
 async def _heartbeat(member: WireMember, phase: float, stops_s: list[float], done: asyncio.Event) -> None:
-    """Beat as clients do; when told of a rebalance, rejoin and note how long that took."""
+    """Send heartbeats as clients do; when told of a rebalance, rejoin and note how long that took."""
     await asyncio.sleep(phase * HEARTBEAT_S)
     while not done.is_set() or not stops_s:
         since = time.perf_counter()

@@ -26,8 +26,8 @@ def main() -> None:
     with EmbeddedKafka() as kafka, tap_process(kafka.bootstrap_servers) as tap:
         took_ms: dict[str, list[float]] = {"broker": [], "tap": []}
         for _ in range(_ROUNDS):  # in turns: whatever else the machine does is in both
-            for name, where in (("broker", kafka.bootstrap_servers), ("tap", tap.bootstrap_servers)):
-                took_ms[name] += asyncio.run(_heartbeats(where, requests // _ROUNDS))
+            for name, address in (("broker", kafka.bootstrap_servers), ("tap", tap.bootstrap_servers)):
+                took_ms[name] += asyncio.run(_heartbeats(address, requests // _ROUNDS))
         spent = tap.end()
     for name, values in took_ms.items():
         values.sort()

@@ -56,7 +56,7 @@ class Figure(Struct, frozen=True):
     """Of the state, compressed, as it lies on the disk at the end."""
 
 
-class Held:
+class IdleGroups:
     """Groups in state: their topics and the checkpoint of their query."""
 
     def __init__(self, spark: SparkSession, settings: StreamingConfig, groups: int, checkpoint: Path) -> None:
@@ -99,7 +99,7 @@ class Held:
         self._producer.produce(events, value=encode_tick(START_MS + self._batches * TICK_MS), partition=0)
         for number in numbers:
             group_id = f"group-{number}"
-            self._producer.produce(events, key=group_id, value=_commit(group_id, self._batches), partition=0)
+            self._producer.produce(events, key=group_id, value=commit(group_id, self._batches), partition=0)
         self._producer.flush()
 
     def _run(self, size: int) -> tuple[list[Report], float]:
@@ -122,7 +122,8 @@ class Held:
         return [dict(progress) for progress in query.recentProgress if progress["numInputRows"]], first_ms
 
 
-def _commit(group_id: str, number: int, partitions: int = 1) -> bytes:
+def commit(group_id: str, number: int, partitions: int = 1) -> bytes:
+    """Return a commit of a group, as an event."""
     topic = OffsetCommitRequestTopic(
         name="orders",
         partitions=tuple(
@@ -158,21 +159,26 @@ def state_bytes(values: list[bytes]) -> int:
     return sum(map(len, encode_group(group)))
 
 
-def show(say: Printed, buckets: int, groups: int, found: Figure, first: Figure) -> None:
+def show(say: Printed, buckets: int, groups: int, figure: Figure, first: Figure) -> None:
     def with_ratio(of: Callable[[Figure], float]) -> str:
-        return f"{of(found):9,.0f} {of(found) / of(first):6.2f}"
+        return f"{of(figure):9,.0f} {of(figure) / of(first):6.2f}"
 
     times = " ".join(
-        map(with_ratio, (lambda each: each.batch_ms, lambda each: each.worst_ms, lambda each: each.start_ms))
+        map(
+            with_ratio, (lambda figure: figure.batch_ms, lambda figure: figure.worst_ms, lambda figure: figure.start_ms)
+        )
     )
-    say(f"{buckets:8,} {groups:16,} {times} {found.checkpoint_bytes / 1e6:11.1f} {found.fill_s:12.1f}")
+    say(f"{buckets:8,} {groups:16,} {times} {figure.checkpoint_bytes / 1e6:11.1f} {figure.fill_s:12.1f}")
 
 
 def say_state_sizes(say: Printed) -> None:
-    one, many = (state_bytes([_commit("group-000000", 1_000_000, partitions)]) for partitions in (1, 101))
+    small_bytes, large_bytes = (
+        state_bytes([commit("group-000000", 1_000_000, partitions)]) for partitions in (1, 101)
+    )
     with_member = state_bytes([value for _, value in beginnings(1)])
+    further_bytes = (large_bytes - small_bytes) / 100
     say(
-        f"state of a group: {one} bytes with a committed partition, {(many - one) / 100:.0f} more for each further "
+        f"state of a group: {small_bytes} bytes with a committed partition, {further_bytes:.0f} more for each further "
         f"one; {with_member} with a member"
     )
 
@@ -190,35 +196,37 @@ def main() -> None:
     arguments = parser.parse_args()
     say = Printed()
     say_state_sizes(say)
-    own = {**KEEP_REPORTS, "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE}
+    options = {**KEEP_REPORTS, "spark.sql.streaming.stateStore.maintenanceInterval": MAINTENANCE}
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as scratch:
 
-        def held(name: str, groups: int, buckets: int) -> Held:
+        def fill_groups(name: str, groups: int, buckets: int) -> IdleGroups:
             settings = config(
                 bootstrap_servers=kafka.bootstrap_servers,
                 topic_prefix=name,
                 responses_partitions=1,
                 group_buckets=buckets,
-                spark=own,
+                spark=options,
             )
             prepare_session(spark, settings, SMALL_BATCHES)
-            return Held(spark, settings, groups, Path(scratch) / name)
+            return IdleGroups(spark, settings, groups, Path(scratch) / name)
 
-        spark = open_session(config(spark=own))
+        spark = open_session(config(spark=options))
         try:
             tune_hadoop(spark)
             times = " ".join(f"{name:>9} {'ratio':>6}" for name in ("median ms", "worst ms", "start ms"))
-            held("compiled", arguments.touched, 0).turn(arguments.touched, arguments.batches)
+            fill_groups("compiled", arguments.touched, 0).turn(arguments.touched, arguments.batches)
             say(f"{'buckets':>8} {'groups in state':>16} {times} {'on disk MB':>11} {'filled in s':>12}")
             for buckets in arguments.buckets:
-                all_held = {groups: held(f"groups-{groups}-{buckets}", groups, buckets) for groups in arguments.groups}
+                all_held = {
+                    groups: fill_groups(f"groups-{groups}-{buckets}", groups, buckets) for groups in arguments.groups
+                }
                 for _ in range(arguments.rounds):
                     for memory in all_held.values():
                         memory.turn(arguments.touched, arguments.batches)
                 figures = {groups: memory.figure() for groups, memory in all_held.items()}
                 first = figures[arguments.groups[0]]
-                for groups, found in figures.items():
-                    show(say, buckets, groups, found, first)
+                for groups, figure in figures.items():
+                    show(say, buckets, groups, figure, first)
         finally:
             spark.stop()
     if arguments.write:

@@ -43,18 +43,18 @@ def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> li
 
 
 def _compiler(java: Path) -> Path:
-    beside = java.resolve().with_name("javac")
-    found = str(beside) if beside.exists() else shutil.which("javac")
-    if found is None:
+    sibling = java.resolve().with_name("javac")
+    compiler = str(sibling) if sibling.exists() else shutil.which("javac")
+    if compiler is None:
         raise JvmError(
             "There is no Java compiler (javac). Install a JDK 17 (Debian and Ubuntu: openjdk-17-jdk-headless)."
         )
-    return Path(found)
+    return Path(compiler)
 
 
 def _run(command: list[str], timeout_seconds: float) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False)
-    if done.returncode:
-        lines = (done.stderr + done.stdout).strip().splitlines()
+    result = subprocess.run(command, capture_output=True, text=True, timeout=timeout_seconds, check=False)
+    if result.returncode:
+        lines = (result.stderr + result.stdout).strip().splitlines()
         raise JvmError(f"{Path(command[0]).name} failed: " + "\n".join(lines[-20:]))
-    return done.stdout
+    return result.stdout

@@ -5,7 +5,8 @@
 
 Heartbeats of stable groups, evenly spread over time, go through the running app (ticker, checkpoint, everything) and
 through queries that only copy, in one Spark session and on one broker: one with Spark's own settings, and a tuned one,
-which writes the files of its checkpoint and reads the end of a log as the app does. First all run for a while
+which writes the files of its checkpoint and reads the end of a log as the app does. *With responder* is the app with a
+responder ahead of it, *two hops* a plain loop between two topics, without Spark. First all run for a while
 unmeasured, since an app that has just begun is slow, and so is a copy; then they take turns. Percentiles of
 milliseconds, and ratios to the copies.
 """
@@ -27,11 +28,13 @@ from confluent_kafka.admin import NewTopic
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from benchmarks import baselines
+from benchmarks import baselines, two_hops
 from benchmarks.arguments import command_parser, write_figures
 from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import beginnings, config, heartbeat
+from group_coordinator.command_line.own_responders import TRIGGER_INTERVAL_MS
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.responder.processes import ResponderProcesses
 from streaming.application import Application
 from streaming.config import StreamingConfig
 from streaming.session import open_session
@@ -70,8 +73,8 @@ def measure(
     consumer.poll(0.5)
     producer = Producer({**settings.client_properties, "linger.ms": 0})
     total = int(rate * (WARM_UP_S + seconds))
-    sent: dict[bytes, float] = {}
-    took: dict[bytes, float] = {}
+    sent_s: dict[bytes, float] = {}
+    took_ms: dict[bytes, float] = {}
 
     def send() -> None:
         began = time.perf_counter()
@@ -81,7 +84,7 @@ def measure(
                 time.sleep(pause)
             request_id = f"{rate}-{number:08d}"
             key, value = heartbeat(number % GROUPS, request_id)
-            sent[request_id.encode()] = time.perf_counter()
+            sent_s[request_id.encode()] = time.perf_counter()
             producer.produce(events, key=key, value=value, partition=0)
             producer.poll(0)
         producer.flush()
@@ -89,17 +92,17 @@ def measure(
     sender = threading.Thread(target=send)
     sender.start()
     deadline = time.monotonic() + WARM_UP_S + seconds + TIMEOUT_S
-    while len(took) < total and time.monotonic() < deadline:
+    while len(took_ms) < total and time.monotonic() < deadline:
         message = consumer.poll(0.05)  # not `consume`, which gives nothing before its time is over
         now = time.perf_counter()
         request_id = id_of(message) if message is not None else b""
-        if request_id in sent and request_id not in took:
-            took[request_id] = (now - sent[request_id]) * 1_000
+        if request_id in sent_s and request_id not in took_ms:
+            took_ms[request_id] = (now - sent_s[request_id]) * 1_000
     sender.join()
     consumer.close()
-    if len(took) < total:
-        raise RuntimeError(f"{total - len(took)} of {total} requests were not answered")
-    return [took[request_id] for request_id in list(sent)[int(rate * WARM_UP_S) :]]
+    if len(took_ms) < total:
+        raise RuntimeError(f"{total - len(took_ms)} of {total} requests were not answered")
+    return [took_ms[request_id] for request_id in list(sent_s)[int(rate * WARM_UP_S) :]]
 
 
 def figure(query: str, rate: int, times_ms: list[float]) -> Figure:
@@ -108,7 +111,7 @@ def figure(query: str, rate: int, times_ms: list[float]) -> Figure:
 
 
 @contextmanager
-def coordinating(settings: StreamingConfig, spark: SparkSession) -> Iterator[None]:
+def coordinating(settings: StreamingConfig, spark: SparkSession) -> Iterator[Application]:
     """The app at work in a thread."""
     stop, started = threading.Event(), threading.Event()
     app = Application(settings, spark=spark, on_progress=lambda _: started.set())
@@ -117,10 +120,26 @@ def coordinating(settings: StreamingConfig, spark: SparkSession) -> Iterator[Non
     try:
         if not started.wait(TIMEOUT_S):
             raise RuntimeError("the app has not begun")
-        yield
+        yield app
     finally:
         stop.set()
         thread.join()
+
+
+@contextmanager
+def responding(settings: StreamingConfig, app: Application) -> Iterator[None]:
+    """A responder ahead of the app."""
+    responders = ResponderProcesses(settings, {}, app.read_state)
+    responders.start()
+    try:
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while responders.statuses[0] is None:
+            if time.monotonic() > deadline_s:
+                raise RuntimeError("the responder has not begun")
+            time.sleep(0.1)
+        yield
+    finally:
+        responders.stop()
 
 
 @contextmanager
@@ -145,6 +164,18 @@ def _copied_request_id(message: Any) -> bytes:
     return str(json.loads(message.value())["request_id"]).encode()
 
 
+def _prepare(settings: StreamingConfig) -> None:
+    """Create all topics, and let the groups begin."""
+    admin = admin_client(settings.bootstrap_servers)
+    ensure_topics(admin, settings.topic_settings)
+    for future in admin.create_topics([NewTopic("copy.in", 1, 1), NewTopic("copy.out", 1, 1)]).values():
+        future.result()
+    producer = Producer(settings.client_properties)
+    for key, value in beginnings(GROUPS):
+        producer.produce(settings.topic_settings.topics.events, key=key, value=value, partition=0)
+    producer.flush()
+
+
 def figures(
     spark: SparkSession,
     settings: StreamingConfig,
@@ -157,14 +188,7 @@ def figures(
 ) -> Iterator[list[Figure]]:
     """Measure all queries at each rate."""
     topics = settings.topic_settings.topics
-    admin = admin_client(settings.bootstrap_servers)
-    ensure_topics(admin, settings.topic_settings)
-    for future in admin.create_topics([NewTopic("copy.in", 1, 1), NewTopic("copy.out", 1, 1)]).values():
-        future.result()
-    producer = Producer(settings.client_properties)
-    for key, value in beginnings(GROUPS):
-        producer.produce(topics.events, key=key, value=value, partition=0)
-    producer.flush()
+    _prepare(settings)
     number = 0
 
     def of_copy(rate: int, seconds: float, *, tuned: bool = False) -> list[float]:
@@ -177,10 +201,21 @@ def figures(
         with coordinating(settings, spark):
             return measure(settings, topics.events, topics.responses, lambda message: message.key(), rate, seconds)
 
+    def of_responder(rate: int, seconds: float) -> list[float]:
+        rarer = settings.changed(trigger_interval_ms=TRIGGER_INTERVAL_MS)
+        with coordinating(rarer, spark) as app, responding(rarer, app):
+            return measure(settings, topics.events, topics.responses, lambda message: message.key(), rate, seconds)
+
+    def of_two_hops(rate: int, seconds: float) -> list[float]:
+        with two_hops.relaying(settings.bootstrap_servers, "copy.in", "copy.out"):
+            return measure(settings, "copy.in", "copy.out", _copied_request_id, rate, seconds)
+
     queries: dict[str, Callable[[int, float], list[float]]] = {
         baselines.COPY: of_copy,
         baselines.TUNED_COPY: partial(of_copy, tuned=True),
         "coordinator": of_coordinator,
+        "with responder": of_responder,
+        "two hops": of_two_hops,
     }
     for run in queries.values():
         run(COMPILING_RATE, compiling_s)
@@ -189,7 +224,7 @@ def figures(
         for _ in range(rounds):
             for name, run in queries.items():
                 times[name] += run(rate, seconds)
-        yield [figure(name, rate, found) for name, found in times.items()]
+        yield [figure(name, rate, latencies_ms) for name, latencies_ms in times.items()]
 
 
 def show(say: Printed, rows: list[Figure]) -> None:
@@ -197,7 +232,7 @@ def show(say: Printed, rows: list[Figure]) -> None:
     bases = [next(row for row in rows if row.query == name) for name in (baselines.COPY, baselines.TUNED_COPY)]
     for row in rows:
         compared = " ".join("{:8.2f} {:6.2f}".format(*row.ratios_to(base)) for base in bases)
-        say(f"{row.query:26} {row.rate:10,} {row.p50_ms:6.0f} {row.p99_ms:6.0f} {row.max_ms:7.0f} {compared}")
+        say(f"{row.query:26} {row.rate:10,} {row.p50_ms:6.1f} {row.p99_ms:6.1f} {row.max_ms:7.0f} {compared}")
 
 
 def main() -> None:
@@ -211,11 +246,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
-    say, found = Printed(), list[Figure]()
+    say, all_figures = Printed(), list[Figure]()
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as scratch:
         settings = config(
             bootstrap_servers=kafka.bootstrap_servers,
             responses_partitions=1,
+            responders=True,
             shuffle_partitions=arguments.shuffle_partitions,
             checkpoint=f"{scratch}/checkpoint",
             spark=dict(option.split("=", 1) for option in arguments.spark),
@@ -237,12 +273,12 @@ def main() -> None:
                 compiling_s=arguments.compiling,
             )
             for of_rate in found_figures:
-                found += of_rate
+                all_figures += of_rate
                 show(say, of_rate)
         finally:
             spark.stop()
     if arguments.json:
-        write_figures(arguments.json, found)
+        write_figures(arguments.json, all_figures)
     if arguments.write:
         say.write_section("latency")
 

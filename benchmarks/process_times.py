@@ -60,10 +60,10 @@ class CpuTimes(NamedTuple):
         sum now."""
         used_ms = 0.0
         for process in before.times.keys() - self.times.keys():
-            then = before.times[process]
-            parent, parent_then = self.times.get(then.parent), before.times.get(then.parent)
-            if parent and parent_then and parent.ended_ms - parent_then.ended_ms >= then.sum_ms:
-                used_ms += then.sum_ms
+            times_then = before.times[process]
+            parent, parent_then = self.times.get(times_then.parent), before.times.get(times_then.parent)
+            if parent and parent_then and parent.ended_ms - parent_then.ended_ms >= times_then.sum_ms:
+                used_ms += times_then.sum_ms
         return used_ms
 
 
@@ -77,13 +77,13 @@ def cpu_times(process: int) -> CpuTimes:
 
 
 def _table() -> dict[int, Times]:
-    found: dict[int, Times] = {}
+    times_by_pid: dict[int, Times] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             text = stat.read_text()
         except OSError:  # it has just ended
             continue
         fields = text[text.rindex(")") + 2 :].split()  # proc_pid_stat(5), from the state on
-        own, ended = (1_000 * sum(map(int, fields[first : first + 2])) / TICKS_PER_S for first in (11, 13))
-        found[int(stat.parent.name)] = Times(int(fields[1]), int(fields[19]), own, ended)
-    return found
+        own_ms, ended_ms = (1_000 * sum(map(int, fields[first : first + 2])) / TICKS_PER_S for first in (11, 13))
+        times_by_pid[int(stat.parent.name)] = Times(int(fields[1]), int(fields[19]), own_ms, ended_ms)
+    return times_by_pid

@@ -108,8 +108,8 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
         return events_stream(spark, events_topic, 0, settings.source_options, size, tick_ahead_max_ms=ahead_ms)
 
     def coordinator(buckets: int) -> Callable[[], DataFrame]:
-        own = settings.changed(group_buckets=buckets).operator_config(report.partitions, 0)
-        return lambda: producer_records(coordinate_stream(events(), own))
+        operator_config = settings.changed(group_buckets=buckets).operator_config(report.partitions, 0)
+        return lambda: producer_records(coordinate_stream(events(), operator_config))
 
     queries: dict[str, Callable[[], DataFrame]] = {
         "coordinator": coordinator(0),
@@ -124,9 +124,9 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
         for name in list(queries)[:: -1 if number % 2 else 1]:
             prepare_session(spark, settings, SMALL_BATCHES)
             with tempfile.TemporaryDirectory() as scratch:
-                running = start(queries[name](), settings.sink_options, scratch)
-                running.awaitTermination()
-            measured = whole_batches(running, size)[before:]
+                query = start(queries[name](), settings.sink_options, scratch)
+                query.awaitTermination()
+            measured = whole_batches(query, size)[before:]
             expected = size if name in (baselines.COPY, baselines.TUNED_COPY) else size - 1
             written = [progress["sink"]["numOutputRows"] for progress in measured]
             if set(written) != {expected}:
@@ -180,7 +180,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
-    say, found = Printed(), list[Figure]()
+    say, all_figures = Printed(), list[Figure]()
     with EmbeddedKafka() as kafka:
         spark = open_session(config())
         tune_hadoop(spark)
@@ -191,11 +191,11 @@ def main() -> None:
             for touched in arguments.touched:
                 rows = list(figures(spark, kafka, arguments, touched))
                 show(say, rows)
-                found += rows
+                all_figures += rows
         finally:
             spark.stop()
     if arguments.json:
-        write_figures(arguments.json, found)
+        write_figures(arguments.json, all_figures)
     if arguments.write:
         say.write_section("query")
 

@@ -68,18 +68,18 @@ def spend(work: Callable[[], object]) -> None:
 def spent_on(file: Path, cores: int) -> Spent:
     """One replay in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.replay", "--cores", str(cores), "--file", str(file)]
-    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
-    seconds, cpu = said.stdout.split("spent ")[1].split()[:2]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    seconds, cpu = result.stdout.split("spent ")[1].split()[:2]
     return Spent(float(seconds), float(cpu))
 
 
 def best_of(runs: int, file: Path, all_cores: list[int]) -> dict[int, Spent]:
     """Return the best figures by the number of cores. All take turns: other users of the machine delay each alike."""
-    found: dict[int, list[Spent]] = {cores: [] for cores in all_cores}
+    spent_by_cores: dict[int, list[Spent]] = {cores: [] for cores in all_cores}
     for _ in range(runs):
-        for cores, of_cores in found.items():
+        for cores, of_cores in spent_by_cores.items():
             of_cores.append(spent_on(file, cores))
-    return {cores: Spent(*map(min, zip(*of_cores, strict=True))) for cores, of_cores in found.items()}
+    return {cores: Spent(*map(min, zip(*of_cores, strict=True))) for cores, of_cores in spent_by_cores.items()}
 
 
 def measure(say: Printed, file: Path, events: int, all_cores: list[int], runs: int) -> None:

@@ -135,10 +135,10 @@ def cluster(executors: int) -> Iterator[dict[str, Any]]:
         yield {"master": running.url, "spark": spark}
 
 
-def show(say: Printed, label: str, found: Rate, base: Rate) -> None:
+def show(say: Printed, label: str, measured: Rate, base: Rate) -> None:
     say(
-        f"{label:24} {found.events:8,} {found.seconds:8.1f} {found.events_per_second:10,.0f} "
-        f"{found.events_per_second / base.events_per_second:7.2f}"
+        f"{label:24} {measured.events:8,} {measured.seconds:8.1f} {measured.events_per_second:10,.0f} "
+        f"{measured.events_per_second / base.events_per_second:7.2f}"
     )
 
 
@@ -162,9 +162,9 @@ def main() -> None:
 
         def compare(labels_and_rates: Iterator[tuple[str, Rate]]) -> None:
             base: Rate | None = None
-            for label, found in labels_and_rates:
-                base = base or found
-                show(say, label, found, base)
+            for label, measured in labels_and_rates:
+                base = base or measured
+                show(say, label, measured, base)
 
         def of_shards() -> Iterator[tuple[str, Rate]]:
             with session(settings("local")) as spark:
@@ -176,8 +176,8 @@ def main() -> None:
                             for shards in arguments.shards
                         ]
                     )
-                for shards, found in zip(arguments.shards, zip(*rounds[1:], strict=True), strict=True):
-                    yield f"{shards} shard{'s' * (shards > 1)}", together(found)
+                for shards, rates in zip(arguments.shards, zip(*rounds[1:], strict=True), strict=True):
+                    yield f"{shards} shard{'s' * (shards > 1)}", together(rates)
 
         def of_executors() -> Iterator[tuple[str, Rate]]:
             for executors in arguments.executors:

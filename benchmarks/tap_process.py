@@ -44,19 +44,19 @@ class TapProcess:
 def tap_process(bootstrap_servers: str, *, is_gateway: bool = False) -> Iterator[TapProcess]:
     """`bootstrap_servers`: of the broker. `is_gateway`: instead of a tap; the coordinator's topics must be there."""
     spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe()
+    own_end, tap_end = spawn.Pipe()
     with tempfile.TemporaryDirectory() as directory:
         process = spawn.Process(
             target=_serve,
-            args=(bootstrap_servers, None if is_gateway else Path(directory) / "recording.jsonl", there),
+            args=(bootstrap_servers, None if is_gateway else Path(directory) / "recording.jsonl", tap_end),
             daemon=True,
         )
         process.start()
-        there.close()
+        tap_end.close()
         try:
-            yield TapProcess(here)
+            yield TapProcess(own_end)
         finally:
-            here.close()
+            own_end.close()
             process.join()
 
 

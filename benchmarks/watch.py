@@ -76,7 +76,7 @@ class Watcher:
         self._observer.add_records(self._entries(partition, data))
         self.cpu_s += time.process_time() - begun_s
 
-    def tell(self) -> None:
+    def update_index(self) -> None:
         begun_s = time.process_time()
         self._updater.apply(self._observer.take())
         self.cpu_s += time.process_time() - begun_s
@@ -95,22 +95,22 @@ def main() -> None:
     arguments.add_argument("--records", type=int, default=2_000_000)
     arguments.add_argument("--rate", type=int, default=20_000, help="commits a second, once all is read")
     arguments.add_argument("--seconds", type=int, default=10, help="of that rate")
-    given = arguments.parse_args()
-    topic, watcher = Topic(given.groups), Watcher()
+    options = arguments.parse_args()
+    topic, watcher = Topic(options.groups), Watcher()
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    rounds = -(-given.records // (given.groups * COMMITTED_PARTITIONS))
+    rounds = -(-options.records // (options.groups * COMMITTED_PARTITIONS))
     for partition in range(PARTITIONS):
         commits = [
             (group, START_MS + number * ROUND_MS)
             for number in range(rounds)
-            for group in range(partition, given.groups, PARTITIONS)
+            for group in range(partition, options.groups, PARTITIONS)
         ]
         for begin in range(0, len(commits), PIECE_BATCHES):
             watcher.read(partition, topic.piece(partition, commits[begin : begin + PIECE_BATCHES]))
         if partition % 10 == 9:
-            watcher.tell()
+            watcher.update_index()
     print(f"{watcher.records:,} records of {len(watcher.index):,} groups: {watcher.cpu_s:.1f} s")
-    keep_up(topic, watcher, given.groups, given.rate, given.seconds, START_MS + rounds * ROUND_MS)
+    keep_up(topic, watcher, options.groups, options.rate, options.seconds, START_MS + rounds * ROUND_MS)
     peak_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
     print(f"memory: {peak_mib:,.0f} MiB more at the most")
 
@@ -126,7 +126,7 @@ def keep_up(topic: Topic, watcher: Watcher, groups: int, rate: int, seconds: int
             group = (group + 1) % groups
         for partition, commits in by_partition.items():
             watcher.read(partition, topic.piece(partition, commits))
-        watcher.tell()
+        watcher.update_index()
     print(f"{rate:,} commits a second: {watcher.cpu_s / seconds:.2f} CPU seconds each second")
 
 

@@ -59,8 +59,8 @@ class ChurningGroup:
         else:
             newcomer = f"newcomer-{self._number}-{self._generation // 2}"
             events, members = self._leaves(newcomer, before), (self._staying,)
-        ended = self._ended(len(members))
-        lines = [self._line(at_ms, event) for event in events] + [self._line(at_ms + 40, event) for event in ended]
+        end_events = self._ended(len(members))
+        lines = [self._line(at_ms, event) for event in events] + [self._line(at_ms + 40, event) for event in end_events]
         return lines, self._record(at_ms + 40, members)
 
     def _joins(self, member_id: str, generation: int) -> Iterator[line_events.LineEvent]:
@@ -177,16 +177,16 @@ def main() -> None:
     arguments.add_argument("--rebalances", type=int, default=100, help="of each group, that are measured")
     arguments.add_argument("--without-lines", action="store_true")
     arguments.add_argument("--profile", action="store_true")
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     first_ms = None
-    for history in given.history:
-        watcher = Watcher(given.groups, with_lines=not given.without_lines)
+    for history in options.history:
+        watcher = Watcher(options.groups, with_lines=not options.without_lines)
         watcher.read(history)
         profile = cProfile.Profile()
-        if given.profile:
+        if options.profile:
             profile.enable()
-        costs_ms = watcher.costs_ms(given.rebalances)
-        if given.profile:
+        costs_ms = watcher.costs_ms(options.rebalances)
+        if options.profile:
             profile.disable()
             pstats.Stats(profile).sort_stats("tottime").print_stats(25)
         mean_ms = statistics.mean(costs_ms)

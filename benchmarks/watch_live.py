@@ -42,28 +42,28 @@ def main() -> None:
     arguments.add_argument("--groups", type=int, default=200)
     arguments.add_argument("--pause", type=float, default=5.0, help="seconds between the rebalances of a group")
     arguments.add_argument("--seconds", type=float, default=60.0)
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     with EmbeddedKafka() as kafka, tempfile.TemporaryDirectory() as directory:
         asyncio.run(_first_group(kafka.bootstrap_servers))
         with _watching(kafka, Path(directory)) as (process, page):
-            seen = Seen(page)
-            seen.start()
+            page_reader = PageReader(page)
+            page_reader.start()
             before = cpu_times(process.pid)
             begun_ms = time.time_ns() // 1_000_000
-            asyncio.run(_churn(kafka.bootstrap_servers, given.groups, given.pause, given.seconds))
+            asyncio.run(_churn(kafka.bootstrap_servers, options.groups, options.pause, options.seconds))
             time.sleep(_SETTLING_S)
-            used = cpu_times(process.pid).since(before)
+            cpu_used = cpu_times(process.pid).since(before)
             recorded = _recorded(kafka.bootstrap_servers, begun_ms)
-    print(report(recorded, seen.first_ms, used.own_ms / 10 / (given.seconds + _SETTLING_S)))
+    print(report(recorded, page_reader.first_ms, cpu_used.own_ms / 10 / (options.seconds + _SETTLING_S)))
 
 
 def report(recorded: dict[Generation, int], seen_ms: dict[Generation, int], cpu_percent: float) -> str:
     """A page that has a later generation of a group has the earlier ones, too."""
     latencies, missing = [], 0
     for (group_id, generation), at_ms in recorded.items():
-        found = [ms for (of, number), ms in seen_ms.items() if of == group_id and number >= generation]
-        if found:
-            latencies.append(min(found) - at_ms)
+        seen_later_ms = [ms for (of, number), ms in seen_ms.items() if of == group_id and number >= generation]
+        if seen_later_ms:
+            latencies.append(min(seen_later_ms) - at_ms)
         else:
             missing += 1
     steps = statistics.quantiles(latencies, n=100)
@@ -73,7 +73,7 @@ def report(recorded: dict[Generation, int], seen_ms: dict[Generation, int], cpu_
     )
 
 
-class Seen:
+class PageReader:
     """When the page's stream first brought each generation."""
 
     def __init__(self, page: str) -> None:
@@ -171,13 +171,13 @@ async def _heartbeat(member: WireMember, done: asyncio.Event) -> None:
 
 def _recorded(address: str, begun_ms: int) -> dict[Generation, int]:
     """When the broker wrote each generation, by its own clock."""
-    found: dict[Generation, int] = {}
+    recorded_ms: dict[Generation, int] = {}
     with OffsetsTopicReader({"bootstrap.servers": address}) as reader:
         for partition, raw in reader.read(reader.bounds()):
             record = read_raw(partition, raw)
             if isinstance(record, LogRecord) and record.value and record.timestamp_ms >= begun_ms:
-                found.setdefault((record.group_id, int(str(record.value["generation"]))), record.timestamp_ms)
-    return found
+                recorded_ms.setdefault((record.group_id, int(str(record.value["generation"]))), record.timestamp_ms)
+    return recorded_ms
 
 
 if __name__ == "__main__":

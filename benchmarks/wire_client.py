@@ -73,9 +73,9 @@ class WireMember:
     async def join(self) -> None:
         """Be a member, with an assignment, of a generation in which nothing changes any more."""
         while True:
-            joined = await self._join()
-            synced = await self._sync(joined)
-            if synced["error_code"] == 0:
+            join_answer = await self._join()
+            sync_answer = await self._sync(join_answer)
+            if sync_answer["error_code"] == 0:
                 return
             self.rejoins += 1
 
@@ -94,6 +94,18 @@ class WireMember:
             group_instance_id=None,
         )
         return int(answer["error_code"])
+
+    async def commit(self, topic: str, offset: int) -> int:
+        """Commit an offset of partition 0 of a topic; return Kafka's error code."""
+        partition = SimpleNamespace(
+            partition_index=0, committed_offset=offset, committed_leader_epoch=-1, committed_metadata=None
+        )
+        answer = await self._client.ask(
+            "OffsetCommit", group_id=self._group_id, generation_id_or_member_epoch=self.generation_id,
+            member_id=self.member_id, group_instance_id=None,
+            topics=[SimpleNamespace(name=topic, partitions=[partition])],
+        )  # fmt: skip
+        return int(answer["topics"][0]["partitions"][0]["error_code"])
 
     async def leave(self) -> None:
         member = SimpleNamespace(member_id=self.member_id, group_instance_id=None, reason=None)
@@ -119,12 +131,12 @@ class WireMember:
                 self.generation_id = answer["generation_id"]
                 return answer
 
-    async def _sync(self, joined: dict[str, Any]) -> dict[str, Any]:
-        is_leader = joined["leader"] == self.member_id
+    async def _sync(self, join_answer: dict[str, Any]) -> dict[str, Any]:
+        is_leader = join_answer["leader"] == self.member_id
         assignments = (
             [
                 SimpleNamespace(member_id=member["member_id"], assignment=self._assignment)
-                for member in joined["members"]
+                for member in join_answer["members"]
             ]
             if is_leader
             else []

@@ -33,11 +33,11 @@ class _PassOn(StatefulProcessor):
         pass
 
     def _keep(self, timers: Any) -> None:
-        kept = self._state.get()
+        state = self._state.get()
         timer_ms = timers.getCurrentWatermarkInMs() + _TIMER_MS
-        if kept is not None and kept[2] != timer_ms:
-            self._handle.deleteTimer(kept[2])
-        if kept is None or kept[2] != timer_ms:
+        if state is not None and state[2] != timer_ms:
+            self._handle.deleteTimer(state[2])
+        if state is None or state[2] != timer_ms:
             self._handle.registerTimer(timer_ms)
         self._state.update((*STATE, timer_ms))
 

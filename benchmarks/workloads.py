@@ -85,14 +85,14 @@ def run_core(workload: Workload, events: list[RequestEvent]) -> int:
 
 def best_rate(workload: Workload, run: Callable[[], int], seconds: float) -> float:
     """Events per second of CPU time: the best of at least three runs, each 20 milliseconds or longer."""
-    best, spent, runs = 0.0, 0, 0
-    while runs < 3 or spent < seconds * 1e9:
-        taken = events = 0
-        while taken < 20_000_000:
-            taken += run()
+    best, spent_ns, runs = 0.0, 0, 0
+    while runs < 3 or spent_ns < seconds * 1e9:
+        taken_ns = events = 0
+        while taken_ns < 20_000_000:
+            taken_ns += run()
             events += len(workload.values)
-        best = max(best, events * 1e9 / taken)
-        spent += taken
+        best = max(best, events * 1e9 / taken_ns)
+        spent_ns += taken_ns
         runs += 1
     return best
 

@@ -13,6 +13,7 @@ from schemas.events import GroupEventBody, RequestDocument, ResponseDocument, Ti
 from schemas.history import GroupSnapshot, History
 from schemas.known_topics import KnownTopic
 from schemas.messages import APIS
+from schemas.query_progress import ProgressRecord
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -29,6 +30,7 @@ def json_schemas() -> dict[str, Schema]:
         ),
         "history.schema.json": _plain("coordinator.history: one thing that happened in a group", History),
         "topic.schema.json": _plain("coordinator.topics: a topic of the cluster, as a shard knows it", KnownTopic),
+        "progress.schema.json": _plain("coordinator.progress: how far a shard's query is", ProgressRecord),
         "assignment.schema.json": _plain("coordinator.assignments: the group as it is", GroupSnapshot),
     }
 

@@ -211,7 +211,7 @@ class _Shard:
         outputs = coordinator.take_outputs()
         self._result.outputs.setdefault((self._shard, group_id), []).extend(outputs)
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
-        self._result.expiries += [(self._time_ms, expired) for expired in expiries]
+        self._result.expiries += [(self._time_ms, expiry) for expiry in expiries]
         request = event if isinstance(event, RequestEvent) else None
         step = Step(
             group_id,

@@ -15,7 +15,7 @@ from simulation.run import case_of, is_world, run_case
 from simulation.shrink import TRIES_MAX, shrink
 
 SEEDS = 500
-_TOLD_EVERY = 10_000
+_PROGRESS_EVERY = 10_000
 """Seeds between two lines of progress where no terminal is."""
 _CHUNK = 10
 
@@ -43,12 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="live through this seed only")
     parser.add_argument("--story", action="store_true", help="describe the run of the seed, shrunk as far as possible")
     parser.add_argument("--whole", action="store_true", help="with --story: do not shrink it")
-    chosen = parser.parse_args(arguments)
-    if chosen.seed is None:
-        return _many(range(chosen.first, chosen.first + chosen.seeds), chosen.jobs)
-    if chosen.story:
-        return _story(chosen.seed, 0 if chosen.whole else TRIES_MAX)
-    return _many(range(chosen.seed, chosen.seed + 1), jobs=1)
+    options = parser.parse_args(arguments)
+    if options.seed is None:
+        return _run_seeds(range(options.first, options.first + options.seeds), options.jobs)
+    if options.story:
+        return _story(options.seed, 0 if options.whole else TRIES_MAX)
+    return _run_seeds(range(options.seed, options.seed + 1), jobs=1)
 
 
 def try_seed(seed: int) -> tuple[Finding | None, int]:
@@ -77,24 +77,24 @@ def _try_all(seeds: Iterable[int]) -> tuple[list[Finding], int]:
     return [finding for finding, _ in tried if finding is not None], sum(requests for _, requests in tried)
 
 
-def _many(seeds: range, jobs: int) -> int:
+def _run_seeds(seeds: range, jobs: int) -> int:
     began_s = time.monotonic()
     findings: list[Finding] = []
-    requests = done = 0
-    for found, asked, count in try_seeds(seeds, jobs):
-        findings += found
-        requests, done = requests + asked, done + count
-        for finding in found:
+    requests = seeds_done = 0
+    for new_findings, new_requests, count in try_seeds(seeds, jobs):
+        findings += new_findings
+        requests, seeds_done = requests + new_requests, seeds_done + count
+        for finding in new_findings:
             print("\n".join(finding.lines()), flush=True)
         if sys.stderr.isatty():
-            print(f"\r{done} of {len(seeds)}", end="", file=sys.stderr)
-        elif done % _TOLD_EVERY < count:
-            print(f"{done} of {len(seeds)} seeds, {len(findings)} broke a rule", file=sys.stderr, flush=True)
+            print(f"\r{seeds_done} of {len(seeds)}", end="", file=sys.stderr)
+        elif seeds_done % _PROGRESS_EVERY < count:
+            print(f"{seeds_done} of {len(seeds)} seeds, {len(findings)} broke a rule", file=sys.stderr, flush=True)
     took_s = time.monotonic() - began_s
     worlds = sum(is_world(seed) for seed in seeds)
     print(
-        f"{worlds} worlds and {done - worlds} sequences with {requests} requests in {took_s:.0f} s "
-        f"({done / took_s:.0f} a second, {jobs} processes): {len(findings)} broke a rule"
+        f"{worlds} worlds and {seeds_done - worlds} sequences with {requests} requests in {took_s:.0f} s "
+        f"({seeds_done / took_s:.0f} a second, {jobs} processes): {len(findings)} broke a rule"
     )
     return 1 if findings else 0
 

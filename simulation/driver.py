@@ -156,12 +156,12 @@ class Driver:
         states, timeouts, letters = dict(self.states), dict(self._timeouts), list(self.dead_letters)
         letters += [self._no_tick(row.record) for row in by_group.pop(None, ())]
         steps.pass_one()  # read
-        for key, own in by_group.items():
+        for key, group_rows in by_group.items():
             group_id = decode_group_id(key)
-            outputs = self._work_group(group_id, own, plan.watermark_ms, states, timeouts, letters)
+            outputs = self._work_group(group_id, group_rows, plan.watermark_ms, states, timeouts, letters)
             self._write_all(outputs, steps)
-        expired = [group_id for group_id, due_ms in timeouts.items() if due_ms < plan.watermark_ms]
-        for group_id in expired:
+        due_groups = [group_id for group_id, due_ms in timeouts.items() if due_ms < plan.watermark_ms]
+        for group_id in due_groups:
             outputs = self._work_group(group_id, [], plan.watermark_ms, states, timeouts, letters)
             self._write_all(outputs, steps)
         steps.pass_one()  # written; the new states are not committed

@@ -31,8 +31,8 @@ def tick_of(record: Record, ahead_max_ms: int) -> int | None:
 
 def ticks_of(records: list[Record], ahead_max_ms: int) -> list[tuple[int, int]]:
     """Return the append time and the clock of each valid tick."""
-    found = ((record.time_ms, tick_of(record, ahead_max_ms)) for record in records)
-    return [(time_ms, tick_ms) for time_ms, tick_ms in found if tick_ms is not None]
+    ticks = ((record.time_ms, tick_of(record, ahead_max_ms)) for record in records)
+    return [(time_ms, tick_ms) for time_ms, tick_ms in ticks if tick_ms is not None]
 
 
 class Log:

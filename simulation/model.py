@@ -108,9 +108,9 @@ class Model(OffsetRequests):
         if group is None:
             return before
         group.now_ms = max(group.now_ms, event.clock_ms)
-        for (topic, partition), stored in sorted(group.offsets.items()):
+        for (topic, partition), offset in sorted(group.offsets.items()):
             if any(
-                deleted.name == topic and stored.value.topic_id in (None, deleted.topic_id) for deleted in event.topics
+                deleted.name == topic and offset.value.topic_id in (None, deleted.topic_id) for deleted in event.topics
             ):
                 self.forget(group, topic, partition)
         return before + self.pass_time(group.now_ms)
@@ -150,7 +150,7 @@ class Model(OffsetRequests):
         interval_ms = self.config.offsets_retention_check_interval_ms
         phase_ms = self.config.offsets_retention_check_phase_ms
         check_ms = group.checked_ms + 1 + (phase_ms - group.checked_ms - 1) % interval_ms
-        timer: ModelTimer | None = min(group.timers, key=lambda each: each.deadline_ms, default=None)
+        timer: ModelTimer | None = min(group.timers, key=lambda timer: timer.deadline_ms, default=None)
         if timer is not None and (timer.deadline_ms, timer.armed_ms) < (check_ms, check_ms - interval_ms):
             if timer.deadline_ms > clock_ms:
                 return False

@@ -129,18 +129,18 @@ class ModelGroup:
         for timer in self.timers:
             timer.deadline_ms += skipped_ms
             timer.armed_ms += skipped_ms
-        for stored in self.offsets.values():
-            stored.committed_ms += skipped_ms
-            if stored.expires_ms is not None:
-                stored.expires_ms += skipped_ms
+        for offset in self.offsets.values():
+            offset.committed_ms += skipped_ms
+            if offset.expires_ms is not None:
+                offset.expires_ms += skipped_ms
 
     def member(self, member_id: str) -> ModelMember | None:
         return next((member for member in self.members if member.member_id == member_id), None)
 
     def holder(self, instance_id: str | None) -> ModelMember | None:
         """Return the member with this instance id."""
-        found = (member for member in self.members if instance_id is not None and member.instance_id == instance_id)
-        return next(found, None)
+        holders = (member for member in self.members if instance_id is not None and member.instance_id == instance_id)
+        return next(holders, None)
 
     def everybody_joined(self) -> bool:
         return all(member.join is not None for member in self.members) and not self.issued_ids

@@ -54,30 +54,32 @@ class OffsetRequests(MembershipRequests):
         topics = []
         for topic in request.topics:
             partitions = []
-            for asked in topic.partitions:
-                metadata = asked.committed_metadata or ""
+            for partition in topic.partitions:
+                metadata = partition.committed_metadata or ""
                 code = ErrorCode.NONE
                 if len(metadata.encode("utf-16-be")) // 2 > self.config.offset_metadata_max_bytes:
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                elif not self.has_room(group, topic.name, asked.partition_index, metadata):
+                elif not self.has_room(group, topic.name, partition.partition_index, metadata):
                     code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
                 else:
                     expires_ms = None
                     if event.envelope.api_version <= 4 and request.retention_time_ms != -1:
                         expires_ms = group.now_ms + request.retention_time_ms
                     value = OffsetCommitValue(
-                        offset=asked.committed_offset,
-                        leader_epoch=asked.committed_leader_epoch,
+                        offset=partition.committed_offset,
+                        leader_epoch=partition.committed_leader_epoch,
                         metadata=metadata,
                         commit_timestamp_ms=event.timestamp_ms,
                         expire_timestamp_ms=-1 if expires_ms is None else expires_ms,
                         topic_id=topic.topic_id,
                     )
-                    key = OffsetCommitKey(self.group_id, topic.name, asked.partition_index)
+                    key = OffsetCommitKey(self.group_id, topic.name, partition.partition_index)
                     version = self.config.offset_commit_value_version
                     self.log(group, encode_key(key), encode_offset_commit_value(value, version))
-                    group.offsets[topic.name, asked.partition_index] = Stored(value, group.now_ms, expires_ms)
-                partitions.append(OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code))
+                    group.offsets[topic.name, partition.partition_index] = Stored(value, group.now_ms, expires_ms)
+                partitions.append(
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                )
             topics.append(
                 OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
             )
@@ -106,46 +108,48 @@ class OffsetRequests(MembershipRequests):
             return self.group
         if generation < 0 and not request.member_id and request.group_instance_id is None:
             raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
-        group, each = self.validate(self.group, request.member_id, request.group_instance_id)
+        group, member = self.validate(self.group, request.member_id, request.group_instance_id)
         if generation != group.generation:
             raise ModelError(ErrorCode.ILLEGAL_GENERATION)
         if group.state == "CompletingRebalance":
             raise ModelError(ErrorCode.REBALANCE_IN_PROGRESS)
-        self.arm(group, "session", each.session_ms, each.member_id)
+        self.arm(group, "session", member.session_ms, member.member_id)
         return group
 
     # --------------------------------------------------------------------------------------- OffsetFetch, OffsetDelete
 
     def offset_fetch(self, event: RequestEvent, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        (asked,) = request.groups
+        (request_group,) = request.groups
         stored = self.group.offsets if self.group is not None else {}
-        wanted = asked.topics
-        if wanted is None:
+        request_topics = request_group.topics
+        if request_topics is None:
             names = sorted({topic for topic, _ in stored})
-            wanted = tuple(
+            request_topics = tuple(
                 OffsetFetchRequestTopic(
                     name=name, partition_indexes=tuple(sorted(p for topic, p in stored if topic == name))
                 )
                 for name in names
             )
         topics = []
-        for topic in wanted:
+        for topic in request_topics:
             partitions = []
             for index in topic.partition_indexes:
-                found = stored.get((topic.name, index))
+                stored_offset = stored.get((topic.name, index))
                 partition = OffsetFetchResponsePartition(partition_index=index)
-                if found is not None:
+                if stored_offset is not None:
                     partition = OffsetFetchResponsePartition(
                         partition_index=index,
-                        committed_offset=found.value.offset,
-                        committed_leader_epoch=found.value.leader_epoch,
-                        metadata=found.value.metadata,
+                        committed_offset=stored_offset.value.offset,
+                        committed_leader_epoch=stored_offset.value.leader_epoch,
+                        metadata=stored_offset.value.metadata,
                     )
                 partitions.append(partition)
             topics.append(
                 OffsetFetchResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
             )
-        return OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=asked.group_id, topics=tuple(topics)),))
+        return OffsetFetchResponse(
+            groups=(OffsetFetchResponseGroup(group_id=request_group.group_id, topics=tuple(topics)),)
+        )
 
     def offset_delete(self, event: RequestEvent, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         self.require_group_id()
@@ -157,15 +161,15 @@ class OffsetRequests(MembershipRequests):
         topics = []
         for topic in request.topics:
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribed_to(topic.name) else ErrorCode.NONE
-            for asked in topic.partitions if code is ErrorCode.NONE else ():
-                if (topic.name, asked.partition_index) in group.offsets:
-                    self.forget(group, topic.name, asked.partition_index)
+            for partition in topic.partitions if code is ErrorCode.NONE else ():
+                if (topic.name, partition.partition_index) in group.offsets:
+                    self.forget(group, topic.name, partition.partition_index)
             topics.append(
                 OffsetDeleteResponseTopic(
                     name=topic.name,
                     partitions=tuple(
-                        OffsetDeleteResponsePartition(partition_index=asked.partition_index, error_code=code)
-                        for asked in topic.partitions
+                        OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
+                        for partition in topic.partitions
                     ),
                 )
             )
@@ -238,23 +242,23 @@ class OffsetRequests(MembershipRequests):
         """Run the check that Kafka makes over all groups at every interval."""
         group.now_ms = max(group.now_ms, check_ms)
         group.checked_ms = check_ms
-        for (topic, partition), stored in sorted(group.offsets.items()):
-            if not group.subscribed_to(topic) and self.is_over(group, stored):
+        for (topic, partition), offset in sorted(group.offsets.items()):
+            if not group.subscribed_to(topic) and self.is_over(group, offset):
                 self.forget(group, topic, partition)
         if not group.offsets and group.state == "Empty":
             self.die(group)
 
-    def is_over(self, group: ModelGroup, stored: Stored) -> bool:
+    def is_over(self, group: ModelGroup, offset: Stored) -> bool:
         if group.protocol_type is None:
-            base_ms = stored.committed_ms
+            base_ms = offset.committed_ms
         elif group.state == "Empty":
             base_ms = group.since_ms
         elif group.protocol_type == "consumer" and group.state == "Stable" and group.topics is not None:
-            base_ms = stored.committed_ms
+            base_ms = offset.committed_ms
         else:
             return False
-        if stored.expires_ms is not None:
-            return group.now_ms >= stored.expires_ms
+        if offset.expires_ms is not None:
+            return group.now_ms >= offset.expires_ms
         return group.now_ms - base_ms >= self.config.offsets_retention_minutes * 60_000
 
 

@@ -138,16 +138,16 @@ class Procedures:
     def complete_join(self, group: ModelGroup) -> None:
         self.disarm(group, "join")
         group.initial = None
-        for absent in [member for member in group.members if member.join is None and member.instance_id is None]:
-            self.disarm(group, "session", absent.member_id)
-            self.remove(group, absent)
+        for absentee in [member for member in group.members if member.join is None and member.instance_id is None]:
+            self.disarm(group, "session", absentee.member_id)
+            self.remove(group, absentee)
         leader = group.member(group.leader) if group.leader is not None else None
         if leader is not None and leader.join is None:
-            present = [member for member in group.members if member.join is not None]
-            if not present:
+            joined_members = [member for member in group.members if member.join is not None]
+            if not joined_members:
                 self.arm(group, "join", max(group.patience_ms(), 1_000))  # Kafka: even 0, for ever
                 return
-            group.leader = present[0].member_id
+            group.leader = joined_members[0].member_id
         group.generation = -(2**31) if group.generation == 2**31 - 1 else group.generation + 1
         group.must_sync = []
         group.protocol = self.vote(group) if group.members else None
@@ -182,29 +182,29 @@ class Procedures:
             if preparing and group.everybody_joined():
                 self.complete_join(group)
             return
-        each = group.member(member_id)
-        if each is None or (not each.new and (each.join is not None or each.sync is not None)):
+        member = group.member(member_id)
+        if member is None or (not member.new and (member.join is not None or member.sync is not None)):
             return
-        self.answer_removed(group, each)
-        self.remove(group, each)
+        self.answer_removed(group, member)
+        self.remove(group, member)
         if not preparing:
             self.prepare_rebalance(group)
         elif group.everybody_joined():
             self.complete_join(group)
 
-    def remove(self, group: ModelGroup, each: ModelMember) -> None:
-        group.members.remove(each)
-        group.must_sync = [member_id for member_id in group.must_sync if member_id != each.member_id]
-        if group.leader == each.member_id:
+    def remove(self, group: ModelGroup, member: ModelMember) -> None:
+        group.members.remove(member)
+        group.must_sync = [member_id for member_id in group.must_sync if member_id != member.member_id]
+        if group.leader == member.member_id:
             group.leader = group.members[0].member_id if group.members else None
 
-    def answer_removed(self, group: ModelGroup, each: ModelMember) -> None:
+    def answer_removed(self, group: ModelGroup, member: ModelMember) -> None:
         """Answer the parked requests of a member that is removed. (Kafka leaves a SyncGroup unanswered.)"""
         code = ErrorCode.UNKNOWN_MEMBER_ID
-        if each.join is not None:
-            self.answer(each.join, JoinGroupResponse(error_code=code), group.now_ms)
-        if each.sync is not None:
-            self.answer(each.sync, SyncGroupResponse(error_code=code), group.now_ms)
+        if member.join is not None:
+            self.answer(member.join, JoinGroupResponse(error_code=code), group.now_ms)
+        if member.sync is not None:
+            self.answer(member.sync, SyncGroupResponse(error_code=code), group.now_ms)
 
     def answer_syncs(self, group: ModelGroup, code: ErrorCode) -> None:
         for member in group.members:
@@ -214,27 +214,27 @@ class Procedures:
                 member.sync = None
                 self.arm(group, "session", member.session_ms, member.member_id)
 
-    def joined(self, group: ModelGroup, each: ModelMember) -> JoinGroupResponse:
-        everybody = tuple(
+    def joined(self, group: ModelGroup, member: ModelMember) -> JoinGroupResponse:
+        members = tuple(
             JoinGroupResponseMember(
-                member_id=other.member_id,
-                group_instance_id=other.instance_id,
-                metadata=other.metadata(group.protocol),
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(group.protocol),
             )
-            for other in group.members
+            for member in group.members
         )
         return JoinGroupResponse(
             generation_id=group.generation,
             protocol_type=group.protocol_type,
             protocol_name=group.protocol,
             leader=group.leader or "",
-            member_id=each.member_id,
-            members=everybody if each.member_id == group.leader else (),
+            member_id=member.member_id,
+            members=members if member.member_id == group.leader else (),
         )
 
-    def synced(self, group: ModelGroup, each: ModelMember) -> SyncGroupResponse:
+    def synced(self, group: ModelGroup, member: ModelMember) -> SyncGroupResponse:
         return SyncGroupResponse(
-            protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=each.assignment
+            protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
         )
 
     def vote(self, group: ModelGroup) -> str:
@@ -268,10 +268,10 @@ class Procedures:
             raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
         if holder is not None and holder.member_id != member_id:
             raise ModelError(ErrorCode.FENCED_INSTANCE_ID)
-        each = group.member(member_id)
-        if each is None:
+        member = group.member(member_id)
+        if member is None:
             raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
-        return group, each
+        return group, member
 
     def require_group_id(self) -> None:
         if not self.group_id:

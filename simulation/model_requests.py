@@ -49,10 +49,12 @@ class MembershipRequests(Procedures):
         ]
         self.require_room(group, request.member_id)
         if group.state == "Empty":
-            fits = bool(request.protocol_type) and bool(protocols)
+            protocols_fit = bool(request.protocol_type) and bool(protocols)
         else:
-            fits = request.protocol_type == group.protocol_type and any(group.common(name) for name, _ in protocols)
-        if not fits:
+            protocols_fit = request.protocol_type == group.protocol_type and any(
+                group.common(name) for name, _ in protocols
+            )
+        if not protocols_fit:
             raise ModelError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not request.member_id:
             return self.join_anonymous(group, event, request, protocols)
@@ -61,31 +63,31 @@ class MembershipRequests(Procedures):
                 raise ModelError(ErrorCode.UNKNOWN_SERVER_ERROR, echo=False)
             self.add(group, event, request, request.member_id, protocols)
             return None
-        _, each = self.validate(group, request.member_id, request.group_instance_id)
-        same = each.protocols == protocols
-        leads = group.leader == each.member_id
-        if same and (group.state == "CompletingRebalance" or (group.state == "Stable" and not leads)):
-            return self.joined(group, each)
-        self.update(each, request, protocols)
-        self.park_join(group, each, event)
+        _, member = self.validate(group, request.member_id, request.group_instance_id)
+        same_protocols = member.protocols == protocols
+        is_leader = group.leader == member.member_id
+        if same_protocols and (group.state == "CompletingRebalance" or (group.state == "Stable" and not is_leader)):
+            return self.joined(group, member)
+        self.update(member, request, protocols)
+        self.park_join(group, member, event)
         self.rebalance_or_complete(group)
         return None
 
     def require_room(self, group: ModelGroup, member_id: str) -> None:
-        each = group.member(member_id)
+        member = group.member(member_id)
         waiting = sum(1 for other in group.members if other.join is not None)
         if group.state == "Empty":
             return
         if group.state == "PreparingRebalance":
-            fits = (each is not None and each.join is not None) or waiting < self.config.group_max_size
+            fits = (member is not None and member.join is not None) or waiting < self.config.group_max_size
         else:
-            fits = each is not None or len(group.members) < self.config.group_max_size
+            fits = member is not None or len(group.members) < self.config.group_max_size
         if fits:
             return
-        if each is not None:
-            self.answer_removed(group, each)
-            self.remove(group, each)
-        if each is not None or member_id in group.issued_ids:
+        if member is not None:
+            self.answer_removed(group, member)
+            self.remove(group, member)
+        if member is not None or member_id in group.issued_ids:
             self.disarm(group, "session", member_id)
         group.issued_ids = [other for other in group.issued_ids if other != member_id]
         raise ModelError(ErrorCode.GROUP_MAX_SIZE_REACHED, echo=False)
@@ -98,9 +100,9 @@ class MembershipRequests(Procedures):
         member_id = envelope.new_member_id or f"{prefix}-{uuid5(MEMBER_ID_NAMESPACE, envelope.request_id)}"
         if group.member(member_id) is not None or member_id in group.issued_ids:
             raise ModelError(ErrorCode.INVALID_REQUEST)
-        old = group.holder(request.group_instance_id)
-        if old is not None:
-            return self.replace_static(group, event, request, old, member_id, protocols)
+        old_member = group.holder(request.group_instance_id)
+        if old_member is not None:
+            return self.replace_static(group, event, request, old_member, member_id, protocols)
         if request.group_instance_id is None and envelope.api_version >= 4:
             group.issued_ids.append(member_id)
             self.arm(group, "session", request.session_timeout_ms, member_id)
@@ -117,64 +119,64 @@ class MembershipRequests(Procedures):
         protocols: list[tuple[str, bytes]],
     ) -> None:
         envelope = event.envelope
-        each = ModelMember(member_id, request.group_instance_id, envelope.client_id, envelope.client_host, 0, 0, [])
-        self.update(each, request, protocols)
+        member = ModelMember(member_id, request.group_instance_id, envelope.client_id, envelope.client_host, 0, 0, [])
+        self.update(member, request, protocols)
         if group.state == "PreparingRebalance" and group.came_from == "Empty":
             group.extend = True
         if not group.members:
             group.protocol_type = request.protocol_type
         if group.leader is None:
             group.leader = member_id
-        group.members.append(each)
+        group.members.append(member)
         group.issued_ids = [other for other in group.issued_ids if other != member_id]
-        self.park_join(group, each, event)
+        self.park_join(group, member, event)
         self.arm(group, "session", FIVE_MINUTES_MS, member_id)
         self.rebalance_or_complete(group)
 
-    def update(self, each: ModelMember, request: JoinGroupRequest, protocols: list[tuple[str, bytes]]) -> None:
-        each.session_ms = request.session_timeout_ms
-        each.rebalance_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else each.session_ms
-        each.protocols = protocols
+    def update(self, member: ModelMember, request: JoinGroupRequest, protocols: list[tuple[str, bytes]]) -> None:
+        member.session_ms = request.session_timeout_ms
+        member.rebalance_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else member.session_ms
+        member.protocols = protocols
 
-    def park_join(self, group: ModelGroup, each: ModelMember, event: RequestEvent) -> None:
-        if each.join not in (None, event.envelope.request_id):  # Kafka never answers it.
-            superseded = JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=each.member_id)
-            self.answer(each.join, superseded, group.now_ms)
-        each.join = event.envelope.request_id
+    def park_join(self, group: ModelGroup, member: ModelMember, event: RequestEvent) -> None:
+        if member.join not in (None, event.envelope.request_id):  # Kafka never answers it.
+            superseded = JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+            self.answer(member.join, superseded, group.now_ms)
+        member.join = event.envelope.request_id
 
     def replace_static(
         self,
         group: ModelGroup,
         event: RequestEvent,
         request: JoinGroupRequest,
-        old: ModelMember,
+        old_member: ModelMember,
         member_id: str,
         protocols: list[tuple[str, bytes]],
     ) -> JoinGroupResponse | None:
         """Give a static member that comes back a new id."""
-        old_id, old_leader = old.member_id, group.leader
+        old_id, old_leader = old_member.member_id, group.leader
         fenced = ErrorCode.FENCED_INSTANCE_ID
-        if old.join not in (None, event.envelope.request_id):
-            self.answer(old.join, JoinGroupResponse(error_code=fenced, member_id=old_id), group.now_ms)
-        if old.sync is not None:
-            self.answer(old.sync, SyncGroupResponse(error_code=fenced), group.now_ms)
+        if old_member.join not in (None, event.envelope.request_id):
+            self.answer(old_member.join, JoinGroupResponse(error_code=fenced, member_id=old_id), group.now_ms)
+        if old_member.sync is not None:
+            self.answer(old_member.sync, SyncGroupResponse(error_code=fenced), group.now_ms)
         self.disarm(group, "session", old_id)
-        group.members.remove(old)
-        group.members.append(old)
-        each = old
-        each.member_id, each.new, each.join, each.sync = member_id, False, None, None
+        group.members.remove(old_member)
+        group.members.append(old_member)
+        member = old_member
+        member.member_id, member.new, member.join, member.sync = member_id, False, None, None
         if group.leader == old_id:
             group.leader = member_id
-        self.arm(group, "session", each.session_ms, member_id)
-        self.update(each, request, protocols)
+        self.arm(group, "session", member.session_ms, member_id)
+        self.update(member, request, protocols)
         if group.state == "Stable" and self.vote(group) == group.protocol:
             self.log_group(group)
-            answer = self.joined(group, each)
-            leads = group.leader == member_id
+            answer = self.joined(group, member)
+            is_leader = group.leader == member_id
             if event.envelope.api_version >= 9:
-                return replace(answer, skip_assignment=leads)
+                return replace(answer, skip_assignment=is_leader)
             return replace(answer, members=(), leader=old_leader or "")
-        self.park_join(group, each, event)
+        self.park_join(group, member, event)
         self.rebalance_or_complete(group)
         return None
 
@@ -185,7 +187,7 @@ class MembershipRequests(Procedures):
         if event.envelope.api_version >= 5 and None in (request.protocol_type, request.protocol_name):
             raise ModelError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self.require_group_id()
-        group, each = self.validate(self.group, request.member_id, request.group_instance_id)
+        group, member = self.validate(self.group, request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise ModelError(ErrorCode.ILLEGAL_GENERATION)
         if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (
@@ -195,18 +197,18 @@ class MembershipRequests(Procedures):
             raise ModelError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if group.state == "PreparingRebalance":
             raise ModelError(ErrorCode.REBALANCE_IN_PROGRESS)
-        group.must_sync = [member_id for member_id in group.must_sync if member_id != each.member_id]
+        group.must_sync = [member_id for member_id in group.must_sync if member_id != member.member_id]
         if not group.must_sync:
             self.disarm(group, "sync")
         if group.state == "Stable":
-            return self.synced(group, each)
-        if each.sync not in (None, event.envelope.request_id):  # Kafka never answers it.
-            self.answer(each.sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), group.now_ms)
-        each.sync = event.envelope.request_id
-        if each.member_id == group.leader:
-            given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
+            return self.synced(group, member)
+        if member.sync not in (None, event.envelope.request_id):  # Kafka never answers it.
+            self.answer(member.sync, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), group.now_ms)
+        member.sync = event.envelope.request_id
+        if member.member_id == group.leader:
+            assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
             for other in group.members:
-                other.assignment = given.get(other.member_id, b"")
+                other.assignment = assignments.get(other.member_id, b"")
             self.log_group(group)
             self.transition_to(group, "Stable")
             self.answer_syncs(group, ErrorCode.NONE)
@@ -214,10 +216,10 @@ class MembershipRequests(Procedures):
 
     def heartbeat(self, event: RequestEvent, request: HeartbeatRequest) -> HeartbeatResponse:
         self.require_group_id()
-        group, each = self.validate(self.group, request.member_id, request.group_instance_id)
+        group, member = self.validate(self.group, request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise ModelError(ErrorCode.ILLEGAL_GENERATION)
-        self.arm(group, "session", each.session_ms, each.member_id)
+        self.arm(group, "session", member.session_ms, member.member_id)
         if group.state == "PreparingRebalance":
             raise ModelError(ErrorCode.REBALANCE_IN_PROGRESS)
         return HeartbeatResponse()
@@ -248,10 +250,12 @@ class MembershipRequests(Procedures):
             return ErrorCode.NONE
         holder = group.holder(entry.group_instance_id) if group is not None and not entry.member_id else None
         try:
-            group, each = self.validate(group, holder.member_id if holder else entry.member_id, entry.group_instance_id)
+            group, member = self.validate(
+                group, holder.member_id if holder else entry.member_id, entry.group_instance_id
+            )
         except ModelError as error:
             return error.code
-        self.disarm(group, "session", each.member_id)
-        self.answer_removed(group, each)
-        self.remove(group, each)
+        self.disarm(group, "session", member.member_id)
+        self.answer_removed(group, member)
+        self.remove(group, member)
         return ErrorCode.NONE

@@ -62,8 +62,8 @@ def cast_of(scenario: Scenario) -> Iterator[str]:
 
 def settings_of(sequence: RequestSequence) -> str:
     """Return the settings of a sequence's coordinator that differ from the default."""
-    default, own = asdict(GroupConfig()), asdict(sequence.config)
-    return ", ".join(f"{name} {value}" for name, value in own.items() if value != default[name])
+    default, settings = asdict(GroupConfig()), asdict(sequence.config)
+    return ", ".join(f"{name} {value}" for name, value in settings.items() if value != default[name])
 
 
 def _fault(fault: Fault) -> str:
@@ -78,22 +78,22 @@ def _line(line: TraceLine) -> str:
 def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
     if step.event is not None:
         envelope, request = step.event.envelope, step.event.request
-        words = [f"{envelope.api} (offset {step.event.offset}"]
+        parts = [f"{envelope.api} (offset {step.event.offset}"]
         generation = getattr(request, "generation_id", getattr(request, "generation_id_or_member_epoch", None))
         if generation is not None:
-            words.append(f"generation {generation}")
+            parts.append(f"generation {generation}")
         if getattr(request, "member_id", ""):
-            words.append(f"as {_tail(request.member_id)}")  # type: ignore[union-attr]
+            parts.append(f"as {_tail(request.member_id)}")  # type: ignore[union-attr]
         yield _line(
-            TraceLine(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(words)})")
+            TraceLine(timestamp_ms, f"{step.group_id} <-", f"{envelope.client_id or 'somebody'}: {', '.join(parts)})")
         )
     if step.renewed:
         yield _line(
             TraceLine(timestamp_ms, f"{step.group_id} <-", "the ticker: the clock stood still, the sessions begin anew")
         )
     if step.gone:
-        gone = ", ".join(f"{topic.name} ({topic.topic_id or 'no id'})" for topic in step.gone)
-        yield _line(TraceLine(timestamp_ms, f"{step.group_id} <-", f"the watcher: topics are gone: {gone}"))
+        topics = ", ".join(f"{topic.name} ({topic.topic_id or 'no id'})" for topic in step.gone)
+        yield _line(TraceLine(timestamp_ms, f"{step.group_id} <-", f"the watcher: topics are gone: {topics}"))
     for output in step.outputs:
         text = _output(step, output)
         if text:
@@ -102,9 +102,9 @@ def _step_lines(timestamp_ms: int, step: Step) -> Iterator[str]:
 
 def _output(step: Step, output: Output) -> str:
     if isinstance(output, Answer):
-        own = step.event is not None and output.answers_offset == step.event.offset
+        is_own = step.event is not None and output.answers_offset == step.event.offset
         return f"{output.api} of offset {output.answers_offset} is answered {_response(output.response)}" + (
-            "" if own else " (was parked)"
+            "" if is_own else " (was parked)"
         )
     return _history(output)
 
@@ -114,8 +114,8 @@ def _response(response: Any) -> str:
     if code is None:
         return ", ".join(_codes(response)) or "NONE"
     if isinstance(response, JoinGroupResponse) and code is ErrorCode.NONE:
-        leads = "the leader" if response.leader == response.member_id else "a follower"
-        return f"NONE: generation {response.generation_id}, {leads}"
+        role = "the leader" if response.leader == response.member_id else "a follower"
+        return f"NONE: generation {response.generation_id}, {role}"
     return str(ErrorCode(code).name)
 
 
@@ -149,8 +149,8 @@ _WORDS: dict[type[Any], Callable[[Any], str]] = {
 
 
 def _history(output: Any) -> str:
-    words = _WORDS.get(type(output))
-    return "" if words is None else words(output)
+    describe = _WORDS.get(type(output))
+    return "" if describe is None else describe(output)
 
 
 def _tails(member_ids: tuple[str, ...]) -> str:

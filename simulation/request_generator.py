@@ -106,12 +106,12 @@ class RequestGenerator:
         return "SyncGroup" if group.state == "CompletingRebalance" else None
 
     def _version(self, api: str) -> int:
-        known = APIS[api]
+        api_versions = APIS[api]
         if self._dice.random() < 0.02:
-            return known.max_version + 1
+            return api_versions.max_version + 1
         if self._dice.random() < 0.7:
-            return known.max_version
-        return self._dice.randint(known.min_version, known.max_version)
+            return api_versions.max_version
+        return self._dice.randint(api_versions.min_version, api_versions.max_version)
 
     def _new_member_id(self, group: ModelGroup | None) -> str | None:
         if self._dice.random() < 0.1:
@@ -126,15 +126,15 @@ class RequestGenerator:
         dice = self._dice
         members = group.members if group is not None else []
         ids = [*(member.member_id for member in members), *(group.issued_ids if group is not None else ())]
-        late = self._late(group)
-        if late and dice.random() < 0.6:
-            ids = late
+        awaited_ids = self._late(group)
+        if awaited_ids and dice.random() < 0.6:
+            ids = awaited_ids
         self._seen += [member_id for member_id in ids if member_id not in self._seen]
         member_id = dice.choice(ids) if ids and dice.random() < 0.9 else dice.choice([*self._seen, ""])
-        own = next((member.instance_id for member in members if member.member_id == member_id), None)
+        instance_id = next((member.instance_id for member in members if member.member_id == member_id), None)
         if dice.random() < 0.08:
-            own = dice.choice((None, *INSTANCES))
-        return member_id, own
+            instance_id = dice.choice((None, *INSTANCES))
+        return member_id, instance_id
 
     def _late(self, group: ModelGroup | None) -> list[str]:
         """Return the members that the others wait for."""
@@ -180,17 +180,21 @@ class RequestGenerator:
             leader = group.member(group.leader)
             member_id, instance_id = group.leader, leader.instance_id if leader is not None else None
         ids = [member.member_id for member in group.members] if group is not None else []
-        told = [member_id for member_id in ids if dice.random() < 0.9] + (["nobody"] if dice.random() < 0.1 else [])
-        named = dice.random() < 0.9
+        assigned_ids = [member_id for member_id in ids if dice.random() < 0.9] + (
+            ["nobody"] if dice.random() < 0.1 else []
+        )
+        names_protocol = dice.random() < 0.9
         return SyncGroupRequest(
             group_id=group_id,
             generation_id=self._generation(group),
             member_id=member_id,
             group_instance_id=instance_id,
-            protocol_type=(group and group.protocol_type) or "consumer" if named else dice.choice((None, "connect")),
-            protocol_name=(group and group.protocol) or "range" if named else dice.choice((None, "sticky")),
+            protocol_type=(group and group.protocol_type) or "consumer"
+            if names_protocol
+            else dice.choice((None, "connect")),
+            protocol_name=(group and group.protocol) or "range" if names_protocol else dice.choice((None, "sticky")),
             assignments=tuple(
-                SyncGroupAssignment(member_id=member_id, assignment=self._assignment()) for member_id in told
+                SyncGroupAssignment(member_id=member_id, assignment=self._assignment()) for member_id in assigned_ids
             ),
         )
 

@@ -105,11 +105,11 @@ def sequence_of(seed: int) -> RequestSequence:
         moves_time = renews and pauses.random() < 0.3
         if renews:
             model.renew_sessions(START_MS + clock_ms, START_MS + now_ms if moves_time else None)
-        gone = _gone(topics) if topics.random() < 0.08 else ()
-        if gone:
-            model.forget_topics(TopicsDeletedEvent(number, START_MS + clock_ms, START_MS + clock_ms, gone))
+        deleted = _some_topics(topics) if topics.random() < 0.08 else ()
+        if deleted:
+            model.forget_topics(TopicsDeletedEvent(number, START_MS + clock_ms, START_MS + clock_ms, deleted))
         step = SequenceStep(
-            wait_ms, ticks, group_id, *generator.request(group_id, model.group), renews, moves_time, gone, stray_ms
+            wait_ms, ticks, group_id, *generator.request(group_id, model.group), renews, moves_time, deleted, stray_ms
         )
         steps.append(step)
         if step.request is not None:
@@ -131,7 +131,7 @@ def _stray(dice: Random, bound_ms: int) -> int:
     return dice.choice((far_ms, near_ms, 0, -1, -START_MS, 1 - START_MS, -2 * START_MS))
 
 
-def _gone(dice: Random) -> tuple[DeletedTopic, ...]:
+def _some_topics(dice: Random) -> tuple[DeletedTopic, ...]:
     """Some topics, and perhaps the same twice, with ids that are stored, with none, or with one that nobody has
     heard of."""
     return tuple(

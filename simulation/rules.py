@@ -32,22 +32,22 @@ class SameAsModel(Rule):
             return f"the core says {_first_difference(expected, step.expected)}"
         if step.event is None and not expected and not step.outputs:
             return None
-        mine = None if step.group is None else group_state(step.group)
+        core = None if step.group is None else group_state(step.group)
         model = step.model.snapshot()
-        if mine != model:
-            different = sorted(
-                name for name in {*(mine or {}), *(model or {})} if (mine or {}).get(name) != (model or {}).get(name)
+        if core != model:
+            differing = sorted(
+                name for name in {*(core or {}), *(model or {})} if (core or {}).get(name) != (model or {}).get(name)
             )
             return "the state differs in " + "; ".join(
-                f"{name}: {(mine or {}).get(name)} instead of {(model or {}).get(name)}" for name in different
+                f"{name}: {(core or {}).get(name)} instead of {(model or {}).get(name)}" for name in differing
             )
         return None
 
 
 def _first_difference(expected: list[ModelOutput], model: list[ModelOutput]) -> str:
-    for ours, its in zip(expected, model, strict=False):
-        if ours != its:
-            return f"{ours}, the model {its}"
+    for core_output, model_output in zip(expected, model, strict=False):
+        if core_output != model_output:
+            return f"{core_output}, the model {model_output}"
     if len(expected) > len(model):
         return f"{expected[len(model)]}, the model nothing"
     return f"nothing, the model {model[len(expected)]}"
@@ -58,12 +58,12 @@ class EveryRequestOnce(Rule):
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
-        self._open: dict[int, tuple[str, int, str, int]] = {}
+        self._open_requests: dict[int, tuple[str, int, str, int]] = {}
 
     def check(self, step: Step) -> str | None:
         if step.event is not None:
             envelope = step.event.envelope
-            self._open[step.event.offset] = (
+            self._open_requests[step.event.offset] = (
                 envelope.request_id,
                 envelope.reply_partition,
                 envelope.api,
@@ -71,18 +71,22 @@ class EveryRequestOnce(Rule):
             )
         for output in step.outputs:
             if isinstance(output, Answer):
-                asked = self._open.pop(output.answers_offset, None)
-                if asked is None:
+                request = self._open_requests.pop(output.answers_offset, None)
+                if request is None:
                     return (
                         f"{output.api} of offset {output.answers_offset} is answered, though it is not, or no longer, "
                         "open"
                     )
-                if asked != (output.request_id, output.reply_partition, output.api, output.api_version):
-                    return f"{asked[2]} of offset {output.answers_offset} is answered to somebody else"
+                if request != (output.request_id, output.reply_partition, output.api, output.api_version):
+                    return f"{request[2]} of offset {output.answers_offset} is answered to somebody else"
         parked = _parked(step.classic)
         self._forget_copies(step, parked)
-        if parked.keys() != self._open.keys():
-            lost = [f"{self._open[offset][2]} of offset {offset}" for offset in self._open if offset not in parked]
+        if parked.keys() != self._open_requests.keys():
+            lost = [
+                f"{self._open_requests[offset][2]} of offset {offset}"
+                for offset in self._open_requests
+                if offset not in parked
+            ]
             return f"neither answered nor parked: {', '.join(lost)}" if lost else "an answered request is still parked"
         return None
 
@@ -95,9 +99,9 @@ class EveryRequestOnce(Rule):
         answered = any(isinstance(output, Answer) and output.answers_offset == offset for output in step.outputs)
         if offset not in parked and not answered:
             return
-        for copy in [open_offset for open_offset, asked in self._open.items() if asked[0] == request_id]:
+        for copy in [open_offset for open_offset, request in self._open_requests.items() if request[0] == request_id]:
             if copy not in parked:
-                del self._open[copy]
+                del self._open_requests[copy]
 
 
 def _parked(group: ClassicGroup | None) -> dict[int, None]:
@@ -158,10 +162,9 @@ class OneOwner(Rule):
         for member in group.members.values():
             for partition in decode_assignment(member.assignment).partitions if member.assignment else ():
                 if partition in owners:
-                    both = f"{owners[partition]} and {member.member_id}"
-                    return (
-                        f"{partition.topic}-{partition.partition} belongs to {both} in generation {group.generation_id}"
-                    )
+                    owners_text = f"{owners[partition]} and {member.member_id}"
+                    place = f"{partition.topic}-{partition.partition}"
+                    return f"{place} belongs to {owners_text} in generation {group.generation_id}"
                 owners[partition] = member.member_id
         return None
 
@@ -171,22 +174,22 @@ class AssignmentsAsDecided(Rule):
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
-        self._given: dict[str, bytes] = {}
-        self._asked: dict[int, str] = {}
+        self._assignments: dict[str, bytes] = {}
+        self._member_ids: dict[int, str] = {}
 
     def check(self, step: Step) -> str | None:
         request = step.event.request if step.event is not None else None
         if step.event is not None and isinstance(request, SyncGroupRequest):
-            self._asked[step.event.offset] = request.member_id
+            self._member_ids[step.event.offset] = request.member_id
         for output in step.outputs:
             if isinstance(output, AssignmentReceived):
                 assert isinstance(request, SyncGroupRequest)
-                self._given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
+                self._assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
             elif isinstance(output, MemberReplaced):
-                self._given[output.member.member_id] = self._given.get(output.old_member_id, b"")
+                self._assignments[output.member.member_id] = self._assignments.get(output.old_member_id, b"")
             elif isinstance(output, Answer) and isinstance(output.response, SyncGroupResponse):
-                member_id = self._asked.pop(output.answers_offset, "")
-                told, decided = output.response.assignment, self._given.get(member_id, b"")
-                if output.response.error_code is ErrorCode.NONE and told != decided:
-                    return f"{member_id} is told {told.hex()}; its leader decided {decided.hex()}"
+                member_id = self._member_ids.pop(output.answers_offset, "")
+                answered_assignment, decided = output.response.assignment, self._assignments.get(member_id, b"")
+                if output.response.error_code is ErrorCode.NONE and answered_assignment != decided:
+                    return f"{member_id} is told {answered_assignment.hex()}; its leader decided {decided.hex()}"
         return None

@@ -63,7 +63,7 @@ def commit_codes(step: Step) -> list[ErrorCode]:
     ]
 
 
-class _Kept(NamedTuple):
+class _Commit(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str
@@ -76,7 +76,7 @@ class CommitsKept(Rule):
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
-        self._kept: dict[tuple[str, int], _Kept] = {}
+        self._commits: dict[tuple[str, int], _Commit] = {}
         self._good_until_ms: dict[tuple[str, int], int] = {}
 
     def check(self, step: Step) -> str | None:
@@ -85,17 +85,19 @@ class CommitsKept(Rule):
         if step.event is None and not step.outputs and not step.gone:
             return None
         self._commit(step)
-        wrong = self._remove(step)
+        problem = self._remove(step)
         group = step.group
-        held = {
-            (topic, partition): _Kept(committed.offset, committed.leader_epoch, committed.metadata, committed.topic_id)
+        actual = {
+            (topic, partition): _Commit(
+                committed.offset, committed.leader_epoch, committed.metadata, committed.topic_id
+            )
             for topic, partition, committed in (group.offsets if group is not None else ())
         }
-        if held != self._kept:
-            different = sorted(key for key in {*held, *self._kept} if held.get(key) != self._kept.get(key))
-            (topic, partition), *_ = different
-            return f"{topic}-{partition} is {held.get(different[0])}; last accepted was {self._kept.get(different[0])}"
-        return wrong or self._fetched(step)
+        if actual != self._commits:
+            differing = sorted(key for key in {*actual, *self._commits} if actual.get(key) != self._commits.get(key))
+            first = differing[0]
+            return f"{first[0]}-{first[1]} is {actual.get(first)}; last accepted was {self._commits.get(first)}"
+        return problem or self._fetched(step)
 
     def _commit(self, step: Step) -> None:
         if step.event is None or not isinstance(step.event.request, OffsetCommitRequest):
@@ -103,12 +105,12 @@ class CommitsKept(Rule):
         request, retention_ms = step.event.request, self.config.offsets_retention_ms
         if step.event.envelope.api_version <= 4 and request.retention_time_ms != -1:
             retention_ms = 0  # its own: the model knows
-        asked = [(topic, partition) for topic in request.topics for partition in topic.partitions]
-        for (topic, partition), code in zip(asked, commit_codes(step), strict=True):
+        partitions = [(topic, partition) for topic in request.topics for partition in topic.partitions]
+        for (topic, partition), code in zip(partitions, commit_codes(step), strict=True):
             if code is ErrorCode.NONE:
                 key = (topic.name, partition.partition_index)
                 self._good_until_ms[key] = _counts_from(step) + retention_ms
-                self._kept[key] = _Kept(
+                self._commits[key] = _Commit(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
                     partition.committed_metadata or "",
@@ -116,30 +118,30 @@ class CommitsKept(Rule):
                 )
 
     def _remove(self, step: Step) -> str | None:
-        wrong = None
-        for gone in step.gone:
-            of_it = [
+        problem = None
+        for deleted_topic in step.gone:
+            keys = [
                 key
-                for key, kept in self._kept.items()
-                if key[0] == gone.name and kept.topic_id in (None, gone.topic_id)
+                for key, commit in self._commits.items()
+                if key[0] == deleted_topic.name and commit.topic_id in (None, deleted_topic.topic_id)
             ]
-            for key in of_it:
-                del self._kept[key]
+            for key in keys:
+                del self._commits[key]
         for output in step.outputs:
             if isinstance(output, OffsetsExpired):
                 for change in output.offsets:
                     key = (change.topic, change.partition)
                     if self._good_until_ms.get(key, 0) > output.time_ms:
-                        wrong = f"{change.topic}-{change.partition} is expired before its retention is over"
-                    self._kept.pop(key, None)
+                        problem = f"{change.topic}-{change.partition} is expired before its retention is over"
+                    self._commits.pop(key, None)
             elif isinstance(output, Answer) and _deletes_group(output):
-                self._kept.clear()
+                self._commits.clear()
             elif isinstance(output, Answer) and isinstance(output.response, OffsetDeleteResponse):
                 for topic in output.response.topics:
                     for partition in topic.partitions:
                         if partition.error_code is ErrorCode.NONE:
-                            self._kept.pop((topic.name, partition.partition_index), None)
-        return wrong
+                            self._commits.pop((topic.name, partition.partition_index), None)
+        return problem
 
     def _fetched(self, step: Step) -> str | None:
         for output in step.outputs:
@@ -147,11 +149,11 @@ class CommitsKept(Rule):
                 continue
             for topic in output.response.groups[0].topics:
                 for partition in topic.partitions:
-                    kept = self._kept.get((topic.name, partition.partition_index))
-                    if partition.committed_offset != (-1 if kept is None else kept.offset):
+                    commit = self._commits.get((topic.name, partition.partition_index))
+                    if partition.committed_offset != (-1 if commit is None else commit.offset):
                         return (
                             f"{topic.name}-{partition.partition_index} is fetched as {partition.committed_offset}, "
-                            f"not {kept}"
+                            f"not {commit}"
                         )
         return None
 
@@ -187,12 +189,12 @@ class LogTellsHardState(Rule):
                 self._compacted[record.key] = record.value
         offsets, group_record = _read(self._compacted)
         group, classic = step.group, step.classic
-        held = {
+        actual_offsets = {
             (topic, partition): (committed.offset, committed.metadata, committed.commit_timestamp_ms)
             for topic, partition, committed in (group.offsets if group is not None else ())
         }
-        if offsets != held:
-            return f"the log rebuilds the offsets {offsets}, the group has {held}"
+        if offsets != actual_offsets:
+            return f"the log rebuilds the offsets {offsets}, the group has {actual_offsets}"
         if classic is None:
             return None if group_record is None else "the group is gone, and the log still has it"
         if classic.state not in ("Stable", "Empty") or group_record is None:

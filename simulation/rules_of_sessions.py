@@ -53,10 +53,10 @@ class SessionsKept(Rule):
         self._syncs: dict[int, str] = {}
 
     def check(self, step: Step) -> str | None:
-        wrong = self._check(step)
+        problem = self._check(step)
         members = step.classic.members.values() if step.classic is not None else ()
         self._sessions = {member.member_id: member.session_timeout_ms for member in members}
-        return wrong
+        return problem
 
     def _check(self, step: Step) -> str | None:
         now_ms = step.group.now_ms if step.group is not None else step.clock_ms

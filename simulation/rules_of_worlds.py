@@ -56,23 +56,23 @@ def check_expiries(world: World, result: CheckResult) -> Iterator[Violation]:
     That time begins when the log's clock stood one session before the deadline: if driver or broker paused meanwhile,
     the pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
     """
-    for seen_ms, expired in result.expiries:
-        session_ms = expired.session_timeout_ms or 0
-        for back_ms in _returns(world, expired.group_id):
-            if back_ms < expired.time_ms < back_ms + session_ms:
-                late_ms = expired.time_ms - back_ms
+    for seen_ms, expiry in result.expiries:
+        session_ms = expiry.session_timeout_ms or 0
+        for back_ms in _returns(world, expiry.group_id):
+            if back_ms < expiry.time_ms < back_ms + session_ms:
+                late_ms = expiry.time_ms - back_ms
                 message = (
-                    f"{expired.member.member_id} is expired {late_ms} ms after the clock's return, of "
+                    f"{expiry.member.member_id} is expired {late_ms} ms after the clock's return, of "
                     f"{session_ms} ms"
                 )
-                yield Violation("PausesCostNobody", message, expired.group_id, seen_ms)
-        holder = _holder(world, expired.member.member_id, seen_ms)
-        from_ms = _append_time(world, expired.group_id, expired.time_ms - session_ms)
+                yield Violation("PausesCostNobody", message, expiry.group_id, seen_ms)
+        holder = _holder(world, expiry.member.member_id, seen_ms)
+        from_ms = _append_time(world, expiry.group_id, expiry.time_ms - session_ms)
         if holder is None or from_ms is None:
             continue
         if from_ms <= seen_ms and holder.was_well(from_ms, seen_ms):
-            message = f"{holder.name} was alive and well, and yet {expired.member.member_id} is expired"
-            yield Violation("TheLivingStay", message, expired.group_id, seen_ms)
+            message = f"{holder.name} was alive and well, and yet {expiry.member.member_id} is expired"
+            yield Violation("TheLivingStay", message, expiry.group_id, seen_ms)
 
 
 def _returns(world: World, group_id: str) -> Iterator[int]:
@@ -104,13 +104,13 @@ def _holder(world: World, member_id: str, at_ms: int) -> Process | None:
 
 def _append_time(world: World, group_id: str, clock_ms: int) -> int | None:
     """Return when the log's clock reached this time; None if it was past it from the beginning."""
-    earlier = False
+    was_earlier = False
     for ticked_ms, tick_ms in ticks_of(
         world.log.partitions[world.shard_of(group_id)], world.scenario.config.tick_ahead_bound_ms
     ):
         if tick_ms >= clock_ms:
-            return ticked_ms if earlier else None
-        earlier = True
+            return ticked_ms if was_earlier else None
+        was_earlier = True
     return None
 
 
@@ -130,9 +130,9 @@ def check_end(world: World) -> Iterator[Violation]:
     """Check that every group settles once nothing goes wrong any more."""
     if not world.settled:
         for group_id in groups_of(world.scenario):
-            why = why_unsettled(world, group_id)
-            if why:
-                yield Violation("GroupsSettle", f"{group_id} does not settle: {why}", group_id, world.ended_ms)
+            reason = why_unsettled(world, group_id)
+            if reason:
+                yield Violation("GroupsSettle", f"{group_id} does not settle: {reason}", group_id, world.ended_ms)
 
 
 def check_topics(world: World) -> Iterator[Violation]:
@@ -150,9 +150,9 @@ def check_topics(world: World) -> Iterator[Violation]:
             if record.key is None or not (record.value or b"").startswith(b'{"type":"topics_deleted"'):
                 continue
             event = decode_group_event(record.key.decode(), record.value)
-            for gone in event.topics if isinstance(event, TopicsDeleted) else ():
-                if world.cluster_topics.was_alive(gone.name, gone.topic_id, record.time_ms):
-                    message = f"{gone.name} is told to be gone, and is there with the id {gone.topic_id}"
+            for deleted in event.topics if isinstance(event, TopicsDeleted) else ():
+                if world.cluster_topics.was_alive(deleted.name, deleted.topic_id, record.time_ms):
+                    message = f"{deleted.name} is told to be gone, and is there with the id {deleted.topic_id}"
                     yield Violation("OffsetsGoWithTheirTopic", message, record.key.decode(), record.time_ms)
 
 

@@ -105,6 +105,6 @@ def run_sequence(sequence: RequestSequence, keep_steps: bool = False) -> Outcome
 
 
 def _broken(error: Exception, time_ms: int) -> Violation:
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{PurePath(where.filename).name}, line {where.lineno}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{PurePath(frame.filename).name}, line {frame.lineno}"
     return Violation("NothingBreaks", f"{type(error).__name__}: {error} ({place})", "", time_ms)

@@ -79,9 +79,9 @@ def _fewer(items: Sequence[T], still_fails: Callable[[Sequence[T]], bool]) -> Se
     while items:
         start = 0
         while start < len(items):
-            left = [*items[:start], *items[start + size :]]
-            if still_fails(left):
-                items = left
+            remaining = [*items[:start], *items[start + size :]]
+            if still_fails(remaining):
+                items = remaining
             else:
                 start += size
         if size == 1:

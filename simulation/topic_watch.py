@@ -42,11 +42,11 @@ class ClusterTopics:
 
     def look(self, now_ms: int, dice: Random) -> TopicListing:
         """Return the answer of some broker."""
-        shown = {}
+        topics = {}
         for name, incarnations in self._incarnations.items():
             is_behind = len(incarnations) > 1 and now_ms - incarnations[-1][0] < BEHIND_MS and dice.random() < 0.3
-            shown[name] = incarnations[-2 if is_behind else -1][1]
-        return TopicListing(topics=shown)
+            topics[name] = incarnations[-2 if is_behind else -1][1]
+        return TopicListing(topics=topics)
 
 
 def _id(name: str, number: int) -> str:
@@ -86,10 +86,10 @@ class TopicWatch:
         """Look at the topics. `timestamp_ms` is the same moment by the broker's clock."""
         if self._knowledge is None:
             return
-        came, gone = self._knowledge.learn(self._topics.look(now_ms, self._dice))
-        self.kept |= came
-        self.ever_kept |= came
-        for topic_id, name in gone.items():
+        new_topics, removed_topics = self._knowledge.learn(self._topics.look(now_ms, self._dice))
+        self.kept |= new_topics
+        self.ever_kept |= new_topics
+        for topic_id, name in removed_topics.items():
             self._removals[topic_id] = TopicRemoval(topic_id, name, now_ms / 1_000, SETTLE_MS / 1_000)
         for removal in self._removals.values():
             if removal.wants_end(now_ms / 1_000):
@@ -103,22 +103,22 @@ class TopicWatch:
                 self.kept.pop(removal.topic_id)
 
     def _events(self, knowledge: TopicKnowledge, removal: TopicRemoval) -> Iterator[tuple[str, bytes]]:
-        for group_id, stored in self._stored(removal.name).items():
-            ids = knowledge.dead_ids(removal.name, removal.topic_id, stored, is_first=removal.is_new)
+        for group_id, stored_ids in self._stored(removal.name).items():
+            ids = knowledge.dead_ids(removal.name, removal.topic_id, stored_ids, is_first=removal.is_new)
             if ids:
-                gone = TopicsDeleted(
+                event = TopicsDeleted(
                     topics=tuple(DeletedTopic(name=removal.name, topic_id=topic_id) for topic_id in ids)
                 )
-                yield group_id, encode_json(gone)
+                yield group_id, encode_json(event)
 
     def _stored(self, name: str) -> dict[str, frozenset[str | None]]:
         """Group -> ids with which its offsets of a topic are or were stored."""
-        found: dict[str, frozenset[str | None]] = {}
+        ids_by_group: dict[str, frozenset[str | None]] = {}
         for shard, output, _ in self._written:
             if shard != self._shard or not isinstance(output, LogRecord) or output.value is None:
                 continue
             key = decode_key(output.key)
             if isinstance(key, OffsetCommitKey) and key.topic == name:
                 topic_id = decode_offset_commit_value(output.value).topic_id
-                found[key.group_id] = found.get(key.group_id, frozenset()) | {topic_id}
-        return found
+                ids_by_group[key.group_id] = ids_by_group.get(key.group_id, frozenset()) | {topic_id}
+        return ids_by_group

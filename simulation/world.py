@@ -152,12 +152,12 @@ class World:
 
     def _remove_all_topics(self) -> None:
         """In worlds that lose topics, all topics go once more when no member is left; the watchers must notice it."""
-        gone = dict.fromkeys(fault.topic for fault in self.scenario.faults if isinstance(fault, Remake))
-        if not gone:
+        topics = dict.fromkeys(fault.topic for fault in self.scenario.faults if isinstance(fault, Remake))
+        if not topics:
             return
         for process in [process for process in self.processes if process.alive]:
             process.end()
-        for topic in gone:
+        for topic in topics:
             self.remake(topic)
         end_ms = self.now_ms + CALM_LIMIT_MS
         while self.now_ms < end_ms and not all(watch.is_at_rest for watch in self.topic_watches):
@@ -259,16 +259,16 @@ class World:
         else:
             process.receive(value)
 
-    def _delays(self, process: Process, api: str, request_id: str, what: str) -> list[int]:
+    def _delays(self, process: Process, api: str, request_id: str, message: str) -> list[int]:
         """Return the delay of each arrival, in milliseconds."""
-        dice = self.random_streams.of(what, process.name, request_id)
+        dice = self.random_streams.of(message, process.name, request_id)
         delay_ms = dice.randint(*_LATENCY_MS)
         for trouble in self.network_faults.get(process.plan.name, ()):
             if not trouble.at_ms <= self.now_ms - START_MS < trouble.at_ms + trouble.for_ms:
                 continue
             lost, doubled, late = (dice.random() * 100 for _ in range(3))
-            if lost < (trouble.lose_requests if what == "request" else trouble.lose_answers):
-                self.tell(process.name, f"a {what} is lost on its way")
+            if lost < (trouble.lose_requests if message == "request" else trouble.lose_answers):
+                self.tell(process.name, f"a {message} is lost on its way")
                 if api in ("JoinGroup", "SyncGroup"):
                     # A member that joins waits for its answer, and sends no heartbeat until it gives up and asks again.
                     process.in_trouble(self.now_ms, process.join_timeout_ms)
@@ -319,8 +319,8 @@ class World:
         if fault.times > 1:
             self.driver_faults.insert(0, replace(fault, times=fault.times - 1))
         self._driver_down_until_ms[shard] = up_ms
-        what = "the query" if fault.ticker_lives else "the driver"
-        self.tell(f"shard {shard}", f"{what} dies at step {fault.step} of a batch; it is back in {fault.down_ms} ms")
+        victim = "the query" if fault.ticker_lives else "the driver"
+        self.tell(f"shard {shard}", f"{victim} dies at step {fault.step} of a batch; it is back in {fault.down_ms} ms")
         if not fault.ticker_lives:
             ticker = self.tickers[shard]
             ticker.stop()

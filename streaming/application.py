@@ -21,14 +21,18 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
+from streaming.answered_ahead import begin_progress
 from streaming.checkpoints import REMEDY, checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.executors import ExecutorsAwaited
 from streaming.job import coordinate_stream, start_query
+from streaming.progress_topic import ProgressPublisher
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
 from streaming.shard_count import ShardCount
+from streaming.shard_state import read_shard_state
 from streaming.source import events_stream
 from streaming.stopping import stop_after_batches, stop_between_batches
+from streaming.stored_group import ShardState
 from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicReport, admin_client, ensure_topics
@@ -92,6 +96,10 @@ class Application:
         self._spark = spark
         self._rebuild = rebuild
         self._companion = companion
+        self._session: SparkSession | None = None
+        self._shards: list[_Shard] = []
+        self.progress_publisher: ProgressPublisher | None = None
+        """Tells responders how far the queries are, while they run; None: no responders are wanted."""
 
     def run(self, stop: threading.Event) -> None:
         """Coordinate until `stop` is set, then end after the running batch.
@@ -105,6 +113,7 @@ class Application:
         spark = self._spark
         if spark is None:
             spark = open_session(self._config)
+        self._session = spark
         prepare_session(spark, self._config, {**SMALL_BATCHES, **(TICKS_GO_ON if self._config.ticker else {})})
         try:
             self._coordinate(spark, report, stop)
@@ -112,7 +121,7 @@ class Application:
             raise SparkLost from problem
 
     def _coordinate(self, spark: SparkSession, report: TopicReport, stop: threading.Event) -> None:
-        shards: list[_Shard] = []
+        shards = self._shards
         companion: StreamingQuery | None = None
         config, events = self._config, report.topics.events
         shard_count = ShardCount(config.bootstrap_servers, config.client_properties, events, report.partitions[events])
@@ -121,6 +130,7 @@ class Application:
                 tune_hadoop(spark)
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
             self._watcher.topics_found(report)
+            self.progress_publisher = begin_progress(spark, self._config, report, rebuild=self._rebuild)
             for number in self._config.shards_here:
                 shards.append(_Shard(spark, self._config, report, number, partial(self._watcher.tick_written, number)))
             companion = self._start_companion(spark, report)
@@ -131,9 +141,8 @@ class Application:
             while not stop.wait(POLL_INTERVAL_S):
                 executors.look()
                 for progress in (progress for shard in shards for progress in shard.poll()):
-                    self._watcher.batch_ended(progress)
                     heap.batch_ended(progress)
-                    self._on_progress(progress)
+                    self._batch_ended(progress)
                 for shard in shards:
                     if shard.ticker is not None:
                         self._watcher.ticker_reported(shard.number, shard.ticker.status)
@@ -149,8 +158,28 @@ class Application:
             stop_after_batches([shard.query for shard in shards])
             if companion is not None:
                 stop_between_batches(companion)
+            if self.progress_publisher is not None:
+                self.progress_publisher.close()
             if self._spark is None:
                 spark.stop()
+
+    def _batch_ended(self, progress: ShardProgress) -> None:
+        self._watcher.batch_ended(progress)
+        if self.progress_publisher is not None:
+            self.progress_publisher.batch_ended(progress)
+        self._on_progress(progress)
+
+    def answered(self, shard: int, clock_ms: int) -> None:
+        """Note that a responder has answered up to this clock, so the ticker may go on; in any thread."""
+        for running in self._shards:
+            if running.number == shard and running.ticker is not None:
+                running.ticker.handled(clock_ms)
+
+    def read_state(self, shard: int) -> ShardState:
+        """Return the state of a shard after its last committed batch, while the application runs; in any thread. Raises
+        CheckpointError and PySparkException."""
+        assert self._session is not None
+        return read_shard_state(self._session, self._config, shard)
 
     def _start_companion(self, spark: SparkSession, report: TopicReport) -> StreamingQuery | None:
         """The query gets a pool of its own: with `spark.scheduler.mode=FAIR` it cannot take all cores from the
@@ -332,7 +361,8 @@ def _progress(shard: int, topic: str, last: Any) -> ShardProgress:
         phases_ms=last["durationMs"],
         events=int(last["numInputRows"]),
         events_per_second=rate if rate == rate and rate != float("inf") else 0.0,
-        end_offset=_end_offset(last, topic, shard),
+        start_offset=_offset(last["sources"][0]["startOffset"], topic, shard),
+        end_offset=_offset(last["sources"][0]["endOffset"], topic, shard),
         groups=int(state["numRowsTotal"]),
         state_memory_bytes=int(state["memoryUsedBytes"]),
         state_disk_bytes=int(state["customMetrics"].get("rocksdbSstFileSize", 0)),
@@ -341,8 +371,7 @@ def _progress(shard: int, topic: str, last: Any) -> ShardProgress:
     )
 
 
-def _end_offset(last: Any, topic: str, partition: int) -> int | None:
-    """Up to where the events are handled."""
-    end = last["sources"][0]["endOffset"]
-    offsets = json.loads(end) if isinstance(end, str) else end
+def _offset(offset: Any, topic: str, partition: int) -> int | None:
+    """A place in the events, as Spark reports it."""
+    offsets = json.loads(offset) if isinstance(offset, str) else offset
     return None if not offsets else int(offsets[topic][str(partition)])

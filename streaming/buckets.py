@@ -23,19 +23,11 @@ from streaming.operator_config import OperatorConfig
 from streaming.parts import without_marks
 from streaming.rows import EventRow
 from streaming.state_function import Outputs, StateFunction
+from streaming.stored_group import StoredGroup
 
 BucketKey = tuple[int | None]
 """The bucket; None for the records without a key, which are all dead letters."""
 BUCKET_VERSION = 1
-
-
-class StoredGroup(msgspec.Struct, frozen=True, array_like=True):
-    """A group that rests: its two blobs, and when it has to be woken."""
-
-    next_deadline_ms: int | None
-    membership: bytes
-    offsets: bytes
-
 
 Bucket = dict[bytes, StoredGroup]
 """Key of a group's events -> the group."""

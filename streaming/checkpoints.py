@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from streaming.config import StreamingConfig
 from streaming.events_tail import last_tick_ms, open_reader
+from streaming.stored_group import CommittedBatch
 from streaming.topics import TopicReport
 
 _PROBE = b"group-coordinator " * 256
@@ -95,6 +96,17 @@ def move_remedy(buckets: int, shard: int, events: str, log_begin: int) -> str:
     )
 
 
+def committed_batch(spark: SparkSession, config: StreamingConfig, shard: int) -> CommittedBatch | None:
+    """Return the last committed batch of a shard; None if no batch is committed. Raises CheckpointError."""
+    directory = _Directory(spark, checkpoint_of(config, shard))
+    try:
+        return directory.committed_batch(config.topic_settings.topics.events, shard)
+    except (*_FAILURES, ValueError, KeyError) as problem:
+        raise CheckpointError(
+            f"The checkpoint {directory.path} cannot be read: {type(problem).__name__}: {_cause(problem)}. {REMEDY}"
+        ) from problem
+
+
 class _Directory:
     """A directory of a file system that Spark knows."""
 
@@ -166,6 +178,18 @@ class _Directory:
                 raise CheckpointError(
                     f"The file {file} of the checkpoint is damaged{'' if lines else ': it is empty'}. {REMEDY}"
                 )
+
+    def committed_batch(self, events: str, shard: int) -> CommittedBatch | None:
+        """Return the last batch that is committed. Raises `_FAILURES`, ValueError and KeyError."""
+        commits, offsets = self._batches("commits"), self._batches("offsets")
+        if not commits:
+            return None
+        batch_id = max(commits)
+        _, about, end = self._lines(offsets[batch_id])
+        start = None if batch_id == 0 else json.loads(self._lines(offsets[batch_id - 1])[2])[events][str(shard)]
+        return CommittedBatch(
+            batch_id, start, json.loads(end)[events][str(shard)], json.loads(about)["batchWatermarkMs"]
+        )
 
     def _batches(self, name: str) -> dict[int, Any]:
         """The notes of batches in one of Spark's logs, by the batch's number."""

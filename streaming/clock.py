@@ -13,8 +13,8 @@
   stands still, until the difference is half of that. Standing still expires nobody. Meanwhile, and before the first
   tick of a start, a tick that moves nothing asks what time it is there.
 - It runs ahead of the query's own clock, its watermark, by a fixed lead at most: while nobody is answered, nobody's
-  time runs out. The watermark, and not the last tick that a batch has read: what a timer decides is answered only when
-  it has got there.
+  time runs out. Where a responder answers ahead of the query, its clock counts as well. The watermark, and not the last
+  tick that a batch has read: what a timer decides is answered only when it has got there.
 - A log in which nobody but the ticker has written anything for a while is at rest: it gets a tick only every third
   interval, and the ticker looks at its end in between. When somebody has come, the clock goes on at its usual pace at
   once. So he loses no more time to it than otherwise; what is late by a second is a timer of more than that while.
@@ -231,8 +231,9 @@ class TickClock:
         return moves
 
     def handled(self, watermark_ms: int) -> None:
-        """Note that a batch with this watermark is committed: all timers due until then are handled. A watermark
-        beyond our own ticks comes from other ticks, and the clock goes on from there."""
+        """Note that a batch with this watermark is committed, or that a responder has answered up to this clock: all
+        timers due until then are handled. A watermark beyond our own ticks comes from other ticks, and the clock goes
+        on from there."""
         if watermark_ms > self._highest_ms:
             self.foreign_ticks += 1
             self._highest_ms = watermark_ms

@@ -61,7 +61,9 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
         0, "Keys of Spark's state that the groups of a shard share; 0: each group is a key of its own. A thousand make "
         "batches that touch ten thousand groups twice as fast; the outputs are the same. Fixed for the life of a "
         "checkpoint.", at_least=0)
-    trigger_interval_ms: int = setting(0, "Least time from one batch to the next; 0: at once.", at_least=0)
+    trigger_interval_ms: int = setting(
+        0, "Least time from one batch to the next; 0: at once. `run --responder` sets 2000 unless it is set: nobody "
+        "waits for the batches.", at_least=0)
     max_events_per_batch: int = setting(
         10_000, "Most events that one batch takes: a backlog is worked off in batches of this size.", at_least=1)
     tick_interval_ms: int = setting(
@@ -74,6 +76,9 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
     ticker: bool = setting(
         True, "Write the clock. Off where the log brings its own ticks, as a recorded one does: without ticks no timer "
         "ever fires.")
+    responder_alone_max_ms: int = setting(
+        900_000, "How long a responder answers without a sign of the query of its shard. What it answers meanwhile, "
+        "the query has to decide when it is back.", at_least=1_000)
     metrics_groups: int = setting(
         20, "How many groups, those that stand out, have series of their own in the metrics. 0: none.", at_least=0)
     health_file: str | None = setting(

@@ -22,7 +22,8 @@ def stop_after_batches(queries: Sequence[StreamingQuery]) -> None:
 
     A query that is idle may find what was written just before, the last tick for one, at its next look: it is stopped
     when it has found nothing for REST_S. Where others go on writing it may never rest: from BUSY_S on it is stopped
-    when a batch has ended, though Spark may by then have planned the next one.
+    when a batch has ended, though Spark may by then have planned the next one. A query that waits for its next trigger
+    still says that there was data: from BUSY_S on it is stopped while it waits.
     """
     begun_s = time.monotonic()
     waiting = [_Stopping(query, begun_s) for query in queries]
@@ -63,6 +64,8 @@ class _Stopping:
                 return True
             self._ended_before = ended
         status = self.query.status
+        if now_s > self._busy_until_s and not status["isTriggerActive"]:
+            return True  # it waits for its next trigger, which may be long
         if status["isDataAvailable"]:
             self._had_data_s = now_s
         return now_s > self._had_data_s + REST_S and not status["isTriggerActive"]

@@ -100,7 +100,7 @@ class Ticker:
         self._thread.join()
 
     def handled(self, watermark_ms: int) -> None:
-        """Tell how far the query has got: the clock does not run further ahead of that than its lead."""
+        """Tell how far the query or a responder has got: the clock does not run further ahead of that than its lead."""
         with self._lock:
             if self._clock is not None:
                 self._clock.handled(watermark_ms)

@@ -44,6 +44,8 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     history: str
     dead_letters: str
     topics: str
+    progress: str
+    differences: str
 
     @classmethod
     def of_prefix(cls, prefix: str) -> Topics:
@@ -93,6 +95,10 @@ class TopicSettings:
         -1, "How long history is kept, when the topic is created; -1: for ever.", at_least=-1)
     dead_letters_retention_ms: int = setting(
         -1, "How long dead letters are kept, when the topic is created; -1: for ever.", at_least=-1)
+
+    responders: bool = setting(
+        False, "Let responders answer ahead of the query: publish how far the query of each shard is, and compare what "
+        "they answer with what the query answers. Without it no responder starts.")
 
     @property
     def topics(self) -> Topics:
@@ -203,6 +209,11 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
         ),
         (topics.topics, settings.shards, {"cleanup.policy": "compact"}),
     ]
+    if settings.responders:
+        rows += [
+            (topics.progress, settings.shards, {"cleanup.policy": "compact"}),
+            (topics.differences, 1, kept(-1)),
+        ]
     return [_Plan(name=name, partitions=partitions, config=config) for name, partitions, config in rows]
 
 
@@ -291,12 +302,16 @@ def _mistakes(settings: TopicSettings, topics: Mapping[str, _Found]) -> list[str
             f"{settings.topics.events} has {events.partitions} partitions but --shards is {settings.shards}: "
             "each partition is one shard, and their number is fixed for the life of the topic."
         )
-    topics_topic = topics.get(settings.topics.topics)
-    if topics_topic and topics_topic.partitions != settings.shards:
-        mistakes.append(
-            f"{settings.topics.topics} has {topics_topic.partitions} partitions but --shards is {settings.shards}: "
-            "each shard keeps in its own what it knows of the cluster's topics. Delete the topic: it is made anew."
-        )
+    for name, content in (
+        (settings.topics.topics, "what it knows of the cluster's topics"),
+        (settings.topics.progress, "how far its query is"),
+    ):
+        topic = topics.get(name)
+        if topic and topic.partitions != settings.shards:
+            mistakes.append(
+                f"{name} has {topic.partitions} partitions but --shards is {settings.shards}: "
+                f"each shard keeps in its own {content}. Delete the topic: it is made anew."
+            )
     timestamp_type = events.config["message.timestamp.type"] if events else LOG_APPEND_TIME
     if timestamp_type != LOG_APPEND_TIME:
         mistakes.append(senders_times(settings.topics.events, timestamp_type))

@@ -22,6 +22,8 @@ class ShardProgress(Struct, frozen=True, kw_only=True):
     events: int
     """How many it took in, ticks included."""
     events_per_second: float
+    start_offset: int | None
+    """The batch begins there in the events topic; None: at the beginning of the log."""
     end_offset: int | None
     """Up to where the events topic is handled now."""
     groups: int

@@ -24,8 +24,8 @@ def make_topic(admin: AdminClient, name: str, partitions: int = 1) -> None:
         try:
             # The brokers are asked anew: what librdkafka has kept of a topic it may believe for long.
             admin.list_topics(name, timeout=ATTEMPT_S)
-            for found in admin.list_offsets(places, request_timeout=ATTEMPT_S).values():
-                found.result(TIMEOUT_S)
+            for future in admin.list_offsets(places, request_timeout=ATTEMPT_S).values():
+                future.result(TIMEOUT_S)
         except KafkaException as refused:
             problem[:] = [refused]
             return False

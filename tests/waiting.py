@@ -12,16 +12,16 @@ Answer = TypeVar("Answer")
 def wait_until(
     look: Callable[[], Answer],
     timeout_s: float = 60.0,
-    what: str | Callable[[], object] = "it did not happen in time",
+    message: str | Callable[[], object] = "it did not happen in time",
     *,
     interval_s: float = 0.05,
 ) -> Answer:
-    """What `look` answers, as soon as that is true; `what`: said when it does not come to that."""
+    """What `look` answers, as soon as that is true; `message`: that of the failure."""
     give_up_at_s = time.monotonic() + timeout_s
-    while not (found := look()):
-        assert time.monotonic() < give_up_at_s, what() if callable(what) else what
+    while not (answer := look()):
+        assert time.monotonic() < give_up_at_s, message() if callable(message) else message
         time.sleep(interval_s)
-    return found
+    return answer
 
 
 def wait_until_still(look: Callable[[], Answer], looks: int = 10, timeout_s: float = 60.0) -> Answer:

@@ -42,10 +42,10 @@ def main() -> None:
     directory.mkdir(parents=True, exist_ok=True)
     samples_file = directory / "samples.csv"
     pace = Pace(options.groups, options.members, options.heartbeat_interval, options.ramp * 60, options.churn)
-    failed: list[str] = []
+    failures: list[str] = []
     if not options.plot_only:
         print(f"Samples and logs: {directory}", flush=True)
-        failed = soak(directory, pace, options.minutes * 60, SampleFile(samples_file))
+        failures = soak(directory, pace, options.minutes * 60, SampleFile(samples_file))
     samples = read_samples(samples_file)
     warm_up_s = options.warm_up * 60
     title = (
@@ -54,13 +54,13 @@ def main() -> None:
     )
     plot(samples, title, warm_up_s, options.svg or directory / "soak.svg")
     try:
-        found = curves(samples, warm_up_s)
-        print("\n".join(lines(found)))
-        failed += problems(found)
+        all_curves = curves(samples, warm_up_s)
+        print("\n".join(lines(all_curves)))
+        failures += problems(all_curves)
     except TooFewSamples as problem:
-        failed.append(str(problem))
-    if failed:
-        sys.exit("; ".join(failed))
+        failures.append(str(problem))
+    if failures:
+        sys.exit("; ".join(failures))
     print("All curves are flat.")
 
 
@@ -95,8 +95,8 @@ def soak(directory: Path, pace: Pace, duration_s: float, file: SampleFile) -> li
     port, local = free_port(), directory / "local"
     with EmbeddedKafka(directory / "kafka", heap_mb=512) as kafka, (directory / "coordinator.log").open("wb") as log:
         admin = admin_client(kafka.bootstrap_servers)
-        for made in admin.create_topics([NewTopic(TOPIC, 2 * pace.members, 1)]).values():
-            made.result(30)
+        for future in admin.create_topics([NewTopic(TOPIC, 2 * pace.members, 1)]).values():
+            future.result(30)
         coordinator = subprocess.Popen(
             [
                 sys.executable, "-m", "group_coordinator.command_line.main", "run", "--bootstrap-servers",
@@ -112,11 +112,11 @@ def soak(directory: Path, pace: Pace, duration_s: float, file: SampleFile) -> li
             _wait_until_ready(coordinator, port, directory)
             measures = Measures(coordinator.pid, port, directory / "checkpoint", local)
             with MemberHost(kafka.bootstrap_servers, client_properties={"log_level": "0"}) as host:
-                failed = _live(Population(host, pace, TOPIC), measures, file, duration_s, coordinator)
+                failures = _live(Population(host, pace, TOPIC), measures, file, duration_s, coordinator)
             coordinator.send_signal(signal.SIGTERM)
             if coordinator.wait(120) != 0:
-                failed.append(f"the coordinator ended with exit code {coordinator.returncode}")
-            return failed
+                failures.append(f"the coordinator ended with exit code {coordinator.returncode}")
+            return failures
         finally:
             if coordinator.poll() is None:
                 coordinator.kill()
@@ -150,10 +150,10 @@ def _live(
             print(_line(sample, population), flush=True)
         time.sleep(max(0.0, STEP_S - (time.monotonic() - step_s)))
     crashed = population.disturbed["crash"]
-    failed = [f"{count} members ended with {name}" for name, count in population.failures.items()]
+    failures = [f"{count} members ended with {name}" for name, count in population.failures.items()]
     if expired > crashed:
-        failed.append(f"{expired} members were expired, and only {crashed} had crashed")
-    return failed
+        failures.append(f"{expired} members were expired, and only {crashed} had crashed")
+    return failures
 
 
 def _line(sample: Sample, population: Population) -> str:

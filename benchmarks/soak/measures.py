@@ -90,14 +90,14 @@ class Measures:
         }
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
-        found: dict[str, float] = {}
+        sums: dict[str, float] = {}
         for family in text_string_to_metric_families(text):
             label, value = only.get(family.name.removeprefix(PREFIX), ("", ""))
             for sample in family.samples:
                 if not label or sample.labels.get(label) == value:
                     name = sample.name.removeprefix(PREFIX)
-                    found[name] = found.get(name, 0.0) + sample.value
-        return found
+                    sums[name] = sums.get(name, 0.0) + sample.value
+        return sums
 
 
 def _mean(gained: dict[str, float], name: str) -> float:

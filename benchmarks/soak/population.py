@@ -116,8 +116,8 @@ class Population:
     def step(self) -> None:
         now_s = time.monotonic()
         age_s = now_s - self._began_s
-        wanted = min(self.pace.groups, int(self.pace.groups * age_s / self.pace.ramp_s) + 1)
-        while len(self._groups) < wanted:
+        group_count = min(self.pace.groups, int(self.pace.groups * age_s / self.pace.ramp_s) + 1)
+        while len(self._groups) < group_count:
             self._new_group()
         self._churn(age_s)
         for due_s, group_id, number in [due for due in self._due if due[0] <= now_s]:

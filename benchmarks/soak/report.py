@@ -87,14 +87,14 @@ def curves(samples: list[Sample], warm_up_s: float) -> list[Curve]:
     ]
 
 
-def lines(found: list[Curve]) -> Iterator[str]:
+def lines(all_curves: list[Curve]) -> Iterator[str]:
     yield f"{'medians after warm-up':22} {'first quarter':>14} {'last quarter':>14}"
-    for curve in found:
+    for curve in all_curves:
         yield f"{curve.name:22} {median(curve.first):14,.2f} {median(curve.last):14,.2f}  {curve.verdict}"
 
 
-def problems(found: list[Curve]) -> list[str]:
-    return [f"{curve.name}: {curve.verdict}" for curve in found if curve.verdict != "flat"]
+def problems(all_curves: list[Curve]) -> list[str]:
+    return [f"{curve.name}: {curve.verdict}" for curve in all_curves if curve.verdict != "flat"]
 
 
 class Panel(NamedTuple):

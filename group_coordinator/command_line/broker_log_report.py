@@ -27,20 +27,22 @@ def agreement(following: Following) -> str:
     not_compared = Counter(following.set_aside)
     for group in following.groups:
         not_compared.update(group.not_compared)
-    aside = "; ".join(f"{count} {why}" for why, count in not_compared.items())
+    reasons = "; ".join(f"{count} {reason}" for reason, count in not_compared.items())
     return (
         f"Followed the broker's log: {compared - differing} of {words.count(compared, 'answer')} as the broker gave "
         f"them, {differing} differ, "
-        f"{not_compared.total()} cannot be compared" + (f" ({aside})." if aside else ".")
+        f"{not_compared.total()} cannot be compared" + (f" ({reasons})." if reasons else ".")
     )
 
 
 def doubts(following: Following, zone: tzinfo) -> tuple[str, ...]:
     """Return where the report may differ from what the broker did."""
-    found = [sentence for group in following.groups for sentence in _of_group(group, zone)]
-    rest = len(found) - GROUPS_SHOWN
-    shown = found[:GROUPS_SHOWN] + (
-        [f"... and {words.count(rest, 'sentence')} more of this kind: verify recording has them"] if rest > 0 else []
+    sentences = [sentence for group in following.groups for sentence in _of_group(group, zone)]
+    more_count = len(sentences) - GROUPS_SHOWN
+    shown = sentences[:GROUPS_SHOWN] + (
+        [f"... and {words.count(more_count, 'sentence')} more of this kind: verify recording has them"]
+        if more_count > 0
+        else []
     )
     return (*following.settings.contradicted, *shown)
 
@@ -51,31 +53,31 @@ def _of_group(group: FollowedGroup, zone: tzinfo) -> Iterator[str]:
             f"group {group.group_id}: it is older than the log, which never tells who its members are; "
             f"{words.count(len(group.requests), 'request')} not shown"
         )
-    for part, following in zip(group.parts, [*group.parts[1:], None], strict=False):
+    for part, next_part in zip(group.parts, [*group.parts[1:], None], strict=False):
         if part is group.parts[0] and part.beginning is not None:
-            known = f"{_moment(part.inputs[0].clock_ms, zone)} (generation {part.beginning.group.generation_id})"
-            yield f"group {group.group_id}: it is older than the log; what it was before {known} is not known"
+            known_from = f"{_moment(part.inputs[0].clock_ms, zone)} (generation {part.beginning.group.generation_id})"
+            yield f"group {group.group_id}: it is older than the log; what it was before {known_from} is not known"
         if part.gap is not None:
-            until = "the end" if following is None else f"{_moment(following.inputs[0].clock_ms, zone)}"
+            until = "the end" if next_part is None else f"{_moment(next_part.inputs[0].clock_ms, zone)}"
             yield (
                 f"group {group.group_id}: what it was from {_moment(part.gap_from_ms, zone)} to {until} is not known: "
                 f"{part.gap.reason}"
             )
     apis = Counter(difference.where.split(" ")[0] for difference in group.differing)
     if apis:
-        which = words.listed([f"{count} of {api}" for api, count in apis.items()])
+        details = words.listed([f"{count} of {api}" for api, count in apis.items()])
         yield (
             f"group {group.group_id}: {words.count(apis.total(), 'answer')} of {group.compared} not as the broker "
-            f"gave them ({which})"
+            f"gave them ({details})"
         )
     inferred = [step for part in group.parts for step in part.result.steps if step.inferred is not None]
     if inferred:
-        which = words.listed(
+        details = words.listed(
             [f"{step.inferred} at {_moment(step.effect_us // 1000, zone)}" for step in inferred], _INFERRED_SHOWN
         )
         yield (
             f"group {group.group_id}: {words.count(len(inferred), 'request')} not in the log, inferred from what "
-            f"follows ({which})"
+            f"follows ({details})"
         )
 
 
@@ -92,11 +94,11 @@ def given_settings(settings: Settings) -> dict[str, int]:
     return {name: getattr(settings.config, name) for name in SETTINGS if settings.sources[name] == "flag"}
 
 
-def other_settings(recorded: Mapping[str, int], given: Mapping[str, int]) -> tuple[str, ...]:
+def other_settings(recorded: Mapping[str, int], flags: Mapping[str, int]) -> tuple[str, ...]:
     """Return the warning about a replay of a broker's log with settings that were not the broker's."""
     return tuple(
         f"{name} = {value} is given, and the broker in whose log this was had {recorded[name]}: what is told is what if"
-        for name, value in given.items()
+        for name, value in flags.items()
         if recorded.get(name, value) != value
     )
 
@@ -117,13 +119,13 @@ def keep_settings(path: Path, values: Mapping[str, int]) -> None:
 
 def kept_settings(paths: Iterable[Path]) -> dict[str, int]:
     """Return the settings kept beside files of events. Raises CommandError for a note that cannot be read."""
-    found: dict[str, int] = {}
+    settings: dict[str, int] = {}
     for path in paths:
         note = path.with_name(path.name + _SUFFIX)
         try:
-            found |= msgspec.json.decode(note.read_bytes(), type=dict[str, int])
+            settings |= msgspec.json.decode(note.read_bytes(), type=dict[str, int])
         except FileNotFoundError:
             continue
         except msgspec.DecodeError as problem:
             raise CommandError(f"{note}, which has the broker's settings, cannot be read: {problem}.") from problem
-    return found
+    return settings

@@ -58,17 +58,17 @@ class OffsetsAsOf:
 
     def offsets(self, now: CommittedOffsets) -> CommittedOffsets:
         """Return the offsets committed at the moment; `now` returns those at the end of the history."""
-        found: CommittedOffsets = {}
+        offsets: CommittedOffsets = {}
         unchanged = {
             (group_id, partition): offset
             for group_id, partitions in now.items()
             for partition, offset in partitions.items()
             if (group_id, partition) not in self._offsets
         }
-        for (group_id, partition), offset in sorted({**self._offsets, **unchanged}.items(), key=lambda each: each[0]):
+        for (group_id, partition), offset in sorted({**self._offsets, **unchanged}.items(), key=lambda entry: entry[0]):
             if offset is not None:
-                found.setdefault(group_id, {})[partition] = offset
-        return found
+                offsets.setdefault(group_id, {})[partition] = offset
+        return offsets
 
 
 def to_csv(offsets: CommittedOffsets, *, with_group: bool) -> str:
@@ -87,29 +87,29 @@ def from_csv(text: str, groups: Iterable[str] = ()) -> CommittedOffsets:
 
     Raises CsvError.
     """
-    wanted = tuple(groups)
-    found: CommittedOffsets = {}
+    group_ids = tuple(groups)
+    offsets: CommittedOffsets = {}
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         for row in reader:
             if row:
-                _add(found, row, wanted, reader.line_num)
+                _add(offsets, row, group_ids, reader.line_num)
     except csv.Error as problem:
         raise CsvError(f"line {reader.line_num}: {problem}") from None
-    if not found:
-        raise CsvError("there are no offsets in it" + (f" of {', '.join(wanted)}" if wanted else ""))
-    return found
+    if not offsets:
+        raise CsvError("there are no offsets in it" + (f" of {', '.join(group_ids)}" if group_ids else ""))
+    return offsets
 
 
-def _add(found: CommittedOffsets, row: list[str], wanted: tuple[str, ...], line: int) -> None:
+def _add(offsets: CommittedOffsets, row: list[str], group_ids: tuple[str, ...], line: int) -> None:
     cells = [cell.strip() for cell in row]
     if len(cells) == 3:
-        if len(wanted) != 1:
+        if len(group_ids) != 1:
             raise CsvError(f"line {line} has three columns: name the one group that it is of by --group")
-        group_id, (topic, *numbers) = wanted[0], cells
+        group_id, (topic, *numbers) = group_ids[0], cells
     elif len(cells) == 4:
         group_id, topic, *numbers = cells
-        if wanted and group_id not in wanted:
+        if group_ids and group_id not in group_ids:
             return
     else:
         raise CsvError(
@@ -117,21 +117,23 @@ def _add(found: CommittedOffsets, row: list[str], wanted: tuple[str, ...], line:
         )
     partition = _number(numbers[0], "partition", PARTITION_MAX, line)
     offset = _number(numbers[1], "offset", OFFSET_MAX, line)
-    partitions = found.setdefault(group_id, {})
+    partitions = offsets.setdefault(group_id, {})
     if (topic, partition) in partitions:
         raise CsvError(f"line {line} names {topic}-{partition} of group {group_id} a second time")
     partitions[topic, partition] = offset
 
 
-def _number(text: str, what: str, largest: int, line: int) -> int:
+def _number(text: str, column: str, largest: int, line: int) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS_MAX or int(text) > largest:
-        raise CsvError(f"line {line}: the {what} {text[:_DIGITS_MAX]!r} is no number from 0 to {largest}")
+        raise CsvError(f"line {line}: the {column} {text[:_DIGITS_MAX]!r} is no number from 0 to {largest}")
     return int(text)
 
 
 def of_groups(offsets: Mapping[str, Mapping[Partition, int]], groups: Iterable[str]) -> CommittedOffsets:
     """Return the offsets of these groups; of all groups when none is named."""
-    wanted = set(groups)
+    group_ids = set(groups)
     return {
-        group_id: dict(offset) for group_id, offset in offsets.items() if offset and (not wanted or group_id in wanted)
+        group_id: dict(offset)
+        for group_id, offset in offsets.items()
+        if offset and (not group_ids or group_id in group_ids)
     }

@@ -13,7 +13,7 @@ from streaming.topics import TopicReport
 from streaming.watcher import ShardProgress, Watcher
 
 if TYPE_CHECKING:
-    from streaming.application import CompanionQuery
+    from streaming.application import Application, CompanionQuery
 
 JOIN_INTERVAL_S = 0.2
 
@@ -32,12 +32,16 @@ class CoordinatorThread:
     ) -> None:
         """`quiet`: what the JVM says while it starts is shown only when it does not start.
 
-        `rebuild`, `watcher`, `beside`: as of `Application`.
+        `rebuild`, `watcher`, `companion`: those of `Application`.
         """
         self.progress: dict[int, ShardProgress] = {}
         """The last batch of each shard."""
         self.events = 0
         """How many events have been handled, ticks included."""
+        self.application: Application | None = None
+        """The app, once it was begun."""
+        self.listeners: list[Callable[[ShardProgress], None]] = []
+        """Called after each batch, in the app's thread."""
         self._report: TopicReport | None = None
         self._quiet = quiet
         self._rebuild = rebuild
@@ -110,6 +114,8 @@ class CoordinatorThread:
         def note(progress: ShardProgress) -> None:
             self.progress[progress.shard] = progress
             self.events += progress.events
+            for listener in self.listeners:
+                listener(progress)
 
         try:
             spark = None
@@ -119,7 +125,7 @@ class CoordinatorThread:
                         spark = open_session(config)
                 self._go.wait()
                 if not self._stop.is_set():
-                    app = Application(
+                    self.application = app = Application(
                         config,
                         on_start=started,
                         on_progress=note,

@@ -84,14 +84,17 @@ def dashboard(
         raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
 
 
-def show(start: Callable[[], RunningServer]) -> None:
-    """Start a server, say where it is, and wait until it shall end. Raises CommandError, SourceError."""
-    with stop_requested() as asked, start() as server:
+def show(start: Callable[[], RunningServer], is_over: Callable[[], bool] = lambda: False) -> None:
+    """Start a server, say where it is, and wait until it shall end. `is_over`: it has nothing to show any more.
+
+    Raises CommandError, SourceError.
+    """
+    with stop_requested() as stop, start() as server:
         print_line(f"The dashboard: {server.address}")
         print_line("Ctrl-C ends it.")
-        while server.is_running and not asked.wait(_POLL_S):
+        while server.is_running and not stop.wait(_POLL_S) and not is_over():
             pass
-    if not asked.is_set():
+    if not stop.is_set() and not is_over():
         raise CommandError("The dashboard's server has ended by itself.")
     print_line("Stopped.")
 

@@ -71,7 +71,7 @@ def demo(duration: _Duration = None) -> None:
     require_spark()
     zone = shown_zone(utc=False)
     with ExitStack() as stack:
-        asked = stack.enter_context(stop_requested())
+        stop = stack.enter_context(stop_requested())
         began_s = time.monotonic()
 
         def progress(text: str) -> None:
@@ -89,17 +89,17 @@ def demo(duration: _Duration = None) -> None:
         kafka.start()
         progress(f"Kafka answers at {kafka.bootstrap_servers}. Waiting for the coordinator ...")
         _create_topics(config)
-        if coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None) is None:
+        if coordinator.start(lambda: coordinator.ask_to_stop() if stop.is_set() else None) is None:
             return
         progress("The coordinator runs; its first batch takes longest ...")
-        while not coordinator.progress and not asked.wait(_POLL_S):
+        while not coordinator.progress and not stop.wait(_POLL_S):
             coordinator.check()
         dashboard = stack.enter_context(start_dashboard(config, None))
         gateway = stack.enter_context(_gateway(config))
         progress("Seven groups come on stage.")
         _say_where_to_look(dashboard.address, kafka.bootstrap_servers, gateway.bootstrap_servers)
         play = _Play(config, coordinator, gateway.bootstrap_servers, dashboard.index, zone)
-        play.run(asked.is_set, duration_s)
+        play.run(stop.is_set, duration_s)
         print_line()
         print_line("Ending the demo ...")
     play.conclude()

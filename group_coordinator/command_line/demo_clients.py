@@ -51,9 +51,9 @@ class DemoClient:
         self._thread = threading.Thread(target=self._consume_unless_it_fails, name=self.name, daemon=True)
         self._thread.start()
 
-    def end(self, how: Ending) -> None:
+    def end(self, ending: Ending) -> None:
         """`leave` the group, or `crash`."""
-        self._ending = how
+        self._ending = ending
         self._ended.set()
 
     def join(self) -> None:
@@ -109,11 +109,11 @@ class JavaClient(DemoClient):
 
     _process: subprocess.Popen[bytes] | None = None
 
-    def end(self, how: Ending) -> None:
-        super().end(how)
+    def end(self, ending: Ending) -> None:
+        super().end(ending)
         process = self._process
         if process is not None:
-            (process.kill if how == "crash" else process.terminate)()
+            (process.kill if ending == "crash" else process.terminate)()
 
     def _consume(self) -> None:
         properties = [

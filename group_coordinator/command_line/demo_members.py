@@ -70,9 +70,9 @@ class DemoMember:
         self._thread = threading.Thread(target=self._consume, name=self.name, daemon=True)
         self._thread.start()
 
-    def end(self, how: Ending) -> None:
+    def end(self, ending: Ending) -> None:
         """`leave` the group, `crash` (fall silent), or `bounce` (a static member that stops without leaving)."""
-        self._ending = how
+        self._ending = ending
         self._ended.set()
 
     def stall(self, duration_s: float) -> None:

@@ -66,27 +66,30 @@ class DemoView:
         elif elapsed_s >= self._next_line_s:
             self._next_line_s += LINE_INTERVAL_S
             print_line(f"-- {status}")
-            for shown in sorted(snapshots.values(), key=lambda snapshot: snapshot.group_id):
-                print_line(f"--   {shown.group_id}: {shown.state}, generation {shown.generation_id}; {_owners(shown)}")
+            for snapshot in sorted(snapshots.values(), key=lambda snapshot: snapshot.group_id):
+                print_line(
+                    f"--   {snapshot.group_id}: {snapshot.state}, generation {snapshot.generation_id}; "
+                    f"{_owners(snapshot)}"
+                )
 
 
 def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> Table:
     table = Table(
         "GROUP", "STATE", "GENERATION", "MEMBER", "PARTITIONS", "RECORDS", box=None, pad_edge=False, header_style="bold"
     )
-    for shown in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
+    for group in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
         first = [
-            printable(shown.group_id),
-            Text(shown.state, style=_STYLES.get(shown.state, "yellow")),
-            str(shown.generation_id),
+            printable(group.group_id),
+            Text(group.state, style=_STYLES.get(group.state, "yellow")),
+            str(group.generation_id),
         ]
         rows = [
             [
-                f"{printable(member.client_id)}{' *' if member.member_id == shown.leader_id else ''}",
+                f"{printable(member.client_id)}{' *' if member.member_id == group.leader_id else ''}",
                 printable(words.owned(member.partitions)),
                 str(records.get(member.client_id, 0)),
             ]
-            for member in sorted(shown.members, key=lambda member: member.client_id)
+            for member in sorted(group.members, key=lambda member: member.client_id)
         ]
         for number, row in enumerate(rows or [["-", "", ""]]):
             table.add_row(*(first if number == 0 else ["", "", ""]), *row)

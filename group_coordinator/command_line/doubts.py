@@ -32,15 +32,15 @@ def keep(path: Path, doubts: Sequence[str]) -> None:
 
 def kept(paths: Iterable[Path]) -> tuple[str, ...]:
     """Return the doubts kept beside files of events. Raises CommandError for a note that cannot be read."""
-    found: list[str] = []
+    sentences: list[str] = []
     for path in paths:
         note = path.with_name(path.name + _SUFFIX)
         try:
-            found += msgspec.json.decode(note.read_bytes(), type=list[str])
+            sentences += msgspec.json.decode(note.read_bytes(), type=list[str])
         except FileNotFoundError:
             continue
         except msgspec.DecodeError as problem:
             raise CommandError(
                 f"{note}, which tells what is doubtful about {path.name}, cannot be read: {problem}."
             ) from problem
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sentences))

@@ -31,9 +31,9 @@ class Evidence(Struct, frozen=True):
         """Why the dump may not tell what happened."""
         return () if self.dump is None else tuple(self.dump.doubts())
 
-    def follow(self, log: RequestLog, given: Mapping[str, int]) -> Following:
+    def follow(self, log: RequestLog, settings: Mapping[str, int]) -> Following:
         """Follow request logs with it."""
-        return follow(log, given, None if self.dump is None else self.dump.by_group, self.broker_logs)
+        return follow(log, settings, None if self.dump is None else self.dump.by_group, self.broker_logs)
 
 
 def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo) -> Evidence:
@@ -53,7 +53,7 @@ def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: 
 
 def _sources(dumps: Sequence[Path], broker_logs: Sequence[Path]) -> Iterator[WatchedSource]:
     if dumps:
-        yield WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, detail=words.listed([each.name for each in dumps]))
+        yield WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, detail=words.listed([path.name for path in dumps]))
     if broker_logs:
-        names = words.listed([each.name for each in broker_logs])
+        names = words.listed([path.name for path in broker_logs])
         yield WatchedSource(kind="broker_log", name="brokers' logs", detail=names)

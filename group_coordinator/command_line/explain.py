@@ -57,20 +57,22 @@ def explain(
     """
     zone = shown_zone(utc=utc)
     records = _of_topic(settings.config) if directory is None else read_history_files(directory)
-    others: dict[str, None] = {}
-    found = list(rebalances(_of_group(records, group, others)))
+    other_groups: dict[str, None] = {}
+    group_rebalances = list(rebalances(_of_group(records, group, other_groups)))
     for line in doubts.lines(() if directory is None else note_of(directory).doubts):
         print_line(line)
-    if not found:
-        where = "the history topic" if directory is None else str(directory)
-        known = f"; there are {words.listed(list(map(printable, others)), OTHERS_SHOWN)}" if others else ""
-        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {where}{known}.")
-    chosen = found[-1] if generation is None else _of_generation(found, generation)
-    if generation is None and len(found) > 1:
-        for line in _before(found[:-1], zone):
+    if not group_rebalances:
+        source_name = "the history topic" if directory is None else str(directory)
+        known_groups = (
+            f"; there are {words.listed(list(map(printable, other_groups)), OTHERS_SHOWN)}" if other_groups else ""
+        )
+        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {source_name}{known_groups}.")
+    rebalance = group_rebalances[-1] if generation is None else _of_generation(group_rebalances, generation)
+    if generation is None and len(group_rebalances) > 1:
+        for line in _before(group_rebalances[:-1], zone):
             print_line(line)
         print_line()
-    for line in explanation(chosen, zone):
+    for line in explanation(rebalance, zone):
         print_line(line)
 
 
@@ -87,29 +89,29 @@ def _of_topic(config: StreamingConfig) -> Iterator[History]:
             ) from problem
 
 
-def _of_group(records: Iterable[History], group_id: str, others: dict[str, None]) -> Iterator[History]:
+def _of_group(records: Iterable[History], group_id: str, other_groups: dict[str, None]) -> Iterator[History]:
     """The records of one group; the ids of the others are noted."""
     for record in records:
         if record.group_id == group_id:
             yield record
         else:
-            others[record.group_id] = None
+            other_groups[record.group_id] = None
 
 
-def _of_generation(found: list[Rebalance], generation: int) -> Rebalance:
+def _of_generation(group_rebalances: list[Rebalance], generation: int) -> Rebalance:
     """The last one of this generation: a group that died and came again counts from 1 once more."""
-    for rebalance in reversed(found):
+    for rebalance in reversed(group_rebalances):
         if rebalance.generation_id == generation:
             return rebalance
-    known = sorted({rebalance.generation_id for rebalance in found})
+    generations = sorted({rebalance.generation_id for rebalance in group_rebalances})
     raise CommandError(
-        f"No rebalance of '{printable(found[0].started.group_id)}' led to generation {generation}; there are "
-        f"{known[0]} to {known[-1]}."
+        f"No rebalance of '{printable(group_rebalances[0].started.group_id)}' led to generation {generation}; there "
+        f"are {generations[0]} to {generations[-1]}."
     )
 
 
-def _before(earlier: list[Rebalance], zone: tzinfo) -> Iterator[str]:
-    shown = earlier[-PREVIOUS_SHOWN:]
-    rest = len(earlier) - len(shown)
-    yield "Before:" + (f" (the last {len(shown)} of {len(earlier)})" if rest else "")
+def _before(earlier_rebalances: list[Rebalance], zone: tzinfo) -> Iterator[str]:
+    shown = earlier_rebalances[-PREVIOUS_SHOWN:]
+    left_out = len(earlier_rebalances) - len(shown)
+    yield "Before:" + (f" (the last {len(shown)} of {len(earlier_rebalances)})" if left_out else "")
     yield from (f"  {headline(rebalance, zone)}" for rebalance in shown)

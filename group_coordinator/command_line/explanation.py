@@ -49,36 +49,36 @@ def _steps(rebalance: Rebalance, zone: tzinfo) -> Iterator[str]:
     start_ms = rebalance.started.timestamp_ms
     for step in steps(rebalance, zone):
         since = "" if step.time_ms < start_ms else f"+{words.duration(step.time_ms - start_ms)}"
-        where = f"  [{step.where}]" if step.where else ""
-        yield f"  {words.precise_clock(step.time_ms, zone)}  {since:>9}  {step.text}{where}"
+        log_place = f"  [{step.where}]" if step.where else ""
+        yield f"  {words.precise_clock(step.time_ms, zone)}  {since:>9}  {step.text}{log_place}"
 
 
 def _waiting(rebalance: Rebalance, waited: list[WaitedFor]) -> Iterator[str]:
     start_ms = rebalance.started.timestamp_ms
     rows = []
     for member in waited:
-        told = "never" if member.told_ms is None else f"after {words.duration(member.told_ms - start_ms)}"
+        learned = "never" if member.told_ms is None else f"after {words.duration(member.told_ms - start_ms)}"
         if member.joined_ms is not None:
-            joined = f"after {words.duration(member.joined_ms - start_ms)}"
+            rejoined = f"after {words.duration(member.joined_ms - start_ms)}"
         else:
-            joined = (
+            rejoined = (
                 "never"
                 if member.gone_ms is None
                 else f"never: {member.fate} after {words.duration(member.gone_ms - start_ms)}"
             )
-        took = (
+        duration = (
             ""
             if member.told_ms is None or member.joined_ms is None
             else words.duration(member.joined_ms - member.told_ms)
         )
         mark = "slowest" if member.is_slowest and len(waited) > 1 else ""
-        rows.append((words.name(member.member_id), told, joined, took, mark))
+        rows.append((words.name(member.member_id), learned, rejoined, duration, mark))
     yield from aligned(("WAITED FOR", "TOLD", "REJOINED", "TOOK", ""), rows)
 
 
 def _owners(before: Ownership, after: Ownership) -> Iterator[str]:
-    found = moves(before, after)
-    if not found:
+    all_moves = moves(before, after)
+    if not all_moves:
         yield "No partition had an owner before, and none has one since."
         return
     table = [
@@ -89,13 +89,13 @@ def _owners(before: Ownership, after: Ownership) -> Iterator[str]:
             _owner(holding.after),
             "moved" if _has_moved(holding) else "",
         )
-        for holding in found
+        for holding in all_moves
     ]
     yield from aligned(("TOPIC", "PARTITIONS", "OWNER BEFORE", "OWNER SINCE", ""), table[:OWNER_ROWS_SHOWN])
     if len(table) > OWNER_ROWS_SHOWN:
         yield f"... and {len(table) - OWNER_ROWS_SHOWN} more lines"
-    moved = sum(len(holding.partitions) for holding in found if _has_moved(holding))
-    total = sum(len(holding.partitions) for holding in found)
+    moved = sum(len(holding.partitions) for holding in all_moves if _has_moved(holding))
+    total = sum(len(holding.partitions) for holding in all_moves)
     yield f"{moved} of {words.count(total, 'partition')} changed owner."
 
 
@@ -110,12 +110,12 @@ def _has_moved(move: Move) -> bool:
 
 def _members(rebalance: Rebalance) -> Iterator[str]:
     """Whom the short names stand for."""
-    found: dict[str, MemberIdentity] = {}
+    identities: dict[str, MemberIdentity] = {}
     for record in (*rebalance.causes, *rebalance.steps):
         for attribute in ("member", "leader"):
             identity = getattr(record, attribute, None)
             if isinstance(identity, MemberIdentity):
-                found[identity.member_id] = identity
+                identities[identity.member_id] = identity
     rows = [
         (
             words.name(holding.member_id),
@@ -124,6 +124,6 @@ def _members(rebalance: Rebalance) -> Iterator[str]:
             holding.group_instance_id or "-",
             holding.member_id,
         )
-        for holding in found.values()
+        for holding in identities.values()
     ]
     yield from aligned(("MEMBER", "CLIENT-ID", "HOST", "INSTANCE", "MEMBER ID"), rows)

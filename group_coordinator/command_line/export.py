@@ -46,24 +46,24 @@ def offsets_topic(
         raise CommandError(f"{out}: a dump's name ends with {' or '.join(DUMP_SUFFIXES)}.", WRONG_USE)
     try:
         with OffsetsTopicReader(settings.config.client_properties) as reader, _whole_file(out) as write:
-            written = _write(reader, write)
+            count = _write(reader, write)
     except (OffsetsTopicError, OSError) as problem:
         raise CommandError(str(problem)) from problem
-    print_line(f"Wrote {words.count(written, 'record')} to {out}.")
+    print_line(f"Wrote {words.count(count, 'record')} to {out}.")
 
 
 def _write(reader: OffsetsTopicReader, write: Callable[[bytes], object]) -> int:
     """Returns how many records there were."""
-    written = 0
+    count = 0
     with count_progress("reading the offsets topic") as advance:
         bounds = reader.bounds()
         total = sum(end - begin for begin, end in bounds.values())
         for number, record in reader.read(bounds):
             write(dump_line(number, record) + b"\n")
-            written += 1
-            if written % _PROGRESS_EVERY == 0:
-                advance(written, total)
-    return written
+            count += 1
+            if count % _PROGRESS_EVERY == 0:
+                advance(count, total)
+    return count
 
 
 @contextmanager
@@ -73,8 +73,8 @@ def _whole_file(path: Path) -> Iterator[Callable[[bytes], object]]:
     try:
         with unfinished.open("wb") as plain:
             if path.suffix == ".gz":
-                with gzip.GzipFile(path.stem, "wb", fileobj=plain, mtime=0) as packed:
-                    yield packed.write
+                with gzip.GzipFile(path.stem, "wb", fileobj=plain, mtime=0) as compressed:
+                    yield compressed.write
             else:
                 yield plain.write
         unfinished.replace(path)

@@ -9,7 +9,7 @@ from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.gateway_settings import PANELS, GatewaySettings, names
 from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.proxy_command import clients, serve
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.tables import print_lines
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.narrative import words
 
@@ -42,8 +42,7 @@ def gateway(
         kafka-console-consumer.sh --bootstrap-server 127.0.0.1:9192 --group g --topic t
     """
     if dry_run:
-        for line in settings.lines():
-            print_line(line)
+        print_lines(settings.lines())
         return
     from group_coordinator.gateway.server import Gateway  # it takes its time to import
 

@@ -61,7 +61,7 @@ class ProxySettings(LoadedSettings, OperationsSettings, Bounds):
 
     def problems(self) -> list[str]:
         """Return a sentence for each mistake."""
-        found = properties_problems(self.kafka)
+        problems = properties_problems(self.kafka)
         for name, text in [
             ("listen", self.listen),
             *(("routes", address) for pair in self.routes.items() for address in pair),
@@ -69,9 +69,9 @@ class ProxySettings(LoadedSettings, OperationsSettings, Bounds):
             try:
                 _parse_address(text)
             except ValueError:
-                found.append(f"{name} is {text!r}, but must be HOST:PORT, as 127.0.0.1:9192.")
-        found += super().problems()
-        return found or self.gateway_config.problems()
+                problems.append(f"{name} is {text!r}, but must be HOST:PORT, as 127.0.0.1:9192.")
+        problems += super().problems()
+        return problems or self.gateway_config.problems()
 
     def _server(self) -> dict[str, Any]:
         return {
@@ -107,21 +107,25 @@ class GatewaySettings(Answers, ProxySettings):
 
     @property
     def gateway_config(self) -> GatewayConfig:
-        elsewhere = self.coordinator_bootstrap_servers
+        bootstrap_servers = self.coordinator_bootstrap_servers
         return GatewayConfig(
             **self._server(),
-            coordinator_bootstrap_servers=elsewhere,
-            coordinator_properties=librdkafka_properties(elsewhere, self.coordinator_kafka) if elsewhere else None,
+            coordinator_bootstrap_servers=bootstrap_servers,
+            coordinator_properties=librdkafka_properties(bootstrap_servers, self.coordinator_kafka)
+            if bootstrap_servers
+            else None,
             topic_prefix=self.topic_prefix,
             authorization_rules=_path(self.authorization_rules),
             **values_of(Answers, self),
         )
 
     def problems(self) -> list[str]:
-        found = properties_problems(self.coordinator_kafka)
+        problems = properties_problems(self.coordinator_kafka)
         if self.coordinator_kafka and self.coordinator_bootstrap_servers is None:
-            found.append("coordinator_kafka is set, but not coordinator_bootstrap_servers: say where that cluster is.")
-        return [*found, *super().problems()]
+            problems.append(
+                "coordinator_kafka is set, but not coordinator_bootstrap_servers: say where that cluster is."
+            )
+        return [*problems, *super().problems()]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,21 +62,21 @@ def groups(
     if group is None:
         lines = json_lines(snapshots) if as_json else list_lines(snapshots)
     else:
-        found = next((snapshot for snapshot in snapshots if snapshot.group_id == group), None)
-        if found is None:
+        described = next((snapshot for snapshot in snapshots if snapshot.group_id == group), None)
+        if described is None:
             raise CommandError(f"Consumer group '{group}' does not exist.")
         offsets = read_offsets(config, group) if not (members or state) else {}
-        bounds = _bounds(config, offsets.keys() | owners_of(found).keys()) if not (members or state) else {}
+        bounds = _bounds(config, offsets.keys() | owners_of(described).keys()) if not (members or state) else {}
         if as_json:
-            lines = iter([json_with_offsets(found, offsets, bounds)])
+            lines = iter([json_with_offsets(described, offsets, bounds)])
         else:
-            _warn(found)
+            _warn(described)
             lines = (
-                member_lines(found)
+                member_lines(described)
                 if members
-                else state_lines(found)
+                else state_lines(described)
                 if state
-                else partition_lines(found, offsets, bounds)
+                else partition_lines(described, offsets, bounds)
             )
     for text in lines:
         print_line(text)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from streaming.application import CompanionQuery
     from streaming.topics import TopicReport
 
 INTERVAL_S = 60
@@ -39,13 +40,29 @@ class TablesFormat(StrEnum):
 TablesFormatOption = Annotated[TablesFormat, typer.Option("--tables-format", help="Of the tables.")]
 
 
+def introduction(directory: str, kind: TablesFormat) -> str:
+    """Return a line that says where the tables of a running coordinator are."""
+    return f"Tables of history ({kind.value}), every {INTERVAL_S} s: {directory}"
+
+
 def for_tables(config: StreamingConfig, kind: TablesFormat) -> StreamingConfig:
     """Return the settings with those that a session needs to write tables; settings made by hand stay."""
     from group_coordinator.tables.spark_sinks import DELTA_SESSION_SETTINGS
 
     # Pools that share fairly: while a batch of the tables is written the coordinator's batches go on.
-    needed = {"spark.scheduler.mode": "FAIR", **(DELTA_SESSION_SETTINGS if kind is TablesFormat.delta else {})}
-    return config.changed(spark={**needed, **config.spark})
+    tables_settings = {"spark.scheduler.mode": "FAIR", **(DELTA_SESSION_SETTINGS if kind is TablesFormat.delta else {})}
+    return config.changed(spark={**tables_settings, **config.spark})
+
+
+def beside_the_coordinator(
+    config: StreamingConfig, directory: str | None, kind: TablesFormat
+) -> tuple[StreamingConfig, CompanionQuery | None]:
+    """Return the settings of a coordinator that keeps tables in `directory`, and what starts their query; without a
+    directory there are none."""
+    if directory is None:
+        return config, None
+    config = for_tables(config, kind)
+    return config, tables_query(config, directory, kind)
 
 
 def tables_query(
@@ -58,11 +75,11 @@ def tables_query(
         from group_coordinator.tables.spark_tables import history_stream, start_tables_query
         from streaming.session import prepare_session
 
-        own = spark.newSession()  # the settings below are not the coordinator's
-        prepare_session(own, config)
+        session = spark.newSession()  # the settings below are not the coordinator's
+        prepare_session(session, config)
         for name, value in _SMALL_BATCHES.items():
-            own.conf.set(name, value)
-        history = history_stream(own, report.topics.history, config.source_options)
+            session.conf.set(name, value)
+        history = history_stream(session, report.topics.history, config.source_options)
         try:
             return start_tables_query(history, directory, kind.value, trigger_interval_ms=interval_s * 1_000)
         except TablesError as problem:

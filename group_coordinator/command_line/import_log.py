@@ -86,7 +86,7 @@ def kafka_request_log(
         raise CommandError(nothing_to_tell(log, files))
     evidence = read_evidence([] if offsets is None else [offsets], broker_log or (), zone(time_zone))
     following = evidence.follow(log, {})
-    doubtful = (*log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, UTC))
+    all_doubts = (*log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, UTC))
     if not following.is_anything_known:
         raise CommandError(nothing_to_tell(log, files))
     written_to = out or topic
@@ -97,11 +97,11 @@ def kafka_request_log(
             for record in events:
                 write(encode_record(record) + b"\n")
         broker_log_report.keep_settings(out, following.settings.all())
-        doubts.keep(out, doubtful)
+        doubts.keep(out, all_doubts)
     else:
         assert topic is not None
         _write_topic(settings.config, topic, events)
-    for line in doubts.lines(doubtful):
+    for line in doubts.lines(all_doubts):
         print_line(line)
     _say_counts(log.counts, letters, events.counts, written_to)
     print_line(broker_log_report.agreement(following))
@@ -126,11 +126,11 @@ def nothing_to_tell(log: RequestLog, files: list[Path]) -> str:
     counts = log.counts
     lines, damaged = words.count(counts.lines, "line"), counts.damaged_lines
     if not counts.group_requests:
-        why = f"no group requests in {lines}" + (f", {damaged} of which cannot be read" if damaged else "")
-        why += ". Is it a broker's request log at DEBUG?"
+        reason = f"no group requests in {lines}" + (f", {damaged} of which cannot be read" if damaged else "")
+        reason += ". Is it a broker's request log at DEBUG?"
     else:
-        why = f"none of {words.count(counts.group_requests, 'group request')} in {lines} can be told."
-    return " ".join((f"{', '.join(map(str, files))}: {why}", *log.doubts()))
+        reason = f"none of {words.count(counts.group_requests, 'group request')} in {lines} can be told."
+    return " ".join((f"{', '.join(map(str, files))}: {reason}", *log.doubts()))
 
 
 def zone(name: str) -> tzinfo:

@@ -18,6 +18,7 @@ from group_coordinator.command_line import (
     import_log,
     offsets,
     replay,
+    responder,
     run,
     tap,
     verify,
@@ -63,6 +64,7 @@ verifications = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode
 
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
+app.command("responder")(responder.responder)
 app.command("gateway")(gateway.gateway)
 app.command("tap")(tap.tap)
 app.add_typer(imports, name="import", help="Turn other systems' recordings into events.")

@@ -32,7 +32,7 @@ class ObservedSource(Struct, frozen=True, kw_only=True):
     history: tuple[History, ...]
     doubts: tuple[str, ...]
     """Why it may not be what happened, or not all of it."""
-    told: tuple[str, ...]
+    remarks: tuple[str, ...]
     """What there is to say of how it was read."""
     watched: Watched
 
@@ -59,21 +59,21 @@ def observed_source(
         raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
     return ObservedSource(
         history=tuple(observed.history),
-        doubts=(*dump.doubts(), *doubts(observed.skews, observed.open_transactions, log.without_time, shown_zone)),
-        told=(_told(dump, log),),
+        doubts=(*dump.doubts(), *doubts(observed.skews, observed.open_transactions, log.left_out, shown_zone)),
+        remarks=(_remark(dump, log),),
         watched=_watched(dumps, dump, log, observed.skews),
     )
 
 
 def files_of(names: Sequence[str]) -> list[Path]:
     """Return the files that names and patterns stand for, each once. Raises CommandError."""
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for name in names:
         paths = [name] if Path(name).is_file() else sorted(glob(name, recursive=True))
         if not paths:
             raise CommandError(f"{name} is no file.")
-        found |= dict.fromkeys(Path(path).resolve() for path in paths)
-    return list(found)
+        files |= dict.fromkeys(Path(path).resolve() for path in paths)
+    return list(files)
 
 
 def _names(path: Path | None) -> Mapping[str, str]:
@@ -81,8 +81,8 @@ def _names(path: Path | None) -> Mapping[str, str]:
     if path is None:
         return {}
     try:
-        given = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-        return {_hexadecimal(topic_id): name for topic_id, name in given.items()}
+        names_by_id = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        return {_hexadecimal(topic_id): name for topic_id, name in names_by_id.items()}
     except (OSError, msgspec.DecodeError, KafkaJsonError) as problem:
         raise CommandError(f"{path}: {problem}; it should be a JSON object of topic ids and names.") from problem
 
@@ -106,7 +106,7 @@ def _watched(dumps: Sequence[Path], dump: OffsetsDump, log: BrokerLog, skews: Ma
     return Watched(cluster=name, sources=sources, not_known=tuple(not_known(sources)))
 
 
-def _told(dump: OffsetsDump, log: BrokerLog) -> str:
+def _remark(dump: OffsetsDump, log: BrokerLog) -> str:
     records = words.count(len(dump.places), "record")
     if not log.read:
         return f"Read {records} of the offsets topic. Brokers' logs (--broker-log) would tell why rebalances began."

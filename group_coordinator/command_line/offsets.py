@@ -74,12 +74,12 @@ def export(
     """
     source = _Replayed(replayed) if replayed is not None else _Topics(settings.config)
     now = _committed(source.offsets_log())
-    found = now if at is None else _as_of(source, parse_moment_ms("--at", at), now)
-    chosen = of_groups(found, group or ())
-    absent = [topic for topic in group or () if topic not in chosen]
-    if absent:
+    all_offsets = now if at is None else _as_of(source, parse_moment_ms("--at", at), now)
+    chosen = of_groups(all_offsets, group or ())
+    missing = [topic for topic in group or () if topic not in chosen]
+    if missing:
         raise CommandError(
-            f"Consumer group '{printable(absent[0])}' had no committed offsets{f' at {at}' if at else ''}."
+            f"Consumer group '{printable(missing[0])}' had no committed offsets{f' at {at}' if at else ''}."
         )
     for line in doubts.lines(() if replayed is None else note_of(replayed).doubts):
         print_line(line, error=True)  # standard output is for the data
@@ -124,16 +124,16 @@ def load(
         print_line(text)
     if plan.problems:
         raise CommandError("\n".join([*plan.problems, "Nothing was changed."]))
-    changed = sum(change.before != change.after for change in plan.changes)
+    changed_count = sum(change.before != change.after for change in plan.changes)
     if not execute:
         print_line()
-        print_line(f"Nothing was changed: --execute would commit {changed} offsets of {len(offsets)} groups.")
+        print_line(f"Nothing was changed: --execute would commit {changed_count} offsets of {len(offsets)} groups.")
         return
-    refused = target.apply(plan.changes)
-    if refused:
-        raise CommandError("\n".join(["Not all offsets were committed:", *refused]))
+    refusals = target.apply(plan.changes)
+    if refusals:
+        raise CommandError("\n".join(["Not all offsets were committed:", *refusals]))
     print_line()
-    print_line(f"Committed {changed} offsets of {len(offsets)} groups.")
+    print_line(f"Committed {changed_count} offsets of {len(offsets)} groups.")
 
 
 def _lines(plan: Plan) -> Iterator[str]:
@@ -167,16 +167,16 @@ class _Topics:
 
     def history(self, at_ms: int) -> Iterator[bytes]:
         """Read the history topic. Raises CommandError when the topic does not reach back to the moment."""
-        begins = True
+        is_first = True
         for message in read_topic(self._config.client_properties, self._topics.history):
-            if begins and (message.offset() or 0) > 0 and message.timestamp()[1] > at_ms:
+            if is_first and (message.offset() or 0) > 0 and message.timestamp()[1] > at_ms:
                 since = (
                     datetime.fromtimestamp(message.timestamp()[1] / 1_000).astimezone().isoformat(timespec="seconds")
                 )
                 raise CommandError(
                     f"{self._topics.history} begins at {since}: what was committed before that moment is known no more."
                 )
-            begins = False
+            is_first = False
             yield message.value() or b""
 
 
@@ -204,8 +204,8 @@ def _committed(records: Iterable[Pair]) -> CommittedOffsets:
         except DecodeError as problem:
             raise CommandError(f"The offsets log has a damaged record ({problem}).") from None
     return {
-        group_id: {partition: committed.offset for partition, committed in found.offsets.items()}
-        for group_id, found in stored.groups.items()
+        group_id: {partition: committed.offset for partition, committed in group.offsets.items()}
+        for group_id, group in stored.groups.items()
     }
 
 

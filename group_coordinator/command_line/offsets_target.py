@@ -74,14 +74,14 @@ class Target:
             [ConsumerGroupTopicPartitions(group_id)], request_timeout=TIMEOUT_S
         ).values()
         try:
-            found = future.result().topic_partitions or ()
+            topic_partitions = future.result().topic_partitions or ()
         except KafkaException as problem:
             if problem.args[0].code() in _NO_GROUP:
                 return {}
             raise
         return {
             (partition.topic, partition.partition): partition.offset
-            for partition in found
+            for partition in topic_partitions
             if partition.offset != OFFSET_INVALID and partition.error is None
         }
 
@@ -92,7 +92,7 @@ class Target:
             by_group.setdefault(change.group_id, []).append(
                 TopicPartition(change.topic, change.partition, change.after)
             )
-        refused = []
+        refusals = []
         for group_id, partitions in by_group.items():
             (future,) = self._admin.alter_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group_id, partitions)], request_timeout=TIMEOUT_S
@@ -100,59 +100,61 @@ class Target:
             try:
                 answers = future.result().topic_partitions or ()
             except KafkaException as problem:
-                refused.append(f"Group '{group_id}': {_text(problem.args[0])}.")
+                refusals.append(f"Group '{group_id}': {_text(problem.args[0])}.")
                 continue
-            refused += [
+            refusals += [
                 f"Group '{group_id}', {answer.topic}-{answer.partition}: {_text(answer.error)}."
                 for answer in answers
                 if answer.error is not None
             ]
-        return refused
+        return refusals
 
     def _why_not(self, group_id: str) -> str | None:
         """Return why the offsets of a group cannot be set."""
         (future,) = self._admin.describe_consumer_groups([group_id], request_timeout=TIMEOUT_S).values()
         try:
-            found = future.result()
+            description = future.result()
         except KafkaException as problem:
             if problem.args[0].code() in _NO_GROUP:
                 return None
             raise
-        if found.state in _IDLE:
+        if description.state in _IDLE:
             return None
-        members = len(found.members or ())
+        members = len(description.members or ())
         return (
-            f"Group '{group_id}' is {found.state.name.lower().replace('_', ' ')} with {members} members: stop them "
-            "first."
+            f"Group '{group_id}' is {description.state.name.lower().replace('_', ' ')} with {members} members: stop "
+            "them first."
         )
 
     def _log_ranges(self, partitions: set[Partition]) -> dict[Partition, tuple[int, int]]:
         """Start and end of the logs of those partitions that exist."""
         topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
-        there = [
+        existing = [
             partition
             for partition in sorted(partitions)
             if partition[0] in topics and partition[1] in topics[partition[0]].partitions
         ]
-        starts = self._log_offsets(there, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        ends = self._log_offsets(there, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {place: (starts[place], ends[place]) for place in there}
+        starts = self._log_offsets(existing, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._log_offsets(existing, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {place: (starts[place], ends[place]) for place in existing}
 
     def _log_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         if not partitions:
             return {}
-        wanted = {TopicPartition(topic, number): spec for topic, number in partitions}
-        futures = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
+        specs = {TopicPartition(topic, number): spec for topic, number in partitions}
+        futures = self._admin.list_offsets(specs, request_timeout=TIMEOUT_S)
         return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
 
 
-def _change(group_id: str, partition: Partition, before: int | None, wanted: int, log_range: tuple[int, int]) -> Change:
+def _change(
+    group_id: str, partition: Partition, before: int | None, asked_offset: int, log_range: tuple[int, int]
+) -> Change:
     start, end = log_range
-    after = min(max(wanted, start), end)
-    if after < wanted:
-        note = f"{wanted} lies beyond the end of the log"
-    elif after > wanted:
-        note = f"{wanted} lies before the start of the log"
+    after = min(max(asked_offset, start), end)
+    if after < asked_offset:
+        note = f"{asked_offset} lies beyond the end of the log"
+    elif after > asked_offset:
+        note = f"{asked_offset} lies before the start of the log"
     else:
         note = "unchanged" if before == after else ""
     return Change(group_id, *partition, before, after, note)

@@ -115,10 +115,10 @@ def load(flags: Mapping[str, Any], file: Path | None) -> Settings:
 def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resolved[C]:
     """Load the settings from flags that were given (not None), the environment, a TOML file and defaults. Raises
     ConfigError."""
-    given = {name: value for name, value in flags.items() if value is not None and value != []}
-    given |= {name: _pairs(kind, name, value) for name, value in given.items() if isinstance(value, list)}
+    values = {name: value for name, value in flags.items() if value is not None and value != []}
+    values |= {name: _pairs(kind, name, value) for name, value in values.items() if isinstance(value, list)}
     _require_known_variables()
-    config, sources = loading.load(kind, given, file)
+    config, sources = loading.load(kind, values, file)
     tables = (getattr(config, name) for name, setting in settings_of(kind).items() if is_table(setting.type))
     hide(text for table in tables for text in _texts(table))
     return Resolved(config, {name: sources[name] for name in _all_names(kind)})
@@ -130,34 +130,41 @@ def _require_known_variables() -> None:
     One machine may have those of several commands. Raises ConfigError.
     """
     kinds = (WatchSettings, GatewaySettings, TapSettings)
-    known = {name.upper() for kind in kinds for name in settings_of(kind)}
-    known.update(name.removeprefix(ENVIRONMENT_PREFIX) for name in _OTHER_VARIABLES)
-    wrong = []
+    known_names = {name.upper() for kind in kinds for name in settings_of(kind)}
+    known_names.update(name.removeprefix(ENVIRONMENT_PREFIX) for name in _OTHER_VARIABLES)
+    problems = []
     for variable, value in sorted(os.environ.items()):
         name = variable.upper().removeprefix(ENVIRONMENT_PREFIX)
-        if name != variable.upper() and name not in known and not _OF_KUBERNETES.search(f"{variable}={value}"):
-            wrong.append(f"The environment has {variable}, which is no setting.{did_you_mean(name, sorted(known))}")
-    if wrong:
-        raise ConfigError(wrong)
+        if name != variable.upper() and name not in known_names and not _OF_KUBERNETES.search(f"{variable}={value}"):
+            problems.append(
+                f"The environment has {variable}, which is no setting.{did_you_mean(name, sorted(known_names))}"
+            )
+    if problems:
+        raise ConfigError(problems)
 
 
 def with_settings(
     *names: str, but: tuple[str, ...] = (), of: type[LoadedSettings] = StreamingConfig, panels: Panels | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these settings (all of them when none is named, `but` some) and --config-file."""
-    wanted = names or tuple(name for name in _all_names(of) if name not in but)
+    option_names = names or tuple(name for name in _all_names(of) if name not in but)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(command, eval_str=True)
-        settings_parameter, *others = own.parameters.values()
+        signature = inspect.signature(command, eval_str=True)
+        settings_parameter, *other_parameters = signature.parameters.values()
 
         def run(**arguments: Any) -> None:
-            flags = {name: arguments.pop(name) for name in wanted}
+            flags = {name: arguments.pop(name) for name in option_names}
             settings = load_as(of, flags, arguments.pop(FILE_OPTION))
             command(settings, **arguments)
 
-        options = [_file_parameter(), *(_parameter(of, name, _PANELS if panels is None else panels) for name in wanted)]
-        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*others, *options)]
+        options = [
+            _file_parameter(),
+            *(_parameter(of, name, _PANELS if panels is None else panels) for name in option_names),
+        ]
+        parameters = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*other_parameters, *options)
+        ]
         run.__name__, run.__doc__ = command.__name__, command.__doc__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -189,11 +196,11 @@ def _file_parameter() -> inspect.Parameter:
 def _parameter(settings: type[LoadedSettings], name: str, panels: Panels) -> inspect.Parameter:
     setting = settings_of(settings)[name]
     kind = plain(setting.type)
-    shown = "" if is_table(kind) or setting.default is None else f" [default: {setting.default}]"
+    default_text = "" if is_table(kind) or setting.default is None else f" [default: {setting.default}]"
     flag = name.replace("_", "-")
     option = typer.Option(
         f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
-        help=setting.text + shown,
+        help=setting.text + default_text,
         metavar=_metavar(kind),
         rich_help_panel=next((panel for panel, members in panels.items() if name in members), _OTHER_PANEL),
         show_default=False,
@@ -241,9 +248,9 @@ def _insist_on_a_pair(name: str, text: str) -> None:
     """
     if "=" in text:
         return
-    said = only_a_name(text)
-    is_name = did_you_mean(said, PROPERTIES) if name == "kafka" else said.startswith("spark.")
-    raise ConfigError([f"--{name}{f' {said}' if is_name else ''}: write NAME=VALUE."])
+    name_part = only_a_name(text)
+    is_name = did_you_mean(name_part, PROPERTIES) if name == "kafka" else name_part.startswith("spark.")
+    raise ConfigError([f"--{name}{f' {name_part}' if is_name else ''}: write NAME=VALUE."])
 
 
 def insist_on_pairs(arguments: Sequence[str]) -> None:

@@ -23,23 +23,23 @@ Advance = Callable[[int, int], None]
 
 
 @contextmanager
-def bytes_progress(what: str) -> Iterator[Advance]:
+def bytes_progress(description: str) -> Iterator[Advance]:
     """Show the progress of reading files."""
-    with _bar(what, DownloadColumn()) as advance:
+    with _bar(description, DownloadColumn()) as advance:
         yield advance
 
 
 @contextmanager
-def count_progress(what: str) -> Iterator[Advance]:
+def count_progress(description: str) -> Iterator[Advance]:
     """Show the progress of counted things."""
-    with _bar(what, MofNCompleteColumn()) as advance:
+    with _bar(description, MofNCompleteColumn()) as advance:
         yield advance
 
 
 @contextmanager
-def _bar(what: str, column: ProgressColumn) -> Iterator[Advance]:
+def _bar(description: str, column: ProgressColumn) -> Iterator[Advance]:
     console = err()
     columns = (TextColumn("{task.description}"), BarColumn(), column, TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=None)
+        task = progress.add_task(description, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total or None)

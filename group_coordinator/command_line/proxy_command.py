@@ -31,7 +31,7 @@ def serve(
     """Start it, say so by `introduce`, and now and then how it is going by `line`; until somebody asks for the end,
     or a failure."""
     with ExitStack() as stack:
-        asked = stack.enter_context(stop_requested())
+        stop = stack.enter_context(stop_requested())
         if settings.metrics_port:
             endpoint = operations_server(
                 settings.metrics_host,
@@ -43,15 +43,15 @@ def serve(
             output.write(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")
         stack.enter_context(proxy)
         introduce()
-        said, next_line_s = "", time.monotonic() + LINE_INTERVAL_S
-        while not asked.wait(_POLL_S):
+        last_text, next_line_s = "", time.monotonic() + LINE_INTERVAL_S
+        while not stop.wait(_POLL_S):
             proxy.check()
             if time.monotonic() >= next_line_s:
                 next_line_s += LINE_INTERVAL_S
                 text = line()
-                if text != said:
+                if text != last_text:
                     output.write(text)
-                    said = text
+                    last_text = text
     output.write("Stopped.")
 
 

@@ -56,7 +56,7 @@ TopicNames = Annotated[
 ]
 
 
-class _Wanted(Struct, frozen=True, kw_only=True):
+class _Outputs(Struct, frozen=True, kw_only=True):
     """The outputs that were asked for."""
 
     out: Path | None
@@ -139,8 +139,8 @@ def replay(
     watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), zone_shown)
     if watched is None:
         require_spark(java=not in_process)
-    wanted = _Wanted(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
-    job = _Job(settings, wanted, 0 if until is None else parse_moment_ms("--until", until))
+    outputs = _Outputs(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
+    job = _Job(settings, outputs, 0 if until is None else parse_moment_ms("--until", until))
     began_s = time.monotonic()
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="group-coordinator-replay-")))
@@ -157,39 +157,39 @@ def replay(
         job.note_source(source)
     if report is not None:
         job.write_report(report, ", ".join(sources))
-    _tell(job, source, wanted, zone_shown, began_s)
+    _tell(job, source, outputs, zone_shown, began_s)
 
 
-def _tell(job: _Job, source: ReplaySource, wanted: _Wanted, zone_shown: tzinfo, began_s: float) -> None:
+def _tell(job: _Job, source: ReplaySource, outputs: _Outputs, zone_shown: tzinfo, began_s: float) -> None:
     """The summary, and where everything lies."""
     for line in job.summary.lines(zone_shown):
         print_line(line)
     print_line()
-    for line in source.told:
+    for line in source.remarks:
         print_line(line)
     print_line(f"{job.written()} in {words.duration(int((time.monotonic() - began_s) * 1000))}.")
-    if wanted.report is not None:
-        print_line(f"Look at it: {wanted.report}")
-    if wanted.tables is not None:
-        print_line(f"Tables ({wanted.tables_kind.value}): {wanted.tables}")
-    if wanted.out is not None:
-        print_line(f"Ask why: group-coordinator explain --from {wanted.out} --group GROUP")
-        print_line(f"See it:  group-coordinator dashboard --from {wanted.out}")
+    if outputs.report is not None:
+        print_line(f"Look at it: {outputs.report}")
+    if outputs.tables is not None:
+        print_line(f"Tables ({outputs.tables_kind.value}): {outputs.tables}")
+    if outputs.out is not None:
+        print_line(f"Ask why: group-coordinator explain --from {outputs.out} --group GROUP")
+        print_line(f"See it:  group-coordinator dashboard --from {outputs.out}")
     job.insist_on_something()
 
 
 class _Job:
     """One replay: outputs go where they were asked for, and into the summary."""
 
-    def __init__(self, settings: Settings, wanted: _Wanted, until_ms: int) -> None:
+    def __init__(self, settings: Settings, outputs: _Outputs, until_ms: int) -> None:
         self.summary = Summary()
         self._settings = settings
         self._config: StreamingConfig = settings.config
-        self._wanted = wanted
-        self._out, self._to_topics = wanted.out, wanted.to_topics
+        self._outputs = outputs
+        self._out, self._to_topics = outputs.out, outputs.to_topics
         self._until_ms = until_ms
         self._counts: dict[str, int] = {}
-        self._index = None if wanted.report is None else new_index(settings.config)
+        self._index = None if outputs.report is None else new_index(settings.config)
         self._for_tables: list[History] | None = None
         """The history, where this process makes the tables."""
 
@@ -204,21 +204,25 @@ class _Job:
             )
         if self._to_topics is not None:
             raise CommandError("--in-process writes files; Spark writes topics.", WRONG_USE)
-        self._for_tables = None if self._wanted.tables is None else []
+        self._for_tables = None if self._outputs.tables is None else []
         with count_progress("groups") as advance, told_by_replay(self._config.spark):
             groups = replay_in_process(read_records(source.files), self._config, until_ms=self._until_ms)
             self._take(_counted(groups, advance))
-        if self._wanted.tables is not None:
-            history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
+        if self._outputs.tables is not None:
+            history_tables.write_in_process(
+                self._for_tables or (), Path(self._outputs.tables), self._outputs.tables_kind
+            )
 
     def take_history(self, history: Iterable[History]) -> None:
         """Take the history of a watched cluster, where nothing is left to decide."""
         if self._to_topics is not None:
             raise CommandError("--to-topics is for what a coordinator decides; a dump is written to files.", WRONG_USE)
-        self._for_tables = None if self._wanted.tables is None else []
+        self._for_tables = None if self._outputs.tables is None else []
         self._take(history_outputs(history, self._config.topic_settings.topics.history))
-        if self._wanted.tables is not None:
-            history_tables.write_in_process(self._for_tables or (), Path(self._wanted.tables), self._wanted.tables_kind)
+        if self._outputs.tables is not None:
+            history_tables.write_in_process(
+                self._for_tables or (), Path(self._outputs.tables), self._outputs.tables_kind
+            )
 
     def run_on_spark(self, source: ReplaySource, streaming_directory: Path | None) -> None:
         from streaming.packed_outputs import output_records
@@ -234,8 +238,8 @@ class _Job:
                 admin_client(self._config.bootstrap_servers, self._config.client_properties),
                 self._config.topic_settings,
             )
-        if self._wanted.tables is not None:
-            self._config = history_tables.for_tables(self._config, self._wanted.tables_kind)
+        if self._outputs.tables is not None:
+            self._config = history_tables.for_tables(self._config, self._outputs.tables_kind)
         with quiet_start(self._config.spark):
             spark = open_session(self._config)
         try:
@@ -247,13 +251,13 @@ class _Job:
                     outputs = replay_streaming(
                         records, self._config, streaming_directory / "stream", until_ms=self._until_ms
                     )
-                if self._to_topics is not None or self._wanted.tables is not None:
+                if self._to_topics is not None or self._outputs.tables is not None:
                     outputs = outputs.persist()
                 if self._to_topics is not None:
                     write_topics(outputs, self._config)
-                if self._wanted.tables is not None:
+                if self._outputs.tables is not None:
                     history_tables.write_with_spark(
-                        outputs, self._config, self._wanted.tables, self._wanted.tables_kind
+                        outputs, self._config, self._outputs.tables, self._outputs.tables_kind
                     )
                 self._take(_counted_outputs(output_records(outputs), advance))
         finally:
@@ -292,8 +296,8 @@ class _Job:
         """Return the result, in words."""
         counts = ", ".join(f"{number} {name.replace('-', ' ')}" for name, number in sorted(self._counts.items()))
         place = f"{self._out}/" if self._out else f"{self._to_topics}.*" if self._to_topics else ""
-        where = place and f", written to {place}"
-        return f"Replayed {words.count(len(self.summary.groups), 'group')}: {counts or 'no outputs'}{where},"
+        destination = place and f", written to {place}"
+        return f"Replayed {words.count(len(self.summary.groups), 'group')}: {counts or 'no outputs'}{destination},"
 
     def _records(self, spark: SparkSession, source: ReplaySource) -> DataFrame:
         from streaming.event_log import records_of_files, records_of_topic
@@ -307,7 +311,7 @@ class _Job:
 
         note = partial(self._note, self._config.topic_settings.topics)
         if self._out is not None:
-            write_files(records, self._config, self._out, self._wanted.kind.value, note)
+            write_files(records, self._config, self._out, self._outputs.kind.value, note)
         else:
             for record in records:
                 note(record)

@@ -36,13 +36,13 @@ class ReplaySource(Struct, frozen=True, kw_only=True):
 
     files: tuple[Path, ...] = ()
     topic: str | None = None
-    kept: tuple[str, ...] = ()
+    lasting_files: tuple[str, ...] = ()
     """Where the files will be found later."""
     doubts: tuple[str, ...] = ()
     """Why what they tell may not be what happened."""
     settings: Mapping[str, int] = {}
     """Settings that the log was coordinated with, where it says so."""
-    told: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     """What there is to say of how the log was read."""
     history: tuple[History, ...] | None = None
     """Of a watched cluster: nothing is coordinated again, this is what happened. None: there are events to replay."""
@@ -55,7 +55,7 @@ class ReplaySource(Struct, frozen=True, kw_only=True):
             Note(doubts=self.doubts, watched=self.watched).write(directory)
         else:
             ReplayedLog(
-                files=self.kept, topic=self.topic, group=group, doubts=self.doubts, watched=self.watched
+                files=self.lasting_files, topic=self.topic, group=group, doubts=self.doubts, watched=self.watched
             ).write(directory)
 
 
@@ -65,18 +65,18 @@ def replay_source(
     scratch: Path,
     out: Path | None,
     time_zone: tzinfo,
-    given: Mapping[str, int],
+    flags: Mapping[str, int],
     shown_zone: tzinfo,
 ) -> ReplaySource:
-    """Return the events of what is to be replayed. `given` has the broker's settings that flags name. Raises
+    """Return the events of what is to be replayed. `flags` has the broker's settings that flags name. Raises
     CommandError."""
     paths = [Path(name) for name in names]
     if len(names) == 1 and not paths[0].exists() and "/" not in names[0] and not names[0].endswith(_FILE_SUFFIXES):
         return ReplaySource(topic=names[0])
-    absent = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
-    if absent:
+    missing = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
+    if missing:
         raise CommandError(
-            f"{absent[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else ".")
+            f"{missing[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else ".")
         )
     dumps = [path for path in paths if is_dump(path.name)]
     logs = [path for path in paths if path not in dumps]
@@ -84,13 +84,13 @@ def replay_source(
     if are_events == {True}:
         if dumps or broker_logs:
             raise CommandError("Brokers' logs go with a dump of an offsets topic, or with request logs.", WRONG_USE)
-        return _of_events(paths, given)
+        return _of_events(paths, flags)
     if are_events == {True, False}:
         raise CommandError(
             "Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE
         )
     evidence = read_evidence(dumps, broker_logs, time_zone)
-    return _of_request_logs(logs, evidence, scratch, out, time_zone, given, shown_zone)
+    return _of_request_logs(logs, evidence, scratch, out, time_zone, flags, shown_zone)
 
 
 def watched_source(
@@ -105,17 +105,17 @@ def watched_source(
         return None
     observed = observed_source(dumps, broker_logs, topic_names, time_zone, shown_zone)
     return ReplaySource(
-        history=observed.history, doubts=observed.doubts, told=observed.told, watched=(observed.watched,)
+        history=observed.history, doubts=observed.doubts, remarks=observed.remarks, watched=(observed.watched,)
     )
 
 
-def _of_events(paths: list[Path], given: Mapping[str, int]) -> ReplaySource:
+def _of_events(paths: list[Path], flags: Mapping[str, int]) -> ReplaySource:
     settings = broker_log_report.kept_settings(paths)
     return ReplaySource(
         files=tuple(paths),
-        kept=tuple(str(path.absolute()) for path in paths),
-        doubts=(*broker_log_report.other_settings(settings, given), *doubts.kept(paths)),
-        settings=settings | dict(given),
+        lasting_files=tuple(str(path.absolute()) for path in paths),
+        doubts=(*broker_log_report.other_settings(settings, flags), *doubts.kept(paths)),
+        settings=settings | dict(flags),
     )
 
 
@@ -125,7 +125,7 @@ def _of_request_logs(
     scratch: Path,
     out: Path | None,
     time_zone: tzinfo,
-    given: Mapping[str, int],
+    flags: Mapping[str, int],
     shown_zone: tzinfo,
 ) -> ReplaySource:
     """Follow request logs, and turn them into a file of events."""
@@ -133,7 +133,7 @@ def _of_request_logs(
     with bytes_progress("reading the request log") as advance:
         log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
         log.read()
-    following = evidence.follow(log, given)
+    following = evidence.follow(log, flags)
     if not following.is_anything_known:
         raise CommandError(nothing_to_tell(log, paths))
     file = scratch / "events.jsonl"
@@ -142,17 +142,17 @@ def _of_request_logs(
             lines.write(encode_record(record) + b"\n")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        with file.open("rb") as plain, gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as packed:
-            shutil.copyfileobj(plain, packed)
+        with file.open("rb") as plain, gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as compressed:
+            shutil.copyfileobj(plain, compressed)
     if letters.count:
-        where = f": see {letters.path}" if out is not None else ""
-        print_line(f"{words.count(letters.count, 'damaged line')} of the request log left out{where}", error=True)
+        see_letters = f": see {letters.path}" if out is not None else ""
+        print_line(f"{words.count(letters.count, 'damaged line')} of the request log left out{see_letters}", error=True)
     return ReplaySource(
         files=(file,),
-        kept=(EVENTS_FILE,),
+        lasting_files=(EVENTS_FILE,),
         doubts=(*log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, shown_zone)),
         settings=following.settings.all(),
-        told=(broker_log_report.agreement(following),),
+        remarks=(broker_log_report.agreement(following),),
         watched=(_watched(log, evidence),),
     )
 

@@ -19,10 +19,11 @@ from group_coordinator.command_line.history_tables import TablesFormat, TablesFo
 from group_coordinator.command_line.live_groups import LiveGroups
 from group_coordinator.command_line.options import DryRun, Settings, with_settings
 from group_coordinator.command_line.own_gateway import OwnGateway
+from group_coordinator.command_line.own_responders import OwnResponders, for_responders
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.spark_jvm import require_spark
 from group_coordinator.command_line.status_line import StatusLine
-from group_coordinator.command_line.tables import out, print_line
+from group_coordinator.command_line.tables import out, print_lines
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.narrative import words
 from group_coordinator.operations.operations import Operations
@@ -76,6 +77,14 @@ _Tables = Annotated[
 ]
 
 
+_Responder = Annotated[
+    bool,
+    typer.Option(
+        "--responder", help="Answer within milliseconds, ahead of the query: a process for each shard. Sets responders."
+    ),
+]
+
+
 @with_settings()
 def run(
     settings: Settings,
@@ -85,6 +94,7 @@ def run(
     rebuild: _Rebuild = False,
     gateway: _Gateway = None,
     gateway_config_file: _GatewayConfigFile = None,
+    responder: _Responder = False,
     dashboard: _Dashboard = None,
     tables: _Tables = None,
     tables_format: TablesFormatOption = TablesFormat.delta,
@@ -106,39 +116,37 @@ def run(
         group-coordinator run --config-file coordinator.toml --dry-run > resolved.toml
     """
     if dry_run:
-        for line in settings.lines():
-            print_line(line)
+        print_lines(settings.lines())
         return
     require_spark()
     own_gateway = OwnGateway(gateway, gateway_config_file)
-    config = settings.config
+    config = for_responders(settings) if responder else settings.config
     index = index_of_dashboard(dashboard, config)  # what is wrong with its address is said before anything is started
     output = CommandOutput(config.log_format, config.log_level)
     with output.log_failures(), ExitStack() as stack:
-        asked = stack.enter_context(stop_requested())
+        stop = stack.enter_context(stop_requested())
         if embedded:
             config = _embedded(config, settings, embedded_port, embedded_data, stack, output)
         operations = stack.enter_context(Operations(config, index))
         if operations.url is not None:
             output.write(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
-        companion = None
-        if tables is not None:
-            config = history_tables.for_tables(config, tables_format)
-            companion = history_tables.tables_query(config, tables, tables_format)
+        config, companion = history_tables.beside_the_coordinator(config, tables, tables_format)
         coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations, companion=companion)
+        responders = OwnResponders(config, coordinator, here=responder)
         output.write(f"Starting Spark for {config.bootstrap_servers} ...")
-        report = coordinator.start(lambda: coordinator.ask_to_stop() if asked.is_set() else None)
+        report = coordinator.start(lambda: coordinator.ask_to_stop() if stop.is_set() else None)
         if report is not None:
             _introduce(report, config, output)
             if dashboard is not None:
                 server = stack.enter_context(start_dashboard(config, dashboard, index, operations.follower))
                 output.write(f"The dashboard: {server.address}")
             if tables is not None:
-                interval_s = history_tables.INTERVAL_S
-                output.write(f"Tables of history ({tables_format.value}), every {interval_s} s: {tables}")
+                output.write(history_tables.introduction(tables, tables_format))
+            stack.callback(responders.stop)
+            responders.start(report, operations.metrics, output)
             own_gateway.start(config, operations, output)
             stack.callback(own_gateway.stop)
-            _watch(coordinator, config, lambda: asked.is_set() or own_gateway.has_ended, output)
+            _watch(coordinator, config, lambda: stop.is_set() or own_gateway.has_ended, output, responders)
         output.write("Stopping after the running batch; Ctrl-C ends at once.")
         coordinator.stop()
         own_gateway.check()
@@ -153,10 +161,10 @@ def _embedded(
     output.write("Starting an embedded Kafka broker ...")
     kafka = stack.enter_context(EmbeddedKafka(data, port=port))
     output.write(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}.")
-    changed: dict[str, object] = {"bootstrap_servers": kafka.bootstrap_servers}
+    changes: dict[str, object] = {"bootstrap_servers": kafka.bootstrap_servers}
     if settings.sources["checkpoint"] == "default":
-        changed["checkpoint"] = str(kafka.data_directory / "checkpoint")
-    return config.changed(**changed)
+        changes["checkpoint"] = str(kafka.data_directory / "checkpoint")
+    return config.changed(**changes)
 
 
 def _introduce(report: TopicReport, config: StreamingConfig, output: CommandOutput) -> None:
@@ -193,19 +201,21 @@ def _introduction(report: TopicReport, config: StreamingConfig) -> Iterator[str]
     }
     width = max(map(len, purposes))
     for name, purpose in purposes.items():
-        made = ", created now" if name in report.created else ""
-        yield f"  {name.ljust(width)}  {words.count(report.partitions[name], 'partition').rjust(14)}{made}: {purpose}"
-    where = f"--bootstrap-servers {server}" + (
+        created = ", created now" if name in report.created else ""
+        partitions = words.count(report.partitions[name], "partition").rjust(14)
+        yield f"  {name.ljust(width)}  {partitions}{created}: {purpose}"
+    flags = f"--bootstrap-servers {server}" + (
         "" if config.topic_prefix == "coordinator" else f" --topic-prefix {config.topic_prefix}"
     )
     yield "To look at them:"
-    yield f"  group-coordinator groups {where}"
-    yield f"  group-coordinator explain --group GROUP {where}"
+    yield f"  group-coordinator groups {flags}"
+    yield f"  group-coordinator explain --group GROUP {flags}"
     yield f"  kafka-console-consumer.sh --bootstrap-server {server} --topic {topics.history} --from-beginning"
 
 
 def _watch(
-    coordinator: CoordinatorThread, config: StreamingConfig, asked: Callable[[], bool], output: CommandOutput
+    coordinator: CoordinatorThread, config: StreamingConfig, shall_stop: Callable[[], bool], output: CommandOutput,
+    responders: OwnResponders,
 ) -> None:
     """Show how it is going until somebody asks for the end or the app fails."""
     console = out()
@@ -214,10 +224,10 @@ def _watch(
         status_line = StatusLine()
         live = stack.enter_context(Status("", console=console)) if console.is_terminal and not output.is_json else None
         next_line_s = time.monotonic() + LINE_INTERVAL_S
-        while not asked() and coordinator.is_running:
+        while not shall_stop() and coordinator.is_running:
             groups.poll(_POLL_S)
             shards, snapshots = list(coordinator.progress.values()), list(groups.snapshots.values())
-            text = status_line.text(shards, coordinator.events, snapshots)
+            text = status_line.text(shards, coordinator.events, snapshots) + responders.words()
             if live is not None:
                 live.update(text)
             elif time.monotonic() >= next_line_s:

@@ -27,22 +27,22 @@ _interrupted = threading.Event()
 def stop_requested() -> Iterator[threading.Event]:
     """Yield an event that any of these signals sets. A Ctrl-C after that ends the program at once, by
     KeyboardInterrupt."""
-    asked = threading.Event()
+    stop = threading.Event()
     asked_s = 0.0
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked_s
         if number == signal.SIGHUP:
-            _speak_to_nobody()
-        if not asked.is_set():
+            _silence_terminal_output()
+        if not stop.is_set():
             asked_s = time.monotonic()
-            asked.set()
+            stop.set()
         elif number == signal.SIGINT and time.monotonic() > asked_s + SAME_INTERVAL_S:
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, ask) for number in _ENDING if not _is_ignored_hangup(number)}
     try:
-        yield asked
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -63,7 +63,7 @@ def was_interrupted() -> bool:
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     _interrupted.set()
     if number == signal.SIGHUP:
-        _speak_to_nobody()
+        _silence_terminal_output()
     raise KeyboardInterrupt
 
 
@@ -72,10 +72,10 @@ def _is_ignored_hangup(number: int) -> bool:
     return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN
 
 
-def _speak_to_nobody() -> None:
+def _silence_terminal_output() -> None:
     """Once the terminal is gone, printing must not fail."""
-    nobody = os.open(os.devnull, os.O_RDWR)
+    devnull = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
         if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
-            os.dup2(nobody, descriptor)
-    os.close(nobody)
+            os.dup2(devnull, descriptor)
+    os.close(devnull)

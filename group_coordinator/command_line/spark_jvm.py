@@ -36,20 +36,20 @@ def quiet_start(settings: Mapping[str, str]) -> Iterator[None]:
     the values of these settings."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as log:
-        ours = os.dup(2)
+        stderr_copy = os.dup(2)
         os.dup2(log.fileno(), 2)
         try:
             yield
         except BaseException as problem:
             if type(problem).__module__.startswith(("pyspark", "py4j")):
                 log.seek(0)
-                said = log.read().decode(errors="replace").splitlines()[-_LINES_SHOWN:]
-                shown = without_values("\n".join(said), settings)
-                raise CommandError(f"Spark did not start. It said:\n{shown}") from problem
+                last_lines = log.read().decode(errors="replace").splitlines()[-_LINES_SHOWN:]
+                text = without_values("\n".join(last_lines), settings)
+                raise CommandError(f"Spark did not start. It said:\n{text}") from problem
             raise
         finally:
-            os.dup2(ours, 2)
-            os.close(ours)
+            os.dup2(stderr_copy, 2)
+            os.close(stderr_copy)
 
 
 def without_values(text: str, settings: Mapping[str, str]) -> str:

@@ -64,9 +64,9 @@ class GroupSummary(GroupStory):
         self.joined += 1
 
     def member_departed(
-        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
+        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
     ) -> None:
-        match how:
+        match departure:
             case "left":
                 self.left += 1
             case "expired":
@@ -141,7 +141,7 @@ class Summary:
         if self._slowest:
             yield ""
             yield "Slowest rebalances"
-            for duration_ms, _, rebalance in sorted(self._slowest, key=lambda each: (-each[0], -each[1])):
+            for duration_ms, _, rebalance in sorted(self._slowest, key=lambda entry: (-entry[0], -entry[1])):
                 yield f"  {words.duration(duration_ms):>9}  {headline(rebalance, zone)}"
 
     def _group_table(self) -> Iterator[str]:
@@ -163,15 +163,15 @@ class Summary:
             yield f"... and {len(busiest) - GROUPS_SHOWN} more groups"
 
     def _gone_table(self, zone: tzinfo) -> Iterator[str]:
-        gone = sum(group.left + group.expired + group.dropped + group.gone for group in self.groups.values())
-        yield "Members that went" + (f" (the last {GONE_SHOWN} of {gone})" if gone > GONE_SHOWN else "")
-        for time_ms, _, record in sorted(self._departures, key=lambda each: each[:2]):
+        gone_count = sum(group.left + group.expired + group.dropped + group.gone for group in self.groups.values())
+        yield "Members that went" + (f" (the last {GONE_SHOWN} of {gone_count})" if gone_count > GONE_SHOWN else "")
+        for time_ms, _, record in sorted(self._departures, key=lambda entry: entry[:2]):
             yield f"  {words.clock(time_ms, zone)} {record.group_id}: {sentences.sentence(record, zone)}"
 
 
-def _keep(heap: list[T], item: T, most: int) -> None:
-    """Keep the largest `most` items."""
-    if len(heap) < most:
+def _keep(heap: list[T], item: T, size_max: int) -> None:
+    """Keep the largest `size_max` items."""
+    if len(heap) < size_max:
         heapq.heappush(heap, item)
     else:
         heapq.heappushpop(heap, item)

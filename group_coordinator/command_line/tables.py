@@ -34,6 +34,12 @@ def print_line(text: str = "", *, error: bool = False) -> None:
     print(printable(text), file=sys.stderr if error else sys.stdout, flush=True)
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print some lines."""
+    for line in lines:
+        print_line(line)
+
+
 def aligned(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Yield a table as lines: columns as wide as their widest cell, two spaces apart."""
     cells = [list(header), *([printable(str(cell)) for cell in row] for row in rows)]

@@ -12,7 +12,7 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.gateway_settings import PANELS, TapSettings, names
 from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.proxy_command import clients, serve
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.tables import print_lines
 from group_coordinator.narrative.words import count
 from streaming.kafka_clients import librdkafka_properties
 from streaming.topics import TopicSettings, admin_client, ensure_topics
@@ -67,8 +67,7 @@ def tap(
         group-coordinator tap --upstream broker:9092 --to-topics recorded
     """
     if dry_run:
-        for line in settings.lines():
-            print_line(line)
+        print_lines(settings.lines())
         return
     if (out is None) == (to_topics is None):
         raise CommandError("Name either --out FILE or --to-topics PREFIX.", WRONG_USE)
@@ -78,14 +77,14 @@ def tap(
     output = CommandOutput(config.log_format, config.log_level)
     with output.log_failures():
         proxy = Tap(config.gateway_config, _output(config, out, to_topics, to_bootstrap_servers))
-        where, upstream = out or f"{to_topics}.events", config.upstream
+        destination, upstream = out or f"{to_topics}.events", config.upstream
 
         def introduce() -> None:
             output.write(f"The tap is ready: clients bootstrap at {proxy.bootstrap_servers} instead of {upstream}.")
-            output.write(f"Group requests are written to {where}.")
+            output.write(f"Group requests are written to {destination}.")
 
         serve(config, output, proxy, introduce, lambda: f"{clients(proxy)}, {count(proxy.events, 'event')} written")
-        output.write(f"{count(proxy.events, 'event')} in {where}.")
+        output.write(f"{count(proxy.events, 'event')} in {destination}.")
         if proxy.recording_failure is not None:
             raise CommandError(f"The recording is not complete: {proxy.recording_failure}.")
         if out is not None:

@@ -13,10 +13,10 @@ _FORM = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 def parse_duration_s(text: str) -> int:
     """Parse a duration into seconds. A bare number is seconds. Raises CommandError for any other text."""
-    found = _FORM.fullmatch(f"{text}s" if text.isdecimal() else text)
+    match = _FORM.fullmatch(f"{text}s" if text.isdecimal() else text)
     seconds = (
-        sum(int(number or 0) * unit for number, unit in zip(found.groups(), _UNITS_S.values(), strict=True))
-        if found
+        sum(int(number or 0) * unit for number, unit in zip(match.groups(), _UNITS_S.values(), strict=True))
+        if match
         else 0
     )
     if seconds == 0:

@@ -92,25 +92,25 @@ def recording(
         except ValueError as problem:
             raise CommandError(str(problem)) from problem
     # The differences are the long part of what there is to say.
-    shown = msgspec.structs.replace(report, differences=report.differences[:show])
-    *lines, summary = shown.lines()
+    shortened = msgspec.structs.replace(report, differences=report.differences[:show])
+    *lines, summary = shortened.lines()
     for line in lines:
         print_line(line)
     _say_rest(len(report.differences), show)
     print_line(summary)
-    if (nothing := report.nothing_verified) is not None:
-        raise CommandError(nothing)
+    if (nothing_verified := report.nothing_verified) is not None:
+        raise CommandError(nothing_verified)
     if not report.agrees:
         raise typer.Exit(1)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
-    wrong = [text for text in texts if "=" not in text]
-    if wrong:
-        raise CommandError(f"--config {wrong[0]}: write NAME=VALUE.", WRONG_USE)
+    malformed = [text for text in texts if "=" not in text]
+    if malformed:
+        raise CommandError(f"--config {malformed[0]}: write NAME=VALUE.", WRONG_USE)
     return dict(text.split("=", 1) for text in texts)
 
 
-def _say_rest(count: int, shown: int) -> None:
-    if count > shown:
-        print_line(f"... and {count - shown} more differences (--show)")
+def _say_rest(count: int, shown_max: int) -> None:
+    if count > shown_max:
+        print_line(f"... and {count - shown_max} more differences (--show)")

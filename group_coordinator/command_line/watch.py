@@ -19,9 +19,9 @@ from group_coordinator.command_line.options import Resolved, with_settings
 from group_coordinator.command_line.output_options import Format, FormatOption, OutOption, ReportOption, TablesOption
 from group_coordinator.command_line.replay import BrokerLogs
 from group_coordinator.command_line.tables import print_line
-from group_coordinator.command_line.watch_outputs import WantedOutputs, open_outputs
+from group_coordinator.command_line.watch_outputs import OutputOptions, open_outputs
 from group_coordinator.command_line.watch_settings import NAMES, WatchSettings
-from group_coordinator.command_line.watch_sources import HowToWatch, watch_source
+from group_coordinator.command_line.watch_sources import WatchOptions, watch_source
 from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
 from group_coordinator.observed.evidence import BOUNDED
 from streaming.config import StreamingConfig
@@ -79,20 +79,26 @@ def watch(
     if config.cluster and settings.sources["bootstrap_servers"] == "flag":
         raise CommandError("Choose one of --cluster and --bootstrap-servers.", WRONG_USE)
     bounds = replace(BOUNDED, commits_max=None) if every_commit else BOUNDED
-    how = HowToWatch(time_zone=zone(time_zone), follow=follow, bounds=bounds, state=state)
-    source = watch_source(config.clusters, broker_log or (), how)
-    wanted = WantedOutputs(out=out, kind=kind, tables=tables, tables_kind=tables_format, report=report)
-    outputs = open_outputs(wanted, config.topic_settings.topics, source.name, has_clusters=bool(config.cluster))
+    watch_options = WatchOptions(time_zone=zone(time_zone), follow=follow, bounds=bounds, state=state)
+    source = watch_source(config.clusters, broker_log or (), watch_options)
+    output_options = OutputOptions(out=out, kind=kind, tables=tables, tables_kind=tables_format, report=report)
+    outputs = open_outputs(output_options, config.topic_settings.topics, source.name, has_clusters=bool(config.cluster))
     serve = partial(start_server, host=host, port=port, token=token, index=new_index(config, memory_mib))
-    _show(partial(_start, serve, source, outputs, config))
+    _show(partial(_start, serve, source, outputs, config), source)
 
 
-def _show(start: Callable[[ExitStack], RunningServer]) -> None:
+def _show(start: Callable[[ExitStack], RunningServer], source: HistorySource) -> None:
+    """Show until it shall end, or until a defect has ended the watching of the last cluster. Raises CommandError."""
+    from group_coordinator.watch.conditions import failures
+
     try:
         with ExitStack() as stack:
-            show(lambda: start(stack))
+            show(lambda: start(stack), lambda: len(failures(source.conditions())) == len(source.conditions()))
     except SourceError as problem:
         raise CommandError(str(problem)) from problem
+    failed = failures(source.conditions())
+    if failed:
+        raise CommandError("\n".join(failed))
 
 
 def _start(
@@ -110,7 +116,7 @@ def _start(
     if config.metrics_port:
         host, port, top = config.metrics_host, config.metrics_port, config.metrics_groups
         try:
-            endpoint = stack.enter_context(watch_endpoint(server.source, server.index, host, port, top))
+            endpoint = stack.enter_context(watch_endpoint(source, server.index, host, port, top))
         except BaseException:
             server.stop()
             raise

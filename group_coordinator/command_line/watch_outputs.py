@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _UNFINISHED = ".unfinished"
 
-class WantedOutputs(Struct, frozen=True, kw_only=True):
+class OutputOptions(Struct, frozen=True, kw_only=True):
     """The outputs that were asked for."""
 
     out: Path | None
@@ -37,22 +37,22 @@ class WantedOutputs(Struct, frozen=True, kw_only=True):
     report: Path | None
 
 
-def open_outputs(wanted: WantedOutputs, topics: Topics, name: str, *, has_clusters: bool = False) -> list[Output]:
+def open_outputs(options: OutputOptions, topics: Topics, name: str, *, has_clusters: bool = False) -> list[Output]:
     """`topics`: what files are called after. `name`: of what is watched. `has_clusters`: more than one may be.
 
     Raises CommandError.
     """
-    found: list[Output] = []
+    outputs: list[Output] = []
     try:
-        if wanted.out is not None:
-            found.append(_HistoryFiles(wanted.out, wanted.kind, topics))
-        if wanted.tables is not None:
-            found.append(_Tables(Path(wanted.tables), wanted.tables_kind, has_clusters=has_clusters))
-        if wanted.report is not None:
-            found.append(_Report(wanted.report, name))
+        if options.out is not None:
+            outputs.append(_HistoryFiles(options.out, options.kind, topics))
+        if options.tables is not None:
+            outputs.append(_Tables(Path(options.tables), options.tables_kind, has_clusters=has_clusters))
+        if options.report is not None:
+            outputs.append(_Report(options.report, name))
     except (TablesError, OSError) as problem:
         raise CommandError(str(problem)) from problem
-    return found
+    return outputs
 
 
 class _HistoryFiles:
@@ -69,7 +69,7 @@ class _HistoryFiles:
         unfinished = self._directory / _UNFINISHED
         with open_output_files(unfinished, self._topics, self._kind.value) as files:
             for cluster, history in histories:
-                for record in history_outputs((qualified(cluster, each) for each in history), self._topics.history):
+                for record in history_outputs((qualified(cluster, entry) for entry in history), self._topics.history):
                     files.write(record)
         Note(doubts=index.doubts, watched=index.watched).write(unfinished)
         for path in sorted(unfinished.iterdir()):

@@ -46,9 +46,12 @@ class WatchSettings(StreamingConfig):
         if not self.cluster:
             return {"": {"client.id": CLIENT_ID, **self.client_properties}}
         return {
-            name: {"client.id": CLIENT_ID, **librdkafka_properties(own[SERVERS], self._of_clients(own))}
-            for name, own in self.cluster.items()
+            name: {
+                "client.id": CLIENT_ID,
+                **librdkafka_properties(cluster_properties[SERVERS], self._of_clients(cluster_properties)),
+            }
+            for name, cluster_properties in self.cluster.items()
         }
 
-    def _of_clients(self, own: Mapping[str, str]) -> dict[str, str]:
-        return {name: value for name, value in {**self.kafka, **own}.items() if name != SERVERS}
+    def _of_clients(self, cluster_properties: Mapping[str, str]) -> dict[str, str]:
+        return {name: value for name, value in {**self.kafka, **cluster_properties}.items() if name != SERVERS}

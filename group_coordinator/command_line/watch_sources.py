@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from group_coordinator.watch.writing import HistorySource
 
 
-class HowToWatch(Struct, frozen=True, kw_only=True):
+class WatchOptions(Struct, frozen=True, kw_only=True):
     """What is the same for all clusters."""
 
     time_zone: tzinfo
@@ -30,27 +30,29 @@ class HowToWatch(Struct, frozen=True, kw_only=True):
 
 
 def watch_source(
-    clusters: Mapping[str, Mapping[str, str]], broker_logs: Iterable[str], how: HowToWatch
+    clusters: Mapping[str, Mapping[str, str]], broker_logs: Iterable[str], options: WatchOptions
 ) -> HistorySource:
     """`clusters`: the clients' properties by name; a single cluster is called "". Raises CommandError."""
     from group_coordinator.watch.clusters import ClusterSources
 
     logs = _by_cluster(clusters, broker_logs)
-    make = {name: partial(_cluster_source, name, properties, logs[name], how) for name, properties in clusters.items()}
+    make = {
+        name: partial(_cluster_source, name, properties, logs[name], options) for name, properties in clusters.items()
+    }
     return make[""]() if "" in make else ClusterSources(make)
 
 
 def _by_cluster(clusters: Iterable[str], broker_logs: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {name: [] for name in clusters}
-    for each in broker_logs:
-        name, _, pattern = ("", "", each) if "" in found else each.partition("=")
-        if name not in found:
-            raise CommandError(f"--broker-log {each}: write NAME=FILE, with the name of a cluster.", WRONG_USE)
-        found[name].append(pattern)
-    return found
+    patterns: dict[str, list[str]] = {name: [] for name in clusters}
+    for option in broker_logs:
+        name, _, pattern = ("", "", option) if "" in patterns else option.partition("=")
+        if name not in patterns:
+            raise CommandError(f"--broker-log {option}: write NAME=FILE, with the name of a cluster.", WRONG_USE)
+        patterns[name].append(pattern)
+    return patterns
 
 
-def _cluster_source(name: str, properties: Mapping[str, str], logs: list[str], how: HowToWatch) -> ClusterSource:
+def _cluster_source(name: str, properties: Mapping[str, str], logs: list[str], options: WatchOptions) -> ClusterSource:
     from group_coordinator.watch.clusters import ClusterSource
     from group_coordinator.watch.polling import PollSource
     from group_coordinator.watch.source import WatchSource
@@ -59,13 +61,14 @@ def _cluster_source(name: str, properties: Mapping[str, str], logs: list[str], h
         print_line(f"{refusal} Groups are polled instead.", error=True)
         return PollSource(properties, refusal, cluster=name)
 
-    topic = WatchSource(
+    topic = partial(
+        WatchSource,
         properties,
         logs,
-        time_zone=how.time_zone,
-        follow=how.follow,
-        bounds=how.bounds,
-        state=how.state / name if how.state and name else how.state,
+        time_zone=options.time_zone,
+        follow=options.follow,
+        bounds=options.bounds,
+        state=options.state / name if options.state and name else options.state,
         cluster=name,
     )
     return ClusterSource(topic, polls)

@@ -130,10 +130,10 @@ class _Requests:
         partition, offset = _number(request, "partition"), _number(request, "offset")
         if partition is None or offset is None:
             raise ValueError("partition and offset say which request.")
-        found = self._source.read_request(partition, offset)
-        if found is None:
+        document = self._source.read_request(partition, offset)
+        if document is None:
             raise NotFound("This request is not to be had here (any more): only its place in the log is known.")
-        return found
+        return document
 
 
 def _json(make: Callable[[Request], Any]) -> Callable[[Request], Any]:

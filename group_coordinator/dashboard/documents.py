@@ -10,7 +10,7 @@ from typing import Any
 from group_coordinator.dashboard.facts import CLASSIC, Committed
 from group_coordinator.dashboard.group_page import Now, Window, group_page
 from group_coordinator.dashboard.health import expires_ms
-from group_coordinator.dashboard.index import Index, Told
+from group_coordinator.dashboard.index import FeedItem, Index
 from group_coordinator.dashboard.rebalance_page import rebalance_page, request
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.dashboard.what_if import Change, ReplayFunction, summary
@@ -31,7 +31,7 @@ EVENTS_MAX = 500
 
 
 class NotFound(LookupError):
-    """There is no such thing. The message says what."""
+    """What was asked for does not exist. The message says what it is."""
 
 
 class Documents:
@@ -83,28 +83,28 @@ class Documents:
 
     def rebalance(self, group_id: str, key: str) -> dict[str, Any]:
         """Raises NotFound."""
-        told = self._window(group_id).rebalance(key)
-        if told is None:
+        rebalance = self._window(group_id).rebalance(key)
+        if rebalance is None:
             raise NotFound(f"Group {group_id} has no rebalance {key} within this dashboard's window.")
-        return rebalance_page(told)
+        return rebalance_page(rebalance)
 
     def events(
         self, *, group_id: str = "", kind: str = "", text: str = "", before: int | None = None, limit: int = EVENTS_MAX
     ) -> dict[str, Any]:
         """The latest records of all groups, the newest first."""
         text = text.casefold()
-        found: list[dict[str, Any]] = []
-        for told in self.index.feed(before=before):
-            if len(found) >= min(limit, EVENTS_MAX):
+        documents: list[dict[str, Any]] = []
+        for item in self.index.feed(before=before):
+            if len(documents) >= min(limit, EVENTS_MAX):
                 break
-            record = told.record
+            record = item.record
             if (group_id and record.group_id != group_id) or (kind and kind != _tag(record)):
                 continue
-            document = event_document(told)
+            document = event_document(item)
             if text and text not in f"{document['group']} {document['text']}".casefold():
                 continue
-            found.append(document)
-        return {"now": self.now_ms, "events": found}
+            documents.append(document)
+        return {"now": self.now_ms, "events": documents}
 
     def dead_letters(self) -> dict[str, Any]:
         with self.index.lock:
@@ -134,10 +134,10 @@ class Documents:
         index = Index(DashboardSettings(health=self.index.settings.health))
         for value in self._what_if(group_id, change):
             index.add(value)
-        kept = index.kept(group_id)
-        if kept is None:
+        records = index.group_records(group_id)
+        if records is None:
             raise ValueError(f"Under these settings nothing happens in group {group_id}.")
-        return self._page(group_id, index, Window(group_id, kept), max(self.index.last_ms, index.last_ms))
+        return self._page(group_id, index, Window(group_id, records), max(self.index.last_ms, index.last_ms))
 
     def _page(self, group_id: str, index: Index, window: Window, now_ms: int) -> dict[str, Any]:
         row = index.row(group_id, now_ms)
@@ -161,25 +161,25 @@ class Documents:
         return group_page(window, now, index.ends_of(group_id))
 
     def _window(self, group_id: str) -> Window:
-        kept = self.index.kept(group_id)
-        if kept is None:
+        records = self.index.group_records(group_id)
+        if records is None:
             raise NotFound(f"There is no group {group_id}.")
-        key = group_id, kept.facts_version
+        key = group_id, records.facts_version
         with self._lock:
             window = self._windows.get(key)
             if window is None:
-                window = self._windows[key] = Window(group_id, kept)
+                window = self._windows[key] = Window(group_id, records)
             self._windows.move_to_end(key)
             while len(self._windows) > WINDOWS_KEPT:
                 self._windows.popitem(last=False)
         return window
 
 
-def event_document(told: Told) -> dict[str, Any]:
+def event_document(item: FeedItem) -> dict[str, Any]:
     """One record of the feed."""
-    record = told.record
+    record = item.record
     return {
-        "n": told.number,
+        "n": item.number,
         "t": record.timestamp_ms,
         "group": record.group_id,
         "type": _tag(record),

@@ -22,7 +22,7 @@ def epochs_document(
     computed, steps, conversions = [], [], []
     for record in life:
         if isinstance(record, TargetAssignmentComputed):
-            shares = {each.member_id: words.owned(each.topics) for each in record.assignments}
+            shares = {share.member_id: words.owned(share.topics) for share in record.assignments}
             computed.append([record.timestamp_ms, record.assignment_epoch, record.assignor, shares])
         elif isinstance(record, MemberReconciled):
             steps.append([record.timestamp_ms, record.member.member_id, *_progress(record)])

@@ -132,9 +132,10 @@ class GroupFacts(GroupFold):
 
     def moments(self) -> list[Moment]:
         """Return all remembered moments, the oldest first."""
-        found = self._transitions
+        transitions = self._transitions
         return [
-            Moment(found[i], STATES[found[i + 1]], found[i + 2], found[i + 3]) for i in range(0, len(found), _WIDTH)
+            Moment(transitions[i], STATES[transitions[i + 1]], transitions[i + 2], transitions[i + 3])
+            for i in range(0, len(transitions), _WIDTH)
         ]
 
     # ------------------------------------------------------------------------------------------------------ the group
@@ -162,7 +163,7 @@ class GroupFacts(GroupFold):
     def group_found(
         self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
     ) -> None:
-        self.members = {each.member.member_id: each.member for each in members}
+        self.members = {joined.member.member_id: joined.member for joined in members}
         self.had_members = True
         self.leader_id, self.protocol_name = leader_id, protocol_name
 
@@ -209,11 +210,11 @@ class GroupFacts(GroupFold):
             self.leader_id = member.member_id
 
     def member_departed(
-        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
+        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
     ) -> None:
         self._forget(member.member_id)
         self.waiting.pop(member.member_id, None)
-        self.departures.append((record.timestamp_ms, client_key(member), how))
+        self.departures.append((record.timestamp_ms, client_key(member), departure))
 
     def _forget(self, member_id: str) -> None:
         self.members.pop(member_id, None)
@@ -238,8 +239,8 @@ class GroupFacts(GroupFold):
 
     def members_settled(self, record: JoinPhaseCompleted) -> None:
         self.waiting = {}
-        known = self.members
-        self.members = {each: known[each] for each in record.members if each in known}
+        identities = self.members
+        self.members = {member_id: identities[member_id] for member_id in record.members if member_id in identities}
 
     def protocol_chosen(self, record: HistoryRecord, protocol_name: str) -> None:
         self.protocol_name = protocol_name
@@ -254,15 +255,15 @@ class GroupFacts(GroupFold):
         leader_id: str | None,
         rebalance: int | None,
     ) -> None:
-        topics = [each for share in assignments for each in share.topics or ()]
-        self.topics = tuple(sorted({each.topic for each in topics}))
-        self.partitions = sum(len(each.partitions) for each in topics)
+        topics = [topic for share in assignments for topic in share.topics or ()]
+        self.topics = tuple(sorted({topic.topic for topic in topics}))
+        self.partitions = sum(len(topic.partitions) for topic in topics)
         self.idle = sum(share.topics == () for share in assignments)
 
     def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
         self.partitions_assigned(record, assignments, None, None)
         self.target_epoch = record.generation_id
-        self.targets = {each.member_id: each.topics or () for each in assignments}
+        self.targets = {share.member_id: share.topics or () for share in assignments}
 
     def partitions_of_member(
         self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
@@ -278,18 +279,20 @@ class GroupFacts(GroupFold):
     # ------------------------------------------------------------------------------------ offsets and refused requests
 
     def offsets_committed(self, record: OffsetsCommitted) -> None:
-        for each in record.offsets:
-            if each.offset is None:
-                self.offsets.pop((each.topic, each.partition), None)
+        for change in record.offsets:
+            if change.offset is None:
+                self.offsets.pop((change.topic, change.partition), None)
             else:
-                self.offsets[each.topic, each.partition] = Committed(each.offset, record.timestamp_ms, each.metadata)
+                self.offsets[change.topic, change.partition] = Committed(
+                    change.offset, record.timestamp_ms, change.metadata
+                )
         self.last_commit_ms = record.timestamp_ms
         if not self.partitions:
             self.topics = tuple(sorted({topic for topic, _ in self.offsets}))
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, how: Removal) -> None:
-        for each in record.offsets:
-            self.offsets.pop((each.topic, each.partition), None)
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal) -> None:
+        for removed in record.offsets:
+            self.offsets.pop((removed.topic, removed.partition), None)
 
     def request_refused(self, record: RequestRefused) -> None:
         self.refusals += 1

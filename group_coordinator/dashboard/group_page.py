@@ -10,7 +10,7 @@ from msgspec import Struct
 from group_coordinator.dashboard.advice import advice
 from group_coordinator.dashboard.epochs_page import epochs_document
 from group_coordinator.dashboard.facts import Committed, Moment
-from group_coordinator.dashboard.index import Kept, decoded
+from group_coordinator.dashboard.index import GroupRecords, decoded
 from group_coordinator.dashboard.lag import EndOffsets
 from group_coordinator.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
 from group_coordinator.dashboard.members_page import by_appearance, last_heard, member_documents
@@ -19,7 +19,7 @@ from group_coordinator.dashboard.rebalance_page import begin_known, request, see
 from group_coordinator.dashboard.rows import GroupRow
 from group_coordinator.kafka_topics.bounds import Partition
 from group_coordinator.narrative import sentences
-from group_coordinator.narrative.rebalances import Rebalance as Told
+from group_coordinator.narrative.rebalances import Rebalance as RebalanceStory
 from group_coordinator.narrative.rebalances import rebalances
 from group_coordinator.tables.fold import GroupTables, row_key
 from group_coordinator.tables.rows import AnyRow, Member, Ownership, Rebalance
@@ -50,28 +50,29 @@ class Now(Struct, frozen=True, kw_only=True):
 class Window:
     """The records of one group within the window, folded once; the page and each rebalance are made from it."""
 
-    def __init__(self, group_id: str, kept: Kept) -> None:
-        self.kept = kept
-        self.life: list[History] = list(decoded(kept.life))
-        tables = GroupTables(kept.base)
+    def __init__(self, group_id: str, records: GroupRecords) -> None:
+        self.records = records
+        self.life: list[History] = list(decoded(records.life))
+        tables = GroupTables(records.base)
         rows = {row_key(row): row for row in tables.standing(group_id)}
         for record in self.life:
             tables.add(record)
         rows |= {row_key(row): row for row in tables.take()}
         self._rows = list(rows.values())
-        self.told: dict[tuple[int, int], Told] = {
-            (each.started.epoch, each.started.seq): each for each in rebalances(self.life)
+        # By epoch and seq of the record that started it.
+        self.stories: dict[tuple[int, int], RebalanceStory] = {
+            (rebalance.started.epoch, rebalance.started.seq): rebalance for rebalance in rebalances(self.life)
         }
         self.commits = Commits()
-        self.commits.read(decoded(kept.commits))
+        self.commits.read(decoded(records.commits))
 
     def rows(self, kind: type[Row]) -> list[Row]:
         return [cast(Row, row) for row in self._rows if type(row) is kind]
 
-    def rebalance(self, key: str) -> Told | None:
+    def rebalance(self, key: str) -> RebalanceStory | None:
         """Return a rebalance by its key, `epoch-seq`."""
         epoch, _, seq = key.partition("-")
-        return self.told.get((int(epoch), int(seq))) if epoch.isdigit() and seq.isdigit() else None
+        return self.stories.get((int(epoch), int(seq))) if epoch.isdigit() and seq.isdigit() else None
 
     @property
     def first_ms(self) -> int | None:
@@ -93,7 +94,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
     if left_out:
         owned = owned[left_out:]
         from_ms = owned[0].from_ms
-    found = lanes(owned, now.moments, topics, from_ms, now.now_ms)
+    group_lanes = lanes(owned, now.moments, topics, from_ms, now.now_ms)
     rows = sorted(window.rows(Rebalance), key=lambda row: (row.started_ms, row.seq))
     return {
         "group": now.row,
@@ -101,16 +102,16 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
         "window": {
             "from": from_ms,
             "to": now.now_ms,
-            "dropped": window.kept.dropped,
-            "dropped_commits": window.kept.dropped_commits,
+            "dropped": window.records.dropped,
+            "dropped_commits": window.records.dropped_commits,
             "segments_left_out": left_out,
             "records": len(window.life),
         },
-        "states": [[each.since_ms, each.state, each.generation_id, each.members] for each in now.moments],
+        "states": [[moment.since_ms, moment.state, moment.generation_id, moment.members] for moment in now.moments],
         "members": member_documents(members, last_heard(window.life)),
-        "lanes": [_lane(lane, number_of) for lane in found],
-        "unowned_ms": unowned_ms(found, now.now_ms),
-        "rebalances": [_rebalance(row, window.told.get((row.epoch, row.seq))) for row in rows],
+        "lanes": [_lane(lane, number_of) for lane in group_lanes],
+        "unowned_ms": unowned_ms(group_lanes, now.now_ms),
+        "rebalances": [_rebalance(row, window.stories.get((row.epoch, row.seq))) for row in rows],
         "offsets": offset_documents(window.commits, now.offsets, ends, now.now_ms, now.expires_ms),
         "rewinds": window.commits.rewinds[-REWINDS_MAX:],
         "epochs": epochs_document(window.life, now.targets, now.progress),
@@ -132,7 +133,7 @@ def _lane(lane: Lane, number_of: Mapping[tuple[int, str], int]) -> dict[str, Any
     }
 
 
-def _rebalance(row: Rebalance, told: Told | None) -> dict[str, Any]:
+def _rebalance(row: Rebalance, story: RebalanceStory | None) -> dict[str, Any]:
     return {
         "key": f"{row.epoch}-{row.seq}",
         "started": row.started_ms,
@@ -140,12 +141,12 @@ def _rebalance(row: Rebalance, told: Told | None) -> dict[str, Any]:
         "ended": row.ended_ms,
         "outcome": row.outcome,
         "trigger": row.trigger,
-        "because": sentences.because(told.started) if told is not None else row.reason,
+        "because": sentences.because(story.started) if story is not None else row.reason,
         "chain": row.cause_chain,
-        "told": told is not None,
-        "seen": None if told is None else seen_in(told.started.cause),
-        "counts": "generation" if told is None else told.counts,
-        "begin_known": told is None or begin_known(told),
+        "told": story is not None,
+        "seen": None if story is None else seen_in(story.started.cause),
+        "counts": "generation" if story is None else story.counts,
+        "begin_known": story is None or begin_known(story),
         "member": row.member_id,
         "client": row.client_id,
         "host": row.client_host,
@@ -154,7 +155,7 @@ def _rebalance(row: Rebalance, told: Told | None) -> dict[str, Any]:
         "sync": row.sync_ms,
         "from_generation": row.generation_before,
         "generation": row.generation_after,
-        "waited": [[each.member_id, each.told_ms, each.joined_ms] for each in row.waited_for],
+        "waited": [[member.member_id, member.told_ms, member.joined_ms] for member in row.waited_for],
         "slowest": row.slowest,
         "dropped": row.dropped,
         "leader": row.leader_id,
@@ -170,7 +171,7 @@ def _votes(life: Sequence[History]) -> dict[str, Any] | None:
 
 
 def _refusals(life: Iterable[History]) -> list[dict[str, Any]]:
-    refused = [record for record in life if isinstance(record, RequestRefused)][-REFUSALS_SHOWN:]
+    refusals = [record for record in life if isinstance(record, RequestRefused)][-REFUSALS_SHOWN:]
     return [
         {
             "t": record.timestamp_ms,
@@ -184,7 +185,7 @@ def _refusals(life: Iterable[History]) -> list[dict[str, Any]]:
             "advice": advice(record.rule),
             "request": request(record.cause),
         }
-        for record in reversed(refused)
+        for record in reversed(refusals)
     ]
 
 

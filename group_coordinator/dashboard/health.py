@@ -62,9 +62,9 @@ def _stuck(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict 
             return None
         waiting = list(group.waiting)
         whom = f"waits for {words.names(waiting)}" if waiting else "waits for nobody that this history names"
-        late = ", beyond its deadline" if overdue else ""
+        overdue_text = ", beyond its deadline" if overdue else ""
         reason = (
-            f"{whom} to rejoin for {words.duration(running_ms)}{late}; it began because "
+            f"{whom} to rejoin for {words.duration(running_ms)}{overdue_text}; it began because "
             f"{sentences.because(group.started)}"
         )
         return Verdict(kind="stuck", reason=reason, who=waiting[0] if waiting else None, holds_until_ms=now_ms + 5_000)
@@ -77,25 +77,25 @@ def _stuck(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict 
 
 def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict | None:
     since_ms = now_ms - settings.window_ms
-    recent = [each for each in group.recent if each.started_ms > since_ms]
+    recent = [rebalance for rebalance in group.recent if rebalance.started_ms > since_ms]
     if len(recent) < settings.flapping_rebalances:
         return None
     over_ms = recent[0].started_ms + settings.window_ms + 1
     times = f"{words.count(len(recent), 'rebalance')} in {words.duration(settings.window_ms)}"
-    doers = Counter(each.client for each in recent if each.client).most_common(1)
+    doers = Counter(rebalance.client for rebalance in recent if rebalance.client).most_common(1)
     client, doing = doers[0] if doers else ("", 0)
-    gone = [how for at_ms, who, how in group.departures if at_ms > since_ms and who == client]
+    departures = [how for at_ms, who, how in group.departures if at_ms > since_ms and who == client]
     if (
         doing >= settings.flapping_rebalances
         and 2 * doing >= len(recent)
-        and len(gone) >= settings.flapping_departures
+        and len(departures) >= settings.flapping_departures
         and (len(group.members) > 1 or len(recent) > doing)
     ):
-        ways = ", ".join(f"{how} {_times(number)}" for how, number in Counter(gone).items())
-        reason = f"{client} comes and goes: {doing} of {times} are its doing ({ways})"
+        departures_text = ", ".join(f"{how} {_times(number)}" for how, number in Counter(departures).items())
+        reason = f"{client} comes and goes: {doing} of {times} are its doing ({departures_text})"
         return Verdict(kind="flapping", reason=reason, who=client, holds_until_ms=over_ms)
     if len(recent) >= settings.storm_rebalances:
-        trigger, number = Counter(each.trigger for each in recent).most_common(1)[0]
+        trigger, number = Counter(rebalance.trigger for rebalance in recent).most_common(1)[0]
         mostly = sentences.TRIGGERS[trigger]  # type: ignore[index]
         reason = f"{times}, {number} of them because {mostly}"
         return Verdict(kind="storming", reason=reason, who=client or None, holds_until_ms=over_ms)
@@ -111,8 +111,8 @@ def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSett
         return None
     first_ms = expires_ms(group, settings)
     if first_ms is not None and first_ms <= now_ms + settings.expiry_warning_ms:
-        left = f"expire in {words.duration(first_ms - now_ms)}" if first_ms > now_ms else "are due to expire"
-        reason = f"nobody is there, and offsets of {words.count(len(group.offsets), 'partition')} {left}"
+        expiry = f"expire in {words.duration(first_ms - now_ms)}" if first_ms > now_ms else "are due to expire"
+        reason = f"nobody is there, and offsets of {words.count(len(group.offsets), 'partition')} {expiry}"
         return Verdict(kind="expiring", reason=reason, holds_until_ms=now_ms + 60_000)
     warns_ms = None if first_ms is None else first_ms - settings.expiry_warning_ms
     if lag is not None and lag.messages > 0:
@@ -129,7 +129,11 @@ def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:
     """
     if group.state != GroupState.EMPTY or not group.offsets:
         return None
-    base_ms = group.state_since_ms if group.had_members else min(each.committed_ms for each in group.offsets.values())
+    base_ms = (
+        group.state_since_ms
+        if group.had_members
+        else min(committed.committed_ms for committed in group.offsets.values())
+    )
     return base_ms + settings.offsets_retention_ms
 
 
@@ -147,8 +151,8 @@ def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
         idle = f"; {words.count(group.idle, 'member')} without a partition" if group.idle else ""
         return Verdict(kind="stable", reason=reason + idle)
     if group.state == NO_GROUP:
-        refused = words.count(group.refusals, "request")
-        return Verdict(kind="dead", reason=f"there is no such group; {refused} for it refused")
+        refusals = words.count(group.refusals, "request")
+        return Verdict(kind="dead", reason=f"there is no such group; {refusals} for it refused")
     if group.state == UNKNOWN:
         return Verdict(kind="unknown", reason="the recording does not tell what became of the group")
     return Verdict(kind="dead", reason="the group is gone")

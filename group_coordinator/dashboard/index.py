@@ -44,7 +44,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     value: str
 
 
-class Told(NamedTuple):
+class FeedItem(NamedTuple):
     """A record of the feed."""
 
     number: int
@@ -52,8 +52,8 @@ class Told(NamedTuple):
     record: History
 
 
-class Kept(NamedTuple):
-    """The kept records of one group."""
+class GroupRecords(NamedTuple):
+    """The records that the index has of one group."""
 
     facts_version: int
     life: Frozen
@@ -97,17 +97,17 @@ class Index:
         self.first_ms: int | None = None
         self.last_ms = 0
         self.on_news: Callable[[History], None] | None = None
-        """Is told each record that is new, at once, in the thread that adds it."""
+        """Called with each new record, at once, in the thread that adds it."""
         self.dead_letters: deque[DeadLetter] = deque(maxlen=self.settings.dead_letters_max)
         self._groups: dict[str, _Group] = {}
-        self._feed: deque[Told] = deque(maxlen=self.settings.feed_max)
+        self._feed: deque[FeedItem] = deque(maxlen=self.settings.feed_max)
         self._chunks: deque[tuple[_Group, RecordRing, int]] = deque()
         """Every chunk, in the order in which they were made."""
         self._kept_bytes = 0
         self._forgotten = 0
-        """How many of the chunks are of groups that others took the place of."""
+        """How many of the chunks are of groups that were replaced (`_forget`)."""
         self._dead_letters_seen = 0
-        self._changed: dict[str, None] = {}
+        self._changed_groups: dict[str, None] = {}
         self._lock = Lock()
 
     @property
@@ -130,7 +130,7 @@ class Index:
 
     @watched.setter
     def watched(self, clusters: Iterable[Watched]) -> None:
-        self._watched = {each.cluster: each for each in clusters}
+        self._watched = {cluster.cluster: cluster for cluster in clusters}
 
     def watch(self, cluster: str, watched: Watched) -> None:
         """Take what is known of a cluster, in place of what was."""
@@ -172,7 +172,7 @@ class Index:
                 self._forget(before)
             for record, value in records:
                 self._add(group, record, value, is_news=last_ms is None or record.timestamp_ms > last_ms)
-            self._changed[group_id] = None
+            self._changed_groups[group_id] = None
 
     def add_dead_letter(
         self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int
@@ -204,7 +204,7 @@ class Index:
             self._ends.setdefault(cluster, EndOffsets()).poll(now_ms, bounds)
             for group in self._groups.values():
                 if group.cluster == cluster and group.facts.offsets:
-                    self._changed[group.facts.group_id] = None
+                    self._changed_groups[group.facts.group_id] = None
 
     # ---------------------------------------------------------------------------------------------------------- reading
 
@@ -216,7 +216,7 @@ class Index:
     def rows_at(self, time_ms: int) -> list[dict[str, Any]]:
         """Return the groups as they were at a time: state, generation and number of members."""
         with self._lock:
-            found = ((group_id, self._groups[group_id].facts.at(time_ms)) for group_id in sorted(self._groups))
+            moments = ((group_id, self._groups[group_id].facts.at(time_ms)) for group_id in sorted(self._groups))
             return [
                 {
                     "id": group_id,
@@ -225,7 +225,7 @@ class Index:
                     "generation": moment.generation_id,
                     "members": moment.members,
                 }
-                for group_id, moment in found
+                for group_id, moment in moments
                 if moment is not None and moment.state != GroupState.DEAD
             ]
 
@@ -237,9 +237,9 @@ class Index:
                 for group_id, group in self._groups.items()
                 if group.row is not None and group.row.holds_until_ms is not None and group.row.holds_until_ms <= now_ms
             ]
-            changed = self._changed | dict.fromkeys(due)
-            self._changed = {}
-            return [self._row(self._groups[group_id], now_ms) for group_id in changed]
+            group_ids = self._changed_groups | dict.fromkeys(due)
+            self._changed_groups = {}
+            return [self._row(self._groups[group_id], now_ms) for group_id in group_ids]
 
     def facts(self, group_id: str) -> GroupFacts | None:
         """Return a group's present facts. They go on changing: read them under `lock`."""
@@ -255,13 +255,13 @@ class Index:
     def lock(self) -> Lock:
         return self._lock
 
-    def kept(self, group_id: str) -> Kept | None:
+    def group_records(self, group_id: str) -> GroupRecords | None:
         """The records of one group; None: there is no such group."""
         with self._lock:
             group = self._groups.get(group_id)
             if group is None:
                 return None
-            return Kept(
+            return GroupRecords(
                 group.facts.version,
                 group.life.freeze(),
                 group.commits.freeze(),
@@ -286,13 +286,13 @@ class Index:
         group = self._groups.get(group_id)
         return self._ends_of("" if group is None else group.cluster)
 
-    def feed(self, after: int = 0, before: int | None = None) -> Iterator[Told]:
+    def feed(self, after: int = 0, before: int | None = None) -> Iterator[FeedItem]:
         """Records of all groups with numbers between the two, the newest first."""
         with self._lock:
             newest = self._feed[-1].number if self._feed else 0
             skip = 0 if before is None else max(newest - before + 1, 0)
-            found = list(islice(reversed(self._feed), skip, max(newest - after, 0)))
-        return iter(found)
+            newest_first = list(islice(reversed(self._feed), skip, max(newest - after, 0)))
+        return iter(newest_first)
 
     @property
     def kept_bytes(self) -> int:
@@ -309,24 +309,24 @@ class Index:
             return False
         if is_news:
             self.records += 1
-            self._feed.append(Told(self.records, record))
+            self._feed.append(FeedItem(self.records, record))
             if self.on_news is not None:
                 self.on_news(record)
         self.first_ms = record.timestamp_ms if self.first_ms is None else min(self.first_ms, record.timestamp_ms)
         self.last_ms = max(self.last_ms, record.timestamp_ms)
-        self._changed[record.group_id] = None
+        self._changed_groups[record.group_id] = None
         is_commit = isinstance(record, OffsetsCommitted)
         self._keep(group, group.commits if is_commit else group.life, value)
         return True
 
     def _forget(self, group: _Group) -> None:
-        """Another one takes this one's place."""
+        """Drop the records of a group that another one replaces."""
         for ring in (group.life, group.commits):
             self._kept_bytes -= ring.kept_bytes
             self._forgotten += len(ring.chunks)
             ring.chunks.clear()
         if self._forgotten > max(_FORGOTTEN_MAX, len(self._chunks) // 2):
-            self._chunks = deque(each for each in self._chunks if each[1].chunks)
+            self._chunks = deque(chunk for chunk in self._chunks if chunk[1].chunks)
             self._forgotten = 0
 
     def _row(self, group: _Group, now_ms: int) -> GroupRow:
@@ -377,5 +377,5 @@ class Index:
 
 
 def decoded(frozen: Frozen) -> Iterator[History]:
-    """The records of what was kept, the oldest first."""
+    """The records of a ring, the oldest first."""
     return (decode_history(value) for value in values(frozen))

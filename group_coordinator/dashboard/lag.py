@@ -37,18 +37,18 @@ class EndOffsets:
         """Take what was polled. Partitions that are no longer asked for are forgotten."""
         self.version += 1
         self.bounds = dict(bounds)
-        for gone in self._times.keys() - bounds.keys():
-            del self._times[gone], self._highs[gone]
-        for place, found in bounds.items():
+        for partition in self._times.keys() - bounds.keys():
+            del self._times[partition], self._highs[partition]
+        for place, log_bounds in bounds.items():
             times, highs = self._times.setdefault(place, []), self._highs.setdefault(place, [])
-            if highs and found.end < highs[-1]:
+            if highs and log_bounds.end < highs[-1]:
                 times.clear()  # the log was made anew: what was before says nothing
                 highs.clear()
-            if len(highs) > 1 and highs[-1] == found.end == highs[-2]:
+            if len(highs) > 1 and highs[-1] == log_bounds.end == highs[-2]:
                 times[-1] = now_ms  # of a log that stands still the first and the last moment are enough
                 continue
             times.append(now_ms)
-            highs.append(found.end)
+            highs.append(log_bounds.end)
             if len(times) > SAMPLES_MAX:
                 # Every second one of the older half: the past gets coarser, and is not forgotten.
                 keep = slice(0, SAMPLES_MAX // 2, 2)
@@ -84,14 +84,14 @@ class EndOffsets:
     def group_lag(self, offsets: Mapping[Partition, Committed], now_ms: int) -> Lag | None:
         """Return all messages together, and the time of the partition that is furthest behind; None if no end is known.
         """
-        messages, behind_ms, at_least, beyond, known = 0, None, False, 0, False
+        messages, behind_ms, at_least, beyond, is_known = 0, None, False, 0, False
         for place, committed in offsets.items():
             lag = self.lag(place, committed.offset, now_ms)
             if lag is None:
                 continue
-            known = True
+            is_known = True
             messages += lag.messages
             beyond += lag.beyond_end
             if lag.behind_ms is not None and (behind_ms is None or lag.behind_ms > behind_ms):
                 behind_ms, at_least = lag.behind_ms, lag.at_least
-        return Lag(messages, behind_ms, at_least, beyond) if known else None
+        return Lag(messages, behind_ms, at_least, beyond) if is_known else None

@@ -43,7 +43,9 @@ class TopicsOverTime:
         self._assigned: list[tuple[int, frozenset[str]]] = []
 
     def add(self, record: AssignmentReceived | TargetAssignmentComputed) -> None:
-        topics = frozenset(each.topic for share in record.assignments for each in share.topics or () if each.partitions)
+        topics = frozenset(
+            topic.topic for share in record.assignments for topic in share.topics or () if topic.partitions
+        )
         if not self._assigned or self._assigned[-1][1] != topics:
             self._assigned.append((record.timestamp_ms, topics))
 
@@ -67,19 +69,19 @@ def lanes(
             by_place.setdefault((row.topic, row.partition), []).append(row)
     empty = _empty_spans(moments, end_ms)
     absences: dict[str, list[Span]] = {}
-    found = []
+    partition_lanes = []
     for (topic, partition), owned in sorted(by_place.items()):
         owned.sort(key=lambda row: row.from_ms)
         if topic not in absences:
             absences[topic] = topics.absences(topic, end_ms)
-        found.append(Lane(topic, partition, owned, _gaps(owned, empty, absences[topic], end_ms)))
-    return found
+        partition_lanes.append(Lane(topic, partition, owned, _gaps(owned, empty, absences[topic], end_ms)))
+    return partition_lanes
 
 
-def unowned_ms(found: Iterable[Lane], end_ms: int) -> int:
+def unowned_ms(all_lanes: Iterable[Lane], end_ms: int) -> int:
     """Return the milliseconds without owner while the group had members, summed over all partitions."""
     return sum((end_ms if gap.to_ms is None else gap.to_ms) - gap.from_ms
-               for lane in found for gap in lane.gaps if gap.kind == "unowned")  # fmt: skip
+               for lane in all_lanes for gap in lane.gaps if gap.kind == "unowned")  # fmt: skip
 
 
 def _empty_spans(moments: Sequence[Moment], end_ms: int) -> list[Span]:

@@ -21,7 +21,7 @@ def slots(members: Sequence[Member]) -> list[int]:
     free_from: list[int | None] = []
     """When the last life with this colour ended; None: it goes on."""
     owner: list[tuple[str | None, str | None, str | None]] = []
-    found = []
+    slot_numbers = []
     for member in members:
         client = member.group_instance_id, member.client_id, member.client_host
         free = [
@@ -29,9 +29,9 @@ def slots(members: Sequence[Member]) -> list[int]:
             for number, ended_ms in enumerate(free_from)
             if ended_ms is not None and ended_ms <= member.first_seen_ms
         ]
-        same = [number for number in free if owner[number] == client or owner[number][1:2] == client[1:2]]
-        if same:
-            slot = same[0]
+        own = [number for number in free if owner[number] == client or owner[number][1:2] == client[1:2]]
+        if own:
+            slot = own[0]
         elif member.joined_ms is None and free:
             slot = free[0]
         else:
@@ -39,8 +39,8 @@ def slots(members: Sequence[Member]) -> list[int]:
             free_from.append(None)
             owner.append(client)
         free_from[slot], owner[slot] = member.ended_ms, client
-        found.append(slot)
-    return found
+        slot_numbers.append(slot)
+    return slot_numbers
 
 
 def last_heard(life: Iterable[History]) -> dict[str, int]:
@@ -52,8 +52,8 @@ def last_heard(life: Iterable[History]) -> dict[str, int]:
     }
 
 
-def member_documents(members: Sequence[Member], heard: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Return the page's data of each member. `heard` is the result of `last_heard`."""
+def member_documents(members: Sequence[Member], last_heard_ms: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Return the page's data of each member. `last_heard_ms` is the result of `last_heard`."""
     return [
         {
             "id": row.member_id,
@@ -66,7 +66,7 @@ def member_documents(members: Sequence[Member], heard: Mapping[str, int]) -> lis
             "first": row.first_seen_ms,
             "joined": row.joined_ms,
             "ended": row.ended_ms,
-            "heard": heard.get(row.member_id),
+            "heard": last_heard_ms.get(row.member_id),
             "ended_by": row.ended_by,
             "reason": row.reason,
             "rejoins": row.rejoins,

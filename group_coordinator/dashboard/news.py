@@ -29,7 +29,7 @@ class News:
         self._documents = documents
         self._queues: list[asyncio.Queue[Item | None]] = []
         self._last_sent: dict[str, GroupRow] = {}
-        self._seen = documents.index.records
+        self._last_number = documents.index.records
         self._closed = False
 
     @contextmanager
@@ -63,17 +63,17 @@ class News:
         now_ms = documents.now_ms
         changed = [row for row in documents.index.take_changed(now_ms) if self._last_sent.get(row.id) != row]
         self._last_sent |= {row.id: row for row in changed}
-        told = list(documents.index.feed(after=self._seen))
-        self._seen = max(self._seen, told[0].number if told else 0)
+        items_new = list(documents.index.feed(after=self._last_number))
+        self._last_number = max(self._last_number, items_new[0].number if items_new else 0)
         clock = {"now": now_ms, "records": documents.index.records, "groups": len(documents.index)}
         items: list[Item] = [("clock", msgspec.json.encode(clock))]
         if len(changed) > ROWS_MAX:
             items.append(("reload", b"{}"))
         elif changed:
             items.append(("rows", msgspec.json.encode(changed)))
-        if told:
-            left_out = max(len(told) - EVENTS_MAX, 0)
-            shown = [event_document(each) for each in told[:EVENTS_MAX]]
+        if items_new:
+            left_out = max(len(items_new) - EVENTS_MAX, 0)
+            shown = [event_document(item) for item in items_new[:EVENTS_MAX]]
             items.append(("events", msgspec.json.encode({"events": shown, "left_out": left_out})))
         return items
 

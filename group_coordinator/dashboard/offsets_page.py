@@ -45,13 +45,13 @@ def offset_documents(
     commits: Commits, offsets: Mapping[Partition, Committed], ends: EndOffsets, now_ms: int, expires_ms: int | None
 ) -> list[dict[str, Any]]:
     """Return a document for each partition that has, or had, an offset; by topic and number."""
-    found = []
+    documents = []
     for place in sorted(offsets.keys() | commits.points.keys()):
         committed = offsets.get(place)
         lag = None if committed is None else ends.lag(place, committed.offset, now_ms)
         points = _thinned(commits.points.get(place, []))
         times, highs = ends.samples(place)
-        found.append(
+        documents.append(
             {
                 "topic": place[0],
                 "partition": place[1],
@@ -70,11 +70,11 @@ def offset_documents(
                 "ends": highs,
             }
         )
-    return found
+    return documents
 
 
 def _thinned(points: list[tuple[int, int | None]]) -> list[tuple[int, int | None]]:
-    """Evenly fewer; the first, the last and those around a step back stay."""
+    """Return evenly fewer points; the first, the last and those around a rewind stay."""
     if len(points) <= POINTS_MAX:
         return points
     step = len(points) / POINTS_MAX

@@ -13,7 +13,7 @@ MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+
 
 def static_names() -> list[str]:
     """Return the files that the page needs besides itself."""
-    return sorted(each.name for each in _STATIC.iterdir() if each.name.endswith(tuple(MEDIA_TYPES)))
+    return sorted(file.name for file in _STATIC.iterdir() if file.name.endswith(tuple(MEDIA_TYPES)))
 
 
 def static_text(name: str) -> str:
@@ -45,14 +45,14 @@ def report_page(data: str) -> str:
 
 def script_hashes(page: str) -> str:
     """Return the sources for a Content-Security-Policy: the scripts that are in the page itself."""
-    found, at = [], page.find("<script")
+    sources, at = [], page.find("<script")
     while at >= 0:
         start = page.index(">", at) + 1
         end = page.index("</script>", start)
         digest = base64.b64encode(hashlib.sha256(page[start:end].encode()).digest()).decode()
-        found.append(f"'sha256-{digest}'")
+        sources.append(f"'sha256-{digest}'")
         at = page.find("<script", end)
-    return " ".join(found)
+    return " ".join(sources)
 
 
 def _page(style: str, modules: dict[str, str], *, icon: str, data: str = "", preloads: str = "") -> str:

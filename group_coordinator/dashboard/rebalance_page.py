@@ -29,7 +29,7 @@ def rebalance_key(rebalance: Rebalance) -> str:
 def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
     """Return the document of a rebalance."""
     started, completed = rebalance.started, rebalance.completed
-    told = steps(rebalance)
+    all_steps = steps(rebalance)
     found_moves = moves(rebalance.owned_before, rebalance.owned_after) if rebalance.owned_after is not None else []
     return {
         "key": rebalance_key(rebalance),
@@ -49,9 +49,9 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
         "interrupts": None if started.interrupts is None else f"{started.epoch}-{started.interrupts}",
         "initial": started.initial,
         "waiting": list(started.waiting_for) if rebalance.join_phase is None else [],
-        "steps": [_step(step) for step in told[:STEPS_MAX]],
-        "steps_left_out": max(len(told) - STEPS_MAX, 0),
-        "waited": [_waited(each) for each in waited_for(rebalance)],
+        "steps": [_step(step) for step in all_steps[:STEPS_MAX]],
+        "steps_left_out": max(len(all_steps) - STEPS_MAX, 0),
+        "waited": [_waited(member) for member in waited_for(rebalance)],
         "dropped": list(completed.dropped) if completed is not None else [],
         "moves": [
             {"topic": move.topic, "partitions": words.ranges(move.partitions), "count": len(move.partitions),
@@ -60,9 +60,9 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
         ],
         "votes": votes(rebalance.steps),
         "members": [
-            {"id": each.member_id, "name": words.name(each.member_id), "client": each.client_id,
-             "host": each.client_host, "instance": each.group_instance_id}
-            for each in _members((*rebalance.causes, *rebalance.steps))
+            {"id": member.member_id, "name": words.name(member.member_id), "client": member.client_id,
+             "host": member.client_host, "instance": member.group_instance_id}
+            for member in _members((*rebalance.causes, *rebalance.steps))
         ],
     }
 
@@ -93,7 +93,7 @@ def _waited(member: WaitedFor) -> dict[str, Any]:
 
 def request(cause: Cause) -> dict[str, Any]:
     """Return the request (or timer) of a rebalance, as far as the history has it."""
-    named = {
+    fields = {
         "kind": cause.kind,
         "api": cause.api,
         "version": cause.api_version,
@@ -110,7 +110,7 @@ def request(cause: Cause) -> dict[str, Any]:
         "reason": cause.reason,
         "seen": seen_in(cause),
     }
-    return {name: value for name, value in named.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def seen_in(cause: Cause) -> dict[str, str] | None:
@@ -145,9 +145,9 @@ def _type(record: History | None) -> str | None:
 
 
 def _members(records: Iterable[History]) -> list[MemberIdentity]:
-    found: dict[str, MemberIdentity] = {}
+    members: dict[str, MemberIdentity] = {}
     for record in records:
         identity = record.leader if isinstance(record, LeaderElected) else getattr(record, "member", None)
         if isinstance(identity, MemberIdentity):
-            found[identity.member_id] = identity
-    return list(found.values())
+            members[identity.member_id] = identity
+    return list(members.values())

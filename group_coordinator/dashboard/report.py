@@ -53,13 +53,13 @@ def _of_groups(documents: Documents) -> Iterator[tuple[str, Any]]:
         page = documents.group(group_id)
         timelines[group_id] = page["states"]
         yield _of_group("group", group_id), page
-        told = {}
+        stories = {}
         for row in page["rebalances"][-REBALANCES_MAX:]:
             try:
-                told[row["key"]] = documents.rebalance(group_id, row["key"])
+                stories[row["key"]] = documents.rebalance(group_id, row["key"])
             except NotFound:
                 continue
-        yield _of_group("rebalances", group_id), told
+        yield _of_group("rebalances", group_id), stories
     yield "timelines", timelines
 
 
@@ -73,6 +73,6 @@ def _of_group(kind: str, group_id: str) -> str:
 
 
 def _part(name: str, document: Any) -> str:
-    packed = gzip.compress(msgspec.json.encode(document), compresslevel=9, mtime=0)
-    data = base64.b64encode(packed).decode()
+    compressed = gzip.compress(msgspec.json.encode(document), compresslevel=9, mtime=0)
+    data = base64.b64encode(compressed).decode()
     return f'<script type="application/octet-stream" data-document="{html.escape(name)}">{data}</script>'

@@ -48,7 +48,7 @@ class GroupRow(Struct, frozen=True, kw_only=True):
 
 def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> GroupRow:
     """Return the group's row as it is now."""
-    found = verdict(group, lag, now_ms, settings)
+    judgement = verdict(group, lag, now_ms, settings)
     started, completed = group.started, group.completed
     return GroupRow(
         id=group.group_id,
@@ -67,12 +67,12 @@ def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthS
         cause="" if started is None else sentences.because(started),
         rebalances=group.rebalances,
         refusals=group.refusals,
-        spark=tuple(each.started_ms for each in group.recent)[-SPARK_MAX:],
+        spark=tuple(recent.started_ms for recent in group.recent)[-SPARK_MAX:],
         committed=group.last_commit_ms,
         last=group.last_ms,
-        verdict=found.kind,
-        severity=SEVERITY[found.kind],
-        reason=found.reason,
-        who=found.who,
-        holds_until_ms=found.holds_until_ms,
+        verdict=judgement.kind,
+        severity=SEVERITY[judgement.kind],
+        reason=judgement.reason,
+        who=judgement.who,
+        holds_until_ms=judgement.holds_until_ms,
     )

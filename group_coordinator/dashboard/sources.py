@@ -57,13 +57,13 @@ class Source(Protocol):
     name: str
     """What it is, for people: a directory, a cluster."""
     is_live: bool
-    """It grows; else it is over, and its end is the present."""
+    """Whether it still grows. Of one that does not, the end is taken for the present."""
 
     def start(self, index: Index) -> None:
-        """Begin to feed. What is over is read before this returns. Raises SourceError."""
+        """Begin to feed. A source that does not grow is read before this returns. Raises SourceError."""
 
     def stop(self) -> None:
-        """End."""
+        """Stop feeding."""
 
     def read_request(self, partition: int, offset: int) -> Any:
         """The event at a place of the events topic, as a document: the very request. None: it is not to be had."""

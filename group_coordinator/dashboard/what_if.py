@@ -37,13 +37,13 @@ Raises ValueError, with a sentence for the user, for what cannot be replayed.
 def summary(page: Mapping[str, Any]) -> dict[str, Any]:
     """Return the few numbers of a group's page that are compared."""
     rebalances = page["rebalances"]
-    took = sorted(each["took"] for each in rebalances if each["took"] is not None)
+    durations_ms = sorted(rebalance["took"] for rebalance in rebalances if rebalance["took"] is not None)
     return {
         "rebalances": len(rebalances),
-        "by_trigger": dict(Counter(each["trigger"] for each in rebalances)),
-        "rebalancing_ms": sum(took),
-        "median_ms": took[len(took) // 2] if took else None,
-        "longest_ms": took[-1] if took else None,
+        "by_trigger": dict(Counter(rebalance["trigger"] for rebalance in rebalances)),
+        "rebalancing_ms": sum(durations_ms),
+        "median_ms": durations_ms[len(durations_ms) // 2] if durations_ms else None,
+        "longest_ms": durations_ms[-1] if durations_ms else None,
         "unowned_ms": page["unowned_ms"],
         "refusals": len(page["refusals"]),
         "moves": _moves(page),
@@ -63,6 +63,6 @@ def _moves(page: Mapping[str, Any]) -> int:
 def _spread(page: Mapping[str, Any]) -> list[int] | None:
     """The fewest and the most partitions that a member owns at the end; None: nobody owns any."""
     owners = Counter(owned[0] for lane in page["lanes"] for owned in lane["owned"] if owned[2] is None)
-    idle = any(each["joined"] is not None and each["ended"] is None and number not in owners
-               for number, each in enumerate(page["members"]))  # fmt: skip
+    idle = any(member["joined"] is not None and member["ended"] is None and number not in owners
+               for number, member in enumerate(page["members"]))  # fmt: skip
     return [0 if idle else min(owners.values()), max(owners.values())] if owners else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 LIGHT_BYTES = 32_768
-"""What weighs no more is little."""
+"""A request that weighs no more is a light one."""
 
 
 class Waiting(Protocol):
@@ -24,7 +24,7 @@ class Admission:
     def __init__(self, bytes_max: int, connection_bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._connection_bytes_max = connection_bytes_max
-        self._taken: dict[Waiting, int] = {}
+        self._weights: dict[Waiting, int] = {}
         self._waiting: dict[Waiting, None] = {}
         """In the order in which they came."""
         self.bytes = 0
@@ -34,35 +34,38 @@ class Admission:
         """The number of connections that wait."""
         return len(self._waiting)
 
-    def admits(self, who: Waiting, weight: int) -> bool:
-        """Admit a request if there is room for it; if not, `who` is told later when to try again."""
-        own = self._taken.get(who, 0)
-        fits = self.bytes + weight <= self._bytes_max and (own == 0 or own + weight <= self._connection_bytes_max)
-        is_first = next(iter(self._waiting), who) is who
-        if not (own == 0 and (weight <= LIGHT_BYTES or self.bytes == 0)) and not (
+    def admits(self, connection: Waiting, weight: int) -> bool:
+        """Admit a request if there is room for it. If not, the connection's `flush_soon` is called when it may try
+        again."""
+        own_weight = self._weights.get(connection, 0)
+        fits = self.bytes + weight <= self._bytes_max and (
+            own_weight == 0 or own_weight + weight <= self._connection_bytes_max
+        )
+        is_first = next(iter(self._waiting), connection) is connection
+        if not (own_weight == 0 and (weight <= LIGHT_BYTES or self.bytes == 0)) and not (
             fits and (is_first or weight <= LIGHT_BYTES)
         ):
-            self._waiting.setdefault(who)
+            self._waiting.setdefault(connection)
             return False
-        self._taken[who] = own + weight
+        self._weights[connection] = own_weight + weight
         self.bytes += weight
-        if self._waiting.pop(who, self) is None:
+        if self._waiting.pop(connection, self) is None:
             self._wake()
         return True
 
-    def release(self, who: Waiting, weight: int) -> None:
+    def release(self, connection: Waiting, weight: int) -> None:
         """Free the room of a request that has got its answer."""
-        left = self._taken.get(who, 0) - weight
-        if left > 0:
-            self._taken[who] = left
+        weight_left = self._weights.get(connection, 0) - weight
+        if weight_left > 0:
+            self._weights[connection] = weight_left
         else:
-            self._taken.pop(who, None)
+            self._weights.pop(connection, None)
         self.bytes -= weight
         self._wake()
 
-    def forget(self, who: Waiting) -> None:
+    def forget(self, connection: Waiting) -> None:
         """Forget a connection that has ended; the room of its requests becomes free with their answers."""
-        self._waiting.pop(who, None)
+        self._waiting.pop(connection, None)
         self._wake()
 
     def _wake(self) -> None:

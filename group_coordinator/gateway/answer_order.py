@@ -1,4 +1,4 @@
-"""The answers of one connection, which leave in the order of their requests, whoever gives them."""
+"""The answers of one connection leave in the order of their requests, whether broker or coordinator gives them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Change = Callable[[bytes], bytes | None]
 class Slot:
     """One request's place in the order of answers."""
 
-    __slots__ = ("done", "events", "head", "held", "number", "put_in", "rewrite")
+    __slots__ = ("change_beginning", "done", "events", "head", "held", "number", "rewrite")
 
     def __init__(self, head: RequestHead, number: int, events: int) -> None:
         self.head = head
         self.number = number
         """Names it on this connection."""
         self.events = events
-        """What it counts for: one for each group that it is about."""
+        """How many events it becomes: one for each group that it names."""
         self.held: list[bytes] = []
-        """What is there of the answer and could not leave yet."""
+        """The parts of the answer that are here and cannot be sent yet."""
         self.done = False
         self.rewrite: Change | None = None
-        """What to do with the broker's whole answer; None: it goes through as it comes."""
-        self.put_in: Callable[[bytes], bytes] | None = None
-        """What to do with the beginning of an answer that goes through as it comes."""
+        """The change to the broker's whole answer; None: it goes through as it comes."""
+        self.change_beginning: Callable[[bytes], bytes] | None = None
+        """The change to the beginning of an answer that goes through as it comes."""
 
 
 class AnswerOrder:
@@ -36,9 +36,9 @@ class AnswerOrder:
 
     def __init__(self) -> None:
         self.to_client: list[bytes] = []
-        """What may leave."""
+        """What may be sent."""
         self.pending_events = 0
-        """What the requests without an answer count for."""
+        """The events of all requests without an answer."""
         self.held_bytes = 0
         """Of answers that wait behind others."""
         self.steps = 0
@@ -72,7 +72,7 @@ class AnswerOrder:
         self.held_bytes += len(data)
 
     def release(self) -> None:
-        """Let go what is at the head of the order."""
+        """Move the answers at the head of the order to `to_client`."""
         while self._slots:
             slot = self._slots[0]
             self.steps += bool(slot.held)

@@ -39,8 +39,8 @@ class BrokerAnswers:
             if payload is None:
                 return False
             _insist_on_correlation(slot, payload)
-            said = slot.rewrite(payload)
-            self._order.hold(slot, b"" if said is None else frame(said), done=True)
+            changed_payload = slot.rewrite(payload)
+            self._order.hold(slot, b"" if changed_payload is None else frame(changed_payload), done=True)
         else:
             piece = self._piece(slot)
             if piece is None:
@@ -60,7 +60,7 @@ class BrokerAnswers:
             return None
         _insist_on_correlation(slot, beginning)
         piece = self.splitter.piece()
-        return piece if slot.put_in is None else slot.put_in(piece)
+        return piece if slot.change_beginning is None else slot.change_beginning(piece)
 
 
 def _insist_on_correlation(slot: Slot, payload: bytes) -> None:

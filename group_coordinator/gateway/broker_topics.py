@@ -38,17 +38,17 @@ class BrokerTopics:
             _log.warning("the brokers cannot be asked for topics: %s", problem)
             self._loop.call_soon(on_answers, {})
             return
-        left = len(futures)
+        unanswered = len(futures)
         answers: dict[str, Verdict] = {}
 
         def take(name: str, future: Future[TopicDescription]) -> None:
             """Runs in the admin client's thread, one call after the other."""
-            nonlocal left
+            nonlocal unanswered
             verdict = _verdict(future)
             if verdict is not None:
                 answers[name] = verdict
-            left -= 1
-            if not left and not self._loop.is_closed():
+            unanswered -= 1
+            if not unanswered and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(on_answers, answers)
 
         for name, future in futures.items():

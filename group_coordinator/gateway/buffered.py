@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 _LEFT_SHARE = 0.75
-"""How full it is when enough have gone."""
+"""Connections are closed until the buffers are no fuller than this share of the bound."""
 _log = logging.getLogger(__name__)
 
 
@@ -23,7 +23,7 @@ class Holder(Protocol):
     def give_up(self, reason: str) -> None: ...
 
 
-class _Held(Struct):
+class _Account(Struct):
     bytes: int
     steps: int
     since_s: float
@@ -42,15 +42,15 @@ class Buffered:
         now_s: Callable[[], float],
         *,
         honest_s: float = 0.001,
-        where: str = "here",
+        place: str = "here",
     ) -> None:
-        """`honest_s`: how long it does not count how long something lies. `where`: in words, where it lies."""
+        """`honest_s`: for so long it does not count how long bytes lie here. `place`: in words, where they lie."""
         self._honest_s = honest_s
-        self._where = where
+        self._place = place
         self._bytes_max = bytes_max
         self._request_timeout_s = request_timeout_s
         self._now_s = now_s
-        self._held: dict[Holder, _Held] = {}
+        self._accounts: dict[Holder, _Account] = {}
         self.bytes = 0
 
     def note(self, holder: Holder, size: int, steps: int, *, is_unfinished: bool) -> None:
@@ -59,47 +59,47 @@ class Buffered:
         if not size:
             self.forget(holder)
             return
-        held = self._held.get(holder)
-        if held is None:
-            held = self._held[holder] = _Held(0, steps, self._now_s(), is_unfinished)
-        elif held.steps != steps or is_unfinished != held.is_unfinished:
-            held.steps, held.since_s, held.is_unfinished = steps, self._now_s(), is_unfinished
-        self.bytes += size - held.bytes
-        held.bytes = size
+        account = self._accounts.get(holder)
+        if account is None:
+            account = self._accounts[holder] = _Account(0, steps, self._now_s(), is_unfinished)
+        elif account.steps != steps or is_unfinished != account.is_unfinished:
+            account.steps, account.since_s, account.is_unfinished = steps, self._now_s(), is_unfinished
+        self.bytes += size - account.bytes
+        account.bytes = size
         if self.bytes > self._bytes_max:
             self._make_room()
 
     def forget(self, holder: Holder) -> None:
         """Count no bytes for this connection any more."""
-        held = self._held.pop(holder, None)
-        if held is not None:
-            self.bytes -= held.bytes
+        account = self._accounts.pop(holder, None)
+        if account is not None:
+            self.bytes -= account.bytes
 
     def sweep(self) -> None:
         """Close the connections whose requests take too long to arrive."""
         latest_s = self._now_s() - self._request_timeout_s
-        for holder, held in list(self._held.items()):
-            if held.is_unfinished and held.since_s <= latest_s:
+        for holder, account in list(self._accounts.items()):
+            if account.is_unfinished and account.since_s <= latest_s:
                 holder.give_up(f"unfinished: a request has not come to its end within {self._request_timeout_s:.0f} s")
 
     def _make_room(self) -> None:
         now_s = self._now_s()
         by_weight = sorted(
-            self._held.items(),
-            key=lambda each: each[1].bytes * (now_s - each[1].since_s + self._honest_s),
+            self._accounts.items(),
+            key=lambda item: item[1].bytes * (now_s - item[1].since_s + self._honest_s),
             reverse=True,
         )
         before = self.bytes
-        gone = 0
-        for holder, held in by_weight:
+        closed = 0
+        for holder, account in by_weight:
             if self.bytes <= self._bytes_max * _LEFT_SHARE:
                 break
-            gone += 1
+            closed += 1
             self.forget(holder)
             holder.give_up(
-                f"no room: {held.bytes} bytes lie {self._where} for it, and {before} for all, where {self._bytes_max} "
-                "may"
+                f"no room: {account.bytes} bytes lie {self._place} for it, and {before} for all, where "
+                f"{self._bytes_max} may"
             )
         _log.warning(
-            "%d bytes of requests and answers that did not move on were too many: %d connections closed", before, gone
+            "%d bytes of requests and answers that did not move on were too many: %d connections closed", before, closed
         )

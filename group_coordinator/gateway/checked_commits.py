@@ -26,7 +26,7 @@ from schemas.messages import (
     Response,
 )
 
-_HELD_BYTES_MAX = 16_777_216
+_WAITING_BYTES_MAX = 16_777_216
 """Requests that wait, of all groups together, by their bytes on the wire; what is beyond is to come again."""
 _REQUEST_BYTES = 1_000
 """What a request takes beside them, about."""
@@ -39,24 +39,24 @@ class CheckedCommits:
     def __init__(self, coordinator: CoordinatorClient, topics: TopicCache) -> None:
         self._coordinator = coordinator
         self._topics = topics
-        self._held: dict[str, deque[tuple[GroupEvent, OnAnswer]]] = {}
+        self._waiting: dict[str, deque[tuple[GroupEvent, OnAnswer]]] = {}
         """What waits behind a commit that waits for brokers, by group."""
-        self._held_bytes = 0
+        self._waiting_bytes = 0
 
     def ask(self, event: GroupEvent, on_answer: OnAnswer) -> None:
         """Send an event; `on_answer` is called once, now or later."""
-        held = self._held.get(event.group_id)
-        if held is None:
+        waiting = self._waiting.get(event.group_id)
+        if waiting is None:
             if not self._send(event, on_answer):
-                self._held[event.group_id] = deque()
+                self._waiting[event.group_id] = deque()
         elif self._is_full(event):
             on_answer(_come_again(event))
         else:
-            self._held_bytes += _size(event)
-            held.append((event, on_answer))
+            self._waiting_bytes += _size(event)
+            waiting.append((event, on_answer))
 
     def _is_full(self, event: GroupEvent) -> bool:
-        return self._held_bytes + _size(event) > _HELD_BYTES_MAX
+        return self._waiting_bytes + _size(event) > _WAITING_BYTES_MAX
 
     def _send(self, event: GroupEvent, on_answer: OnAnswer) -> bool:
         """Send an event; False if it has to wait for brokers."""
@@ -68,41 +68,41 @@ class CheckedCommits:
 
     def _check(self, event: GroupEvent, request: OffsetCommitRequest, on_answer: OnAnswer) -> bool:
         """Send a commit as far as its topics exist, or refuse it; False if it has to wait for brokers."""
-        wanted: dict[str, int] = {}
+        largest_partitions: dict[str, int] = {}
         for topic in request.topics:
             largest = max((partition.partition_index for partition in topic.partitions), default=-1)
-            wanted[topic.name] = max(largest, wanted.get(topic.name, -1))
+            largest_partitions[topic.name] = max(largest, largest_partitions.get(topic.name, -1))
 
-        def known(topics: Answers) -> None:
-            self._held_bytes -= _size(event)
+        def commit_and_release(topics: Answers) -> None:
+            self._waiting_bytes -= _size(event)
             self._commit(event, request, topics, on_answer)
             self._release(event.group_id)
 
-        topics = self._topics.known(wanted)
+        topics = self._topics.known(largest_partitions)
         if topics is not None:
             self._commit(event, request, topics, on_answer)
             return True
-        if self._is_full(event) or not self._topics.look_up(wanted, known):
+        if self._is_full(event) or not self._topics.look_up(largest_partitions, commit_and_release):
             on_answer(_come_again(event))
             return True
-        self._held_bytes += _size(event)
+        self._waiting_bytes += _size(event)
         return False
 
     def _release(self, group_id: str) -> None:
         """Send what waited, up to the next commit that must wait itself."""
-        held = self._held[group_id]
-        while held:
-            event, on_answer = held.popleft()
-            self._held_bytes -= _size(event)
+        waiting = self._waiting[group_id]
+        while waiting:
+            event, on_answer = waiting.popleft()
+            self._waiting_bytes -= _size(event)
             if not self._send(event, on_answer):
                 return
-        del self._held[group_id]
+        del self._waiting[group_id]
 
     def _commit(self, event: GroupEvent, request: OffsetCommitRequest, topics: Answers, on_answer: OnAnswer) -> None:
         accepted = tuple(
             replace(
                 topic,
-                topic_id=found.topic_id if isinstance(found := topics[topic.name], Topic) else topic.topic_id,
+                topic_id=verdict.topic_id if isinstance(verdict := topics[topic.name], Topic) else topic.topic_id,
                 partitions=partitions,
             )
             for topic in request.topics
@@ -113,9 +113,9 @@ class CheckedCommits:
         elif not accepted:
             on_answer(_answer(request, topics, OffsetCommitResponse()))
         else:
-            sent = replace(event, request=replace(request, topics=accepted))
+            accepted_event = replace(event, request=replace(request, topics=accepted))
             self._coordinator.ask(
-                sent, lambda answer: on_answer(_answer(request, topics, cast(OffsetCommitResponse, answer)))
+                accepted_event, lambda answer: on_answer(_answer(request, topics, cast(OffsetCommitResponse, answer)))
             )
 
 
@@ -130,15 +130,15 @@ def _come_again(event: GroupEvent) -> Response:
 
 def _exists(topics: Answers, topic: OffsetCommitRequestTopic, partition: OffsetCommitRequestPartition) -> bool:
     """Return whether a partition exists. An unknown one counts as existing: only what the brokers deny is refused."""
-    found = topics[topic.name]
-    if isinstance(found, Topic):
-        return 0 <= partition.partition_index < found.partitions
-    return not isinstance(found, Absent)
+    verdict = topics[topic.name]
+    if isinstance(verdict, Topic):
+        return 0 <= partition.partition_index < verdict.partitions
+    return not isinstance(verdict, Absent)
 
 
 def _answer(request: OffsetCommitRequest, topics: Answers, answer: OffsetCommitResponse) -> OffsetCommitResponse:
     """The coordinator's answer, with the partitions that it was not asked about, all in the order of the request."""
-    given = iter([partition for topic in answer.topics for partition in topic.partitions])
+    answered_partitions = iter([partition for topic in answer.topics for partition in topic.partitions])
     return replace(
         answer,
         topics=tuple(
@@ -146,7 +146,7 @@ def _answer(request: OffsetCommitRequest, topics: Answers, answer: OffsetCommitR
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=tuple(
-                    next(given)
+                    next(answered_partitions)
                     if _exists(topics, topic, partition)
                     else OffsetCommitResponsePartition(partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                     for partition in topic.partitions

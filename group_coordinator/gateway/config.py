@@ -155,16 +155,18 @@ class GatewayConfig(Answers):
 
     def problems(self) -> list[str]:
         """Return a sentence for each mistake; none if the settings are valid."""
-        found = bounds_problems(self) + bounds_problems(self.bounds)
+        problems = bounds_problems(self) + bounds_problems(self.bounds)
         if self.tls_key is not None and self.tls_certificate is None:
-            found.append("There is a TLS key without a certificate.")
+            problems.append("There is a TLS key without a certificate.")
         if self.advertised_host is None and not self.routes and self.listen.host in ("", "0.0.0.0", "::"):
-            found.append(f"{self.listen} is every address of this machine: say by which host clients are to reach it.")
+            problems.append(
+                f"{self.listen} is every address of this machine: say by which host clients are to reach it."
+            )
         if self.answer_timeout_ms < 1_000:
-            found.append(
+            problems.append(
                 f"answer_timeout_ms is {self.answer_timeout_ms}, but a coordinator needs 1000 at the very least."
             )
         mechanism = self.client_properties.get("sasl.mechanism", self.client_properties.get("sasl.mechanisms", "PLAIN"))
         if self.speaks_sasl and mechanism.upper() in ("GSSAPI", "OAUTHBEARER"):
-            found.append(f"SASL {mechanism} does not pass through a gateway that must know who the client is.")
-        return found
+            problems.append(f"SASL {mechanism} does not pass through a gateway that must know who the client is.")
+        return problems

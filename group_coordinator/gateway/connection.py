@@ -56,7 +56,7 @@ class Connection:
 
     def __init__(
         self,
-        ours: Versions,
+        gateway_versions: Versions,
         locate: Locate | None,
         bounds: Bounds,
         *,
@@ -72,7 +72,7 @@ class Connection:
         self.to_coordinator: list[PendingRequest] = []
         self.closing: str | None = None
         self.client_host = ""
-        self._ours = ours
+        self._gateway_versions = gateway_versions
         self._locate = locate
         self._bounds = bounds
         self._sasl = SaslSession(now_s) if requires_sasl else None
@@ -182,8 +182,8 @@ class Connection:
     def buffered_bytes(self) -> int:
         """The bytes of requests and answers that are kept here, since they are incomplete or wait."""
         unsent = sum(map(len, self.to_broker)) if self.to_broker else 0
-        here = self._from_client.buffered + self._answers.splitter.buffered + self._filtered.undecided_bytes
-        return here + self._order.held_bytes + unsent
+        incomplete = self._from_client.buffered + self._answers.splitter.buffered + self._filtered.undecided_bytes
+        return incomplete + self._order.held_bytes + unsent
 
     @property
     def passing(self) -> tuple[int, int]:
@@ -276,7 +276,7 @@ class Connection:
 
     def _may_go_on(self, head: RequestHead) -> bool:
         """A request that is not offered closes the connection, as at a broker."""
-        first, last = self._ours.get(head.api_key, (0, -1))
+        first, last = self._gateway_versions.get(head.api_key, (0, -1))
         if not first <= head.api_version <= last:
             self._close(f"not offered: API {head.api_key} version {head.api_version}")
         elif self._sasl is not None and head.api_key not in _BEFORE_AUTHENTICATION:
@@ -287,7 +287,7 @@ class Connection:
         """ApiVersions alone can report an unknown version; the client asks again in another one."""
         if self._from_client.whole() is None:
             return False
-        self._answer_at_once(head, refuse_api_versions(head.correlation_id, self._ours))
+        self._answer_at_once(head, refuse_api_versions(head.correlation_id, self._gateway_versions))
         return True
 
     def _answer_at_once(self, head: RequestHead, payload: bytes) -> None:
@@ -347,7 +347,7 @@ class Connection:
         return payload
 
     def _rewrite_of(self, head: RequestHead) -> Rewrite | None:
-        return rewrite_of(head, self._locate, self._ours, taps=self.taps)
+        return rewrite_of(head, self._locate, self._gateway_versions, taps=self.taps)
 
     def _forward(self, head: RequestHead, rewrite: Change | None) -> Slot:
         """Reserve the place of an answer that the broker will give."""

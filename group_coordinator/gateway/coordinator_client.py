@@ -87,7 +87,7 @@ class EventsClient:
         self._metrics = metrics
         self._request_ids = RequestIds()
         self._pending: dict[str, _Pending] = {}
-        self._late = LateHeartbeats()
+        self._late_heartbeats = LateHeartbeats()
         self._events_topic = f"{config.topic_prefix}.events"
         self._shards = 0
         self._reply_partition = 0
@@ -160,7 +160,7 @@ class EventsClient:
             # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
             for request_id in [number for number, pending in self._pending.items() if pending.deadline_s <= now_s]:
                 self._in_doubt(request_id)
-            self._late.sweep(now_s)
+            self._late_heartbeats.sweep(now_s)
         finally:
             # Whatever one answer ran into: the other deadlines must not be forgotten for it.
             self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self.sweep)
@@ -261,7 +261,7 @@ class EventsClient:
             return
         assert self._loop is not None
         if isinstance(pending.event.request, HeartbeatRequest):
-            self._late.keep(request_id, heartbeat_key(pending.event.request), self._loop.time())
+            self._late_heartbeats.keep(request_id, heartbeat_key(pending.event.request), self._loop.time())
         self._metrics.in_doubt += 1
         self._metrics.pending = len(self._pending)
         pending.on_answer(refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -271,22 +271,22 @@ class EventsClient:
     def read(self, records: list[TopicRecord]) -> None:
         """Hand over the answers among these records; called in the reader's thread."""
         assert self._handover is not None
-        ours = [record for record in records if self._is_ours(record.key.decode(errors="replace"))]
-        self._metrics.answers_unexpected += len(records) - len(ours)
-        if ours:
-            self._handover.give(ours, lambda: self._reader is not None and self._reader.is_stopping)
+        own_records = [record for record in records if self._is_ours(record.key.decode(errors="replace"))]
+        self._metrics.answers_unexpected += len(records) - len(own_records)
+        if own_records:
+            self._handover.give(own_records, lambda: self._reader is not None and self._reader.is_stopping)
 
     def _is_ours(self, request_id: str) -> bool:
-        return request_id in self._pending or request_id in self._late
+        return request_id in self._pending or request_id in self._late_heartbeats
 
     def _take(self, records: list[TopicRecord]) -> None:
         now_ms = time.time() * 1_000
-        late: list[TopicRecord] = []
+        late_records: list[TopicRecord] = []
         for record in records:
             request_id = record.key.decode()
             pending = self._pending.pop(request_id, None)
-            if pending is None and request_id in self._late:
-                late.append(record)
+            if pending is None and request_id in self._late_heartbeats:
+                late_records.append(record)
                 continue
             if pending is None or record.value is None:
                 self._metrics.answers_unexpected += 1  # written twice
@@ -300,8 +300,8 @@ class EventsClient:
             except EventError:
                 response = refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             pending.on_answer(response)
-        if late:
-            self._take_late(late)  # last: an answer of one's own that came with them is newer
+        if late_records:
+            self._take_late(late_records)  # last: an answer of one's own that came with them is newer
         self._metrics.pending = len(self._pending)
 
     def _take_late(self, records: list[TopicRecord]) -> None:
@@ -319,12 +319,12 @@ class EventsClient:
             error_code = (
                 response.error_code if isinstance(response, HeartbeatResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
             )
-            heartbeat = self._late.take(record.key.decode(), error_code)
+            heartbeat = self._late_heartbeats.take(record.key.decode(), error_code)
             newer = None if heartbeat is None else waiting.pop(heartbeat, None)
             if heartbeat is None or newer is None:
                 self._metrics.answers_unexpected += 1
                 continue
-            self._late.keep(newer, heartbeat, self._loop.time())  # its own answer may serve the next
+            self._late_heartbeats.keep(newer, heartbeat, self._loop.time())  # its own answer may serve the next
             self._pending.pop(newer).on_answer(HeartbeatResponse(error_code=error_code))
 
 
@@ -355,9 +355,9 @@ def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str,
         raise GatewayError(
             f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."
         ) from problem
-    absent = [topic for topic in topics if topic not in metadata.topics]
-    if absent:
+    missing = [topic for topic in topics if topic not in metadata.topics]
+    if missing:
         raise GatewayError(
-            f"There is no topic {' and no topic '.join(absent)}: start the coordinator first, it creates its topics."
+            f"There is no topic {' and no topic '.join(missing)}: start the coordinator first, it creates its topics."
         )
     return {topic: len(metadata.topics[topic].partitions) for topic in topics}

@@ -6,7 +6,7 @@ import os
 from hashlib import blake2b
 
 _KEY = os.urandom(16)
-"""Nobody outside can choose names that are the same here."""
+"""It is secret: nobody outside can choose names with the same digest."""
 _DIGEST_BYTES = 16
 
 

@@ -89,11 +89,11 @@ class FanOut:
     def _in_order(self) -> list[Response]:
         """Return the answers by mention, as far as there is room: a repeated one counts again."""
         answers: list[Response] = []
-        left = self._bytes_max
+        bytes_left = self._bytes_max
         for request in self._requests:
             size = self._sizes_of.get(request, _REFUSED_BYTES)
-            answer = self._answers[request] if size <= left or not answers else _no_room(request)
-            left -= size
+            answer = self._answers[request] if size <= bytes_left or not answers else _no_room(request)
+            bytes_left -= size
             answers.append(answer)
         return answers
 

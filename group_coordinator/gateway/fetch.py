@@ -69,23 +69,23 @@ def without(version: int, payload: bytes, start: int, mentions: list[Mention]) -
 def refused(version: int, payload: bytes, mentions: list[tuple[Mention, int]]) -> bytes:
     """Return the part of the answer about refused topics, each with its reason."""
     flexible = is_flexible(REQUEST, version)
-    (answered,) = (field.struct for field in definition_of(RESPONSE).struct.fields if field.name == "Responses")
-    assert answered is not None
+    (topic_struct,) = (field.struct for field in definition_of(RESPONSE).struct.fields if field.name == "Responses")
+    assert topic_struct is not None
     parts = []
     for mention, error_code in mentions:
         assert mention.field is not None
         assert mention.field.struct is not None
-        asked = decode_struct(mention.field.struct, version, flexible, payload[mention.begin : mention.end])
+        topic = decode_struct(mention.field.struct, version, flexible, payload[mention.begin : mention.end])
         partitions = tuple(
             {"partition_index": partition["partition"], "error_code": error_code, **_NOTHING_FETCHED}
-            for partition in asked["partitions"]
+            for partition in topic["partitions"]
         )
-        named: dict[str, object] = {name: asked[name] for name in ("topic", "topic_id") if name in asked}
-        parts.append(encode_struct(answered, version, flexible, named | {"partitions": partitions}))
+        identity: dict[str, object] = {name: topic[name] for name in ("topic", "topic_id") if name in topic}
+        parts.append(encode_struct(topic_struct, version, flexible, identity | {"partitions": partitions}))
     return b"".join(parts)
 
 
-def put_in(version: int, topics: bytes, count: int, beginning: bytes) -> bytes:
+def insert_topics(version: int, topics: bytes, count: int, beginning: bytes) -> bytes:
     """Return the beginning of the broker's answer, its length included, with further topics. The refusal of a whole
     request stays as it is."""
     flexible = is_flexible(RESPONSE, version)
@@ -96,10 +96,10 @@ def put_in(version: int, topics: bytes, count: int, beginning: bytes) -> bytes:
         at += INT16.size + INT32.size
     if flexible:
         encoded, end = unsigned_varint(beginning, at)
-        found = encoded - 1
+        topic_count = encoded - 1
     else:
-        found, end = INT32.unpack_from(beginning, at)[0], at + INT32.size
-    added = encode_count(max(found, 0) + count, flexible) + topics
+        topic_count, end = INT32.unpack_from(beginning, at)[0], at + INT32.size
+    added = encode_count(max(topic_count, 0) + count, flexible) + topics
     size = LENGTH.unpack_from(beginning)[0] + len(added) - (end - at)
     return LENGTH.pack(size) + beginning[LENGTH.size : at] + added + beginning[end:]
 

@@ -9,7 +9,7 @@ from group_coordinator.gateway.answer_order import Change, Slot
 from group_coordinator.gateway.frames import FrameSplitter, RequestHead
 from group_coordinator.gateway.produce import ProduceTopics
 from group_coordinator.gateway.rewriting import Rewrite
-from group_coordinator.gateway.topic_filter import Answer, Heard, Question, TopicFilter
+from group_coordinator.gateway.topic_filter import Answer, NamesById, Question, TopicFilter
 from group_coordinator.gateway.versions import TOPIC_APIS, OtherApi
 
 Forward = Callable[[RequestHead, Change | None], Slot]
@@ -79,24 +79,25 @@ class FilteredRequests:
                 slot.rewrite = self._topic_filter.reveal_produced(slot.head, self._principal(), produce.masked)
         return piece
 
-    def _pass_on(self, topic_filter: TopicFilter, head: RequestHead, payload: bytes, heard: Heard) -> None:
-        found = topic_filter.pass_on(head, payload, self._principal(), heard)
-        if isinstance(found, Question):
+    def _pass_on(self, topic_filter: TopicFilter, head: RequestHead, payload: bytes, names_by_id: NamesById) -> None:
+        decision = topic_filter.pass_on(head, payload, self._principal(), names_by_id)
+        if isinstance(decision, Question):
             self.undecided_bytes = len(payload)
-            self._forward(found.head, partial(self._hear, topic_filter, found, head, payload))
-            self._send(found.payload)
-        elif isinstance(found, Answer):
-            self._answer(head, found.payload)
+            self._forward(decision.head, partial(self._take_names, topic_filter, decision, head, payload))
+            self._send(decision.payload)
+        elif isinstance(decision, Answer):
+            self._answer(head, decision.payload)
         else:
-            self._forward(head, _one_after_the_other(self._rewrite_of(head), found.rewrite)).put_in = found.put_in
-            self._send(found.payload)
+            slot = self._forward(head, _one_after_the_other(self._rewrite_of(head), decision.rewrite))
+            slot.change_beginning = decision.change_beginning
+            self._send(decision.payload)
 
-    def _hear(
-        self, topic_filter: TopicFilter, question: Question, head: RequestHead, asked: bytes, payload: bytes
+    def _take_names(
+        self, topic_filter: TopicFilter, question: Question, head: RequestHead, request: bytes, answer: bytes
     ) -> None:
-        """The broker has said which topics these are; the client does not hear of it."""
+        """Take the broker's answer about the names of topics, which does not go to the client."""
         self.undecided_bytes = 0
-        self._pass_on(topic_filter, head, asked, topic_filter.hear(question, payload))
+        self._pass_on(topic_filter, head, request, topic_filter.read_answer(question, answer))
 
 
 def _one_after_the_other(first: Rewrite | None, second: Rewrite | None) -> Rewrite | None:

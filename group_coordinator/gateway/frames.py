@@ -57,14 +57,14 @@ def parse_request_head(payload: bytes) -> RequestHead | None:
 class FrameSplitter:
     """Cuts a stream into frames. Whoever reads looks at a frame's beginning, then takes it whole or in pieces."""
 
-    __slots__ = ("_buffer", "_left", "_max_bytes", "_passing", "_start", "frames_passed")
+    __slots__ = ("_buffer", "_bytes_left", "_max_bytes", "_passing", "_start", "frames_passed")
 
     def __init__(self, max_bytes: int) -> None:
         """`max_bytes`: the longest payload that is accepted."""
         self._max_bytes = max_bytes
         self._buffer = bytearray()
         self._start = 0
-        self._left = 0
+        self._bytes_left = 0
         """Bytes of the current frame that have not been let through yet."""
         self._passing = 0
         """Length of the current frame."""
@@ -74,12 +74,12 @@ class FrameSplitter:
     @property
     def mid_frame(self) -> bool:
         """True if a frame is being passed on whose end has not been seen."""
-        return self._left > 0
+        return self._bytes_left > 0
 
     @property
     def passing(self) -> int:
         """Length of the frame that is being let through; 0: there is none whose end has not been seen."""
-        return self._passing if self._left else 0
+        return self._passing if self._bytes_left else 0
 
     @property
     def kept_bytes(self) -> int:
@@ -101,7 +101,7 @@ class FrameSplitter:
     def clear(self) -> None:
         """Drop the rest of the stream."""
         self._buffer = bytearray()
-        self._start = self._left = 0
+        self._start = self._bytes_left = 0
 
     @property
     def size(self) -> int:
@@ -137,18 +137,21 @@ class FrameSplitter:
     def piece(self, bytes_max: int | None = None) -> bytes:
         """Take what is here of the frame that is let through, its length included, `bytes_max` of it at the most;
         perhaps nothing."""
-        if not self._left:
+        if not self._bytes_left:
             size = self._size()
             if size is None:
                 return b""
-            self._left = self._passing = LENGTH.size + size
+            self._bytes_left = self._passing = LENGTH.size + size
             self.frames_passed += 1
-        end = min(self._start + (self._left if bytes_max is None else min(self._left, bytes_max)), len(self._buffer))
+        end = min(
+            self._start + (self._bytes_left if bytes_max is None else min(self._bytes_left, bytes_max)),
+            len(self._buffer),
+        )
         with memoryview(self._buffer) as view, view[self._start : end] as part:
-            taken = bytes(part)  # a slice of the buffer itself would be copied twice
-        self._left -= len(taken)
+            data = bytes(part)  # a slice of the buffer itself would be copied twice
+        self._bytes_left -= len(data)
         self._start = end
-        return taken
+        return data
 
     def _size(self) -> int | None:
         if self.buffered < LENGTH.size:

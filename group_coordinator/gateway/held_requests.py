@@ -14,7 +14,7 @@ EACH_MAX = 8
 
 
 class HeldRequests:
-    """One for a gateway; it holds nothing of who has nothing under way."""
+    """One for a gateway. It keeps nothing about members without a request under way."""
 
     def __init__(self) -> None:
         self._under_way: dict[bytes, int] = {}
@@ -37,15 +37,15 @@ class HeldRequests:
         """Stop counting a request that has its answer."""
         if key is None:
             return
-        left = self._under_way[key] - 1
-        if left:
-            self._under_way[key] = left
+        count = self._under_way[key] - 1
+        if count:
+            self._under_way[key] = count
         else:
             del self._under_way[key]
 
 
 def key_of(request: JoinGroupRequest | SyncGroupRequest) -> bytes | None:
-    """Whose request it is; None: of nobody that has been there before."""
+    """Return a key of the member that sent the request; None for a member without an id."""
     if request.member_id:
         return digest(request.group_id, request.member_id)
     if request.group_instance_id is not None:

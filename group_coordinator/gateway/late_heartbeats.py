@@ -13,7 +13,7 @@ from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest
 
 _KEPT_S = 120.0
-_KEPT_MAX = 10_000
+_HEARTBEATS_MAX = 10_000
 _VALID_FOR_OTHERS = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -26,28 +26,28 @@ class LateHeartbeats:
     """The heartbeats are kept for a while; the time comes with each call."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[bytes, float]] = {}
+        self._heartbeats: dict[str, tuple[bytes, float]] = {}
         """By request id, the oldest first: the heartbeat's name, and until when it is kept."""
 
     def __contains__(self, request_id: str) -> bool:
-        return request_id in self._kept
+        return request_id in self._heartbeats
 
     def keep(self, request_id: str, heartbeat: bytes, now_s: float) -> None:
         """Keep a heartbeat that was answered without the coordinator."""
-        self._kept[request_id] = heartbeat, now_s + _KEPT_S
-        if len(self._kept) > _KEPT_MAX:
-            del self._kept[next(iter(self._kept))]
+        self._heartbeats[request_id] = heartbeat, now_s + _KEPT_S
+        if len(self._heartbeats) > _HEARTBEATS_MAX:
+            del self._heartbeats[next(iter(self._heartbeats))]
 
     def sweep(self, now_s: float) -> None:
         """Forget the heartbeats whose time is over."""
-        while self._kept:
-            oldest = next(iter(self._kept))
-            if self._kept[oldest][1] > now_s:
+        while self._heartbeats:
+            oldest = next(iter(self._heartbeats))
+            if self._heartbeats[oldest][1] > now_s:
                 return
-            del self._kept[oldest]
+            del self._heartbeats[oldest]
 
     def take(self, request_id: str, error_code: ErrorCode) -> bytes | None:
         """Return the key of the heartbeat that is answered now; None if it is unknown, or its answer is valid for no
         other."""
-        kept = self._kept.pop(request_id, None)
-        return None if kept is None or error_code not in _VALID_FOR_OTHERS else kept[0]
+        heartbeat = self._heartbeats.pop(request_id, None)
+        return None if heartbeat is None or error_code not in _VALID_FOR_OTHERS else heartbeat[0]

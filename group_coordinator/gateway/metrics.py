@@ -32,8 +32,8 @@ class Histogram:
 
     def quantile(self, share: float) -> float:
         """Return the least bound that `share` of the values do not exceed; 0 if there are no values."""
-        wanted = share * self.count
-        return next((bound for bound, count in self.cumulative if count >= wanted > 0), 0.0)
+        rank = share * self.count
+        return next((bound for bound, count in self.cumulative if count >= rank > 0), 0.0)
 
 
 class GatewayMetrics:

@@ -40,7 +40,7 @@ class Ports:
         self._on_unreachable = on_unreachable
         self._brokers: dict[int, Address] = {}
         """Every broker that was ever seen, where it was last."""
-        self._told: dict[int, Address] = {}
+        self._advertised: dict[int, Address] = {}
         """The address that clients are told."""
         self._present: tuple[int, ...] = ()
         self._servers: set[asyncio.Task[asyncio.Server]] = set()
@@ -62,28 +62,28 @@ class Ports:
 
     def nodes(self) -> tuple[Node, ...]:
         """Return the brokers that are present, as clients know them."""
-        return tuple(Node(node_id, self._told[node_id]) for node_id in self._present)
+        return tuple(Node(node_id, self._advertised[node_id]) for node_id in self._present)
 
-    def are_present(self, brokers: Iterable[tuple[int, Address]]) -> None:
+    def set_brokers(self, brokers: Iterable[tuple[int, Address]]) -> None:
         """Take these as the cluster's brokers. Raises GatewayError when a port for one of them cannot be had."""
-        found = dict(brokers)
-        for node_id, address in found.items():
+        addresses = dict(brokers)
+        for node_id, address in addresses.items():
             if self._config.routes:
-                self._told[node_id] = address
+                self._advertised[node_id] = address
             else:
                 self.locate(node_id, address)
-        self._present = tuple(sorted(found))
+        self._present = tuple(sorted(addresses))
 
     def locate(self, node_id: int, address: Address) -> Address:
         """Return the gateway's address for a broker; its port opens when the broker is first seen."""
         self._brokers[node_id] = address
-        told = self._told.get(node_id)
-        if told is None:
+        advertised = self._advertised.get(node_id)
+        if advertised is None:
             backing = self._backing(node_id, lambda: [self._brokers[node_id]])
             bound = self._listen(Address(self._config.listen.host, self._port_of(node_id)), backing)
-            told = Address(self._config.advertised_host or self._config.listen.host, bound.port)
-            self._told[node_id] = told
-        return told
+            advertised = Address(self._config.advertised_host or self._config.listen.host, bound.port)
+            self._advertised[node_id] = advertised
+        return advertised
 
     def _backing(self, node_id: int | None, brokers: Callable[[], list[Address]]) -> Backing:
         return Backing(node_id, brokers, self._broker_tls, self._on_unreachable)

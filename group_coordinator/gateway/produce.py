@@ -71,9 +71,9 @@ class ProduceTopics:
         self._bytes = 0
         self._flexible = version >= _FLEXIBLE
         self._mask = mask
-        self._left = LENGTH.size + topics_at
+        self._bytes_left = LENGTH.size + topics_at
         """Bytes to be let through unseen."""
-        self._held = b""
+        self._held_back = b""
         self._topics = 0
         self._partitions = 0
         self._tags = 0
@@ -84,11 +84,11 @@ class ProduceTopics:
     def through(self, piece: bytes) -> bytes:
         """Return the bytes to send for the next piece. Raises DecodeError."""
         self._bytes += len(piece)
-        if self._left >= len(piece) and not self._held:
-            self._left -= len(piece)
+        if self._bytes_left >= len(piece) and not self._held_back:
+            self._bytes_left -= len(piece)
             return piece
-        data = self._held + piece
-        at = self._left
+        data = self._held_back + piece
+        at = self._bytes_left
         while at < len(data):
             try:
                 at = self._next(data, at)
@@ -99,12 +99,12 @@ class ProduceTopics:
                     f"a Produce of {self.items} topics and partitions in its first {self._bytes} bytes", at
                 )
         held_from = min(at, len(data)) if at < len(data) else len(data)
-        self._held, self._left = data[held_from:], max(at - len(data), 0)
+        self._held_back, self._bytes_left = data[held_from:], max(at - len(data), 0)
         return self._changed(data[:held_from])
 
     def end(self) -> None:
         """Check that the request is complete. Raises DecodeError if it ended too early."""
-        if self._next != self._pass or self._held:
+        if self._next != self._pass or self._held_back:
             raise DecodeError("a Produce that ends in its midst", 0)
 
     def _changed(self, data: bytes) -> bytes:

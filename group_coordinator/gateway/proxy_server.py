@@ -31,8 +31,8 @@ _LOOK_INTERVAL_S = 30.0
 _LOOK_DELAY_S = 1.0
 _SWEEP_INTERVAL_S = 1.0
 _SILENT_S = 10.0
-"""Who has said nothing for so long, and waits for nothing, gives way where there are too many connections. Members
-beat every 3 s."""
+"""A connection that has been silent for so long, and waits for nothing, is closed where there are too many. Members
+send a heartbeat every 3 s."""
 _LOOKED_AT_MAX = 20
 """Connections that are looked at for each one too many."""
 _REQUEST_BYTES = 2_048
@@ -175,7 +175,7 @@ class ProxyServer:
             bounds.request_timeout_ms / 1_000,
             loop.time,
             honest_s=_HONEST_REQUEST_S,
-            where="at brokers",
+            place="at brokers",
         )
         room = Admission(bounds.under_way_bytes_max, bounds.under_way_bytes_max // _CONNECTION_SHARE)
         self._shared = SharedResources(FairScheduler(loop), room, buffered, passing, self._weigh)
@@ -183,7 +183,7 @@ class ProxyServer:
         self._ports = ports
         try:
             await self._begin(ports)
-            ports.are_present(await asyncio.to_thread(self._find_brokers))
+            ports.set_brokers(await asyncio.to_thread(self._find_brokers))
             ports.open()
             tasks += [
                 asyncio.create_task(self._keep_looking(ports, look_now)),
@@ -261,7 +261,7 @@ class ProxyServer:
                 pass
             look_now.clear()
             try:
-                ports.are_present(await asyncio.to_thread(self._find_brokers))
+                ports.set_brokers(await asyncio.to_thread(self._find_brokers))
             except GatewayError as problem:
                 _log.warning("%s", problem)
 

@@ -118,12 +118,12 @@ class RequestRouter:
         self._heartbeats = heartbeats
         self._now_ms = now_ms
         self._issued_ids = IssuedMemberIds(now_ms)
-        self._held = HeldRequests()
+        self._held_requests = HeldRequests()
 
     @property
     def held_requests(self) -> int:
         """The number of groups for which a request waits for its answer."""
-        return len(self._held)
+        return len(self._held_requests)
 
     def ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
         """Answer a request, now or later. `node_id` is the broker for which the gateway stands; None is any."""
@@ -213,19 +213,19 @@ class RequestRouter:
     def _hold_request(self, context: _RequestContext, request: JoinGroupRequest | SyncGroupRequest) -> None:
         """A request that may be parked is counted, for the number of them under way is bounded for each member."""
         key = key_of(request)
-        if not self._held.begin(key):
+        if not self._held_requests.begin(key):
             context.reply(refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
 
-        def answered(answer: GroupResponse) -> None:
-            self._held.end(key)
+        def release_and_reply(answer: GroupResponse) -> None:
+            self._held_requests.end(key)
             context.reply(answer)
 
-        counted = replace(context, reply=answered)
+        counted_context = replace(context, reply=release_and_reply)
         if isinstance(request, JoinGroupRequest):
-            self._join(counted, request)
+            self._join(counted_context, request)
         else:
-            self._ask_group(counted, request, answered)
+            self._ask_group(counted_context, request, release_and_reply)
 
     def _join(self, context: _RequestContext, request: JoinGroupRequest) -> None:
         pending, group_id = context.pending, request.group_id

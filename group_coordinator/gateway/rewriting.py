@@ -37,12 +37,12 @@ _FINALIZED_FEATURES_TAG = 2
 _NO_NODE = -1
 
 
-def rewrite_of(head: RequestHead, locate: Locate | None, ours: Versions, *, taps: bool) -> Rewrite | None:
+def rewrite_of(head: RequestHead, locate: Locate | None, gateway_versions: Versions, *, taps: bool) -> Rewrite | None:
     """Return the change to a broker's answer; None if it passes unchanged. If `locate` is None, no address is changed.
     """
     version = head.api_version
     if head.api_key == OtherApi.API_VERSIONS:
-        return lambda payload: rewrite_api_versions(payload, version, ours, taps=taps)
+        return lambda payload: rewrite_api_versions(payload, version, gateway_versions, taps=taps)
     if locate is None:
         return None
     if head.api_key == OtherApi.METADATA:
@@ -57,7 +57,7 @@ def rewrite_of(head: RequestHead, locate: Locate | None, ours: Versions, *, taps
 # ------------------------------------------------------------------------------------------------------ ApiVersions
 
 
-def rewrite_api_versions(payload: bytes, version: int, ours: Versions, *, taps: bool) -> bytes:
+def rewrite_api_versions(payload: bytes, version: int, gateway_versions: Versions, *, taps: bool) -> bytes:
     """Offer what both the broker and the gateway have.
 
     That the version is not known is told in the layout of version 0.
@@ -69,15 +69,19 @@ def rewrite_api_versions(payload: bytes, version: int, ours: Versions, *, taps: 
     start = reader.position
     flexible = version >= 3
     broker = dict(reader.array(lambda: _read_api(reader, flexible), 6, flexible))
-    keys = offered_versions(broker, ours, taps=taps)
+    keys = offered_versions(broker, gateway_versions, taps=taps)
     return payload[:start] + _encode_apis(keys, flexible) + _rest_of_api_versions(reader, payload, flexible)
 
 
-def refuse_api_versions(correlation_id: int, ours: Versions) -> bytes:
+def refuse_api_versions(correlation_id: int, gateway_versions: Versions) -> bytes:
     """Refuse a version of ApiVersions that is not known with UNSUPPORTED_VERSION. The answer names the known versions,
     in the layout of version 0."""
-    known = {int(OtherApi.API_VERSIONS): ours[OtherApi.API_VERSIONS]}
-    return INT32.pack(correlation_id) + INT16.pack(ErrorCode.UNSUPPORTED_VERSION) + _encode_apis(known, flexible=False)
+    known_versions = {int(OtherApi.API_VERSIONS): gateway_versions[OtherApi.API_VERSIONS]}
+    return (
+        INT32.pack(correlation_id)
+        + INT16.pack(ErrorCode.UNSUPPORTED_VERSION)
+        + _encode_apis(known_versions, flexible=False)
+    )
 
 
 def _read_api(reader: Reader, flexible: bool) -> tuple[int, tuple[int, int]]:
@@ -116,8 +120,10 @@ def _without_hidden_features(features: bytes) -> bytes:
         reader.tagged_fields()
         return name, features[start : reader.position]
 
-    kept = [encoded for name, encoded in reader.array(read_feature, 6, compact=True) if name not in HIDDEN_FEATURES]
-    return encode_count(len(kept), compact=True) + b"".join(kept)
+    shown_features = [
+        encoded for name, encoded in reader.array(read_feature, 6, compact=True) if name not in HIDDEN_FEATURES
+    ]
+    return encode_count(len(shown_features), compact=True) + b"".join(shown_features)
 
 
 def _encode_tags(tags: dict[int, bytes]) -> bytes:

@@ -30,7 +30,7 @@ class SaslSession:
     """
 
     __slots__ = (
-        "_claimed",
+        "_claimed_user",
         "_ends_s",
         "_mechanism",
         "_now_s",
@@ -51,7 +51,7 @@ class SaslSession:
         """What the client asks for, or has been granted."""
         self._rounds_left = 0
         """Of a handshake that the broker has agreed to."""
-        self._claimed: str | None = None
+        self._claimed_user: str | None = None
         self._ends_s: float | None = None
         """When the session ends by the broker's word; None: it has no end."""
 
@@ -70,8 +70,10 @@ class SaslSession:
         if head.api_key == OtherApi.SASL_HANDSHAKE:
             self._forget()
             self._mechanism = _decoded("SaslHandshakeRequest", head, payload)["mechanism"]
-        elif self._rounds_left and self._claimed is None:
-            self._claimed = _user(self._mechanism, _decoded("SaslAuthenticateRequest", head, payload)["auth_bytes"])
+        elif self._rounds_left and self._claimed_user is None:
+            self._claimed_user = _user(
+                self._mechanism, _decoded("SaslAuthenticateRequest", head, payload)["auth_bytes"]
+            )
 
     def answered(self, head: RequestHead, payload: bytes) -> None:
         """Take the broker's answer to a SASL request. Raises DecodeError."""
@@ -95,17 +97,17 @@ class SaslSession:
 
     def _agreed(self, lifetime_ms: int) -> None:
         """The broker has no objection to a token."""
-        if self._claimed is None or not self._rounds_left:
+        if self._claimed_user is None or not self._rounds_left:
             self._forget()
             return
         self._rounds_left -= 1
         if not self._rounds_left:
-            self.principal = f"User:{self._claimed}"
+            self.principal = f"User:{self._claimed_user}"
             self.has_begun = True
             self._ends_s = self._now_s() + lifetime_ms / 1_000 if lifetime_ms > 0 else None
 
     def _forget(self) -> None:
-        self.principal = self._mechanism = self._claimed = self._ends_s = None
+        self.principal = self._mechanism = self._claimed_user = self._ends_s = None
         self._rounds_left = 0
 
 

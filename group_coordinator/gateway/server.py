@@ -44,7 +44,7 @@ class Gateway(ProxyServer):
 
     def __init__(self, config: GatewayConfig) -> None:
         super().__init__(config)
-        self._ours = accepted_versions(rewrites_addresses=not config.routes, taps=False)
+        self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=False)
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
         self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
@@ -93,7 +93,7 @@ class Gateway(ProxyServer):
         assert self._topics is not None
         topic_filter = TopicFilter(self._topics)
         machine = Connection(
-            self._ours,
+            self._gateway_versions,
             locate,
             self._config.bounds,
             requires_sasl=self._config.speaks_sasl,

@@ -386,10 +386,10 @@ class _BrokerSide(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(data)
 
-    def read(self, wanted: bool) -> None:
-        if self._transport is not None and wanted != self._is_read:
-            self._is_read = wanted
-            if wanted:
+    def read(self, is_wanted: bool) -> None:
+        if self._transport is not None and is_wanted != self._is_read:
+            self._is_read = is_wanted
+            if is_wanted:
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()

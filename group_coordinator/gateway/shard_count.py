@@ -39,9 +39,9 @@ class ShardCount:
         """Look again and again, without blocking; `on_failure` is told when partitions were added."""
         while True:
             await asyncio.sleep(_INTERVAL_S)
-            found = await asyncio.to_thread(self.look)
-            if found != self._count:
-                on_failure(GatewayError(partitions_were_added(self._topic, self._count, found)))
+            count = await asyncio.to_thread(self.look)
+            if count != self._count:
+                on_failure(GatewayError(partitions_were_added(self._topic, self._count, count)))
                 return
 
     def look(self) -> int:
@@ -50,8 +50,8 @@ class ShardCount:
 
     def _problem(self) -> str | None:
         end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(self._topic, number): end for number in range(self._count)}
-        futures = self._admin.list_offsets(asked, request_timeout=_TIMEOUT_S)
+        specs = {TopicPartition(self._topic, number): end for number in range(self._count)}
+        futures = self._admin.list_offsets(specs, request_timeout=_TIMEOUT_S)
         try:
             ends = {
                 partition.partition: future.result(_TIMEOUT_S + 1.0).offset for partition, future in futures.items()

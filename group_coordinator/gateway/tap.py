@@ -128,7 +128,7 @@ class TapConnection(Connection):
 
     def __init__(
         self,
-        ours: Versions,
+        gateway_versions: Versions,
         locate: Locate | None,
         bounds: Bounds,
         note: Callable[[PendingRequest], Tapped | None],
@@ -136,16 +136,16 @@ class TapConnection(Connection):
         requires_sasl: bool,
         now_s: Callable[[], float],
     ) -> None:
-        super().__init__(ours, locate, bounds, requires_sasl=requires_sasl, now_s=now_s)
+        super().__init__(gateway_versions, locate, bounds, requires_sasl=requires_sasl, now_s=now_s)
         self._note = note
-        self._open: set[Tapped] = set()
+        self._unanswered: set[Tapped] = set()
 
     def end(self) -> None:
         """Note that requests without an answer will have none."""
         super().end()
-        for tapped in self._open:
+        for tapped in self._unanswered:
             tapped.ended()
-        self._open.clear()
+        self._unanswered.clear()
 
     def _take_group_request(self, head: RequestHead) -> bool:
         payload = self._from_client.whole()
@@ -155,7 +155,7 @@ class TapConnection(Connection):
         if tapped is None:
             self._forward(head, self._rewrite_of(head))
         else:
-            self._open.add(tapped)
+            self._unanswered.add(tapped)
             self._forward(head, partial(self._listen, head, tapped))
         self.to_broker.append(frame(payload))
         return True
@@ -169,7 +169,7 @@ class TapConnection(Connection):
 
     def _listen(self, head: RequestHead, tapped: Tapped, payload: bytes) -> bytes:
         """The answer goes on as it is."""
-        self._open.discard(tapped)
+        self._unanswered.discard(tapped)
         try:
             response = read_response(GROUP_APIS[head.api_key], head.api_version, payload)
         except DecodeError:
@@ -185,14 +185,14 @@ class Tap(ProxyServer):
     def __init__(self, config: GatewayConfig, output: TapOutput) -> None:
         """The tap closes `output` when it ends."""
         super().__init__(config)
-        self._ours = accepted_versions(rewrites_addresses=not config.routes, taps=True)
+        self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=True)
         self._output = output
         self._log = TapLog(
             lambda event: self._write(partial(output.event, event)),
             lambda answer: self._write(partial(output.answer, answer)),
         )
         self.recording_failure: str | None = None
-        """Why nothing is written any more; clients do not feel it."""
+        """Why nothing is recorded any more; clients are served all the same."""
         self._flusher: asyncio.TimerHandle | None = None
 
     @property
@@ -231,7 +231,7 @@ class Tap(ProxyServer):
 
     def _machine(self, locate: Locate | None) -> Connection:
         return TapConnection(
-            self._ours,
+            self._gateway_versions,
             locate,
             self._config.bounds,
             self.note,

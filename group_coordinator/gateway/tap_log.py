@@ -64,7 +64,7 @@ class TappedAnswer(Struct, frozen=True):
 
 
 class Tapped:
-    """One request on its way; whoever carries it says how it ends."""
+    """One request on its way; its connection says how it ends."""
 
     __slots__ = ("_api", "_api_version", "_client_host", "_client_id", "_log", "_parts", "time_ms")
 
@@ -173,11 +173,11 @@ class TapLog:
         )
         self._on_answer(TappedAnswer(time_ms, part.request_id.encode(), encode_json(document)))
 
-    def release(self, everything: bool = False) -> None:
-        """Put out what need not wait, up to the first that must."""
+    def release(self, even_waiting: bool = False) -> None:
+        """Put out what need not wait, up to the first that must; with `even_waiting` that too."""
         while self._waiting:
             tapped, part = self._waiting[0]
-            if part.waits and not everything and not self._is_full:
+            if part.waits and not even_waiting and not self._is_full:
                 return
             self._waiting.popleft()
             self._waiting_bytes -= part.size
@@ -196,7 +196,7 @@ class TapLog:
 
     def end(self, time_ms: int) -> None:
         """Put out all there is, and a last tick."""
-        self.release(everything=True)
+        self.release(even_waiting=True)
         if time_ms > self._clock_ms:
             self._clock_ms = time_ms
             self._on_event(TappedEvent(time_ms, None, encode_tick(time_ms)))

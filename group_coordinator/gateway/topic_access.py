@@ -43,12 +43,12 @@ class TopicAccess:
         """Return whether a client may not name this topic."""
         return name.startswith(self._prefix) and not self._authorizer.allows_topic(principal, name)
 
-    def verdict(self, principal: str, topic_id: bytes, heard: Mapping[bytes, str | None]) -> Verdict:
-        """Decide about a topic by its id. `heard` is the brokers' latest answer; None means that there is no such
-        topic."""
-        name = heard[topic_id] if topic_id in heard else self._names.get(topic_id)
+    def verdict(self, principal: str, topic_id: bytes, names_by_id: Mapping[bytes, str | None]) -> Verdict:
+        """Decide about a topic by its id. `names_by_id` is the brokers' latest answer; None as a name means that
+        there is no such topic."""
+        name = names_by_id[topic_id] if topic_id in names_by_id else self._names.get(topic_id)
         if name is None:
-            return Verdict.UNKNOWN if topic_id in heard else Verdict.ASK
+            return Verdict.UNKNOWN if topic_id in names_by_id else Verdict.ASK
         return Verdict.REFUSE if self.refuses(principal, name) else Verdict.PASS
 
     def learn(self, topic_id: bytes, name: str) -> None:

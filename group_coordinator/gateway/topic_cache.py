@@ -23,7 +23,7 @@ PACE_S = 0.02
 NAMES_PER_QUESTION = 500
 NEW_NAMES_MAX = 5_000
 """Names that wait to be asked for and were never found, after which no more are taken."""
-_FOUND_MAX = 10_000
+_TOPICS_MAX = 10_000
 _ABSENT_MAX = 1_000
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -52,7 +52,7 @@ Answers = Mapping[str, Verdict]
 
 
 class _Waiting(Struct):
-    """Somebody who wants to know of some topics."""
+    """A caller that waits for the verdicts about some topics."""
 
     missing: set[str]
     verdicts: dict[str, Verdict]
@@ -75,51 +75,52 @@ class TopicCache:
         self._ask = ask
         self._call_later = call_later
         self._now_s = now_s
-        self._found: dict[str, tuple[Topic, float]] = {}
+        self._topics: dict[str, tuple[Topic, float]] = {}
         """With the time of the answer; the oldest first."""
         self._absent: dict[str, float] = {}
         self._unseen: dict[str, float] = {}
         """What brokers do not answer for: the gateway may not see it."""
-        self._again: dict[str, int] = {}
-        """What is to be asked for: name -> the largest partition that is wanted. These were found before."""
-        self._new: dict[str, int] = {}
-        self._asked: dict[str, int] = {}
-        """What is on its way."""
+        self._to_refresh: dict[str, int] = {}
+        """The topics to ask for again: name -> the largest partition that is wanted."""
+        self._to_find: dict[str, int] = {}
+        """The same for topics of which nothing is known."""
+        self._in_flight: dict[str, int] = {}
+        """Those of the question that is on its way."""
         self._doubted: dict[str, None] = {}
         """Names that were once answered to be absent, or too small."""
         self._waiting: dict[str, list[_Waiting]] = {}
         self._is_paused = False
         self._blind_until_s = 0.0
 
-    def known(self, wanted: Mapping[str, int]) -> Answers | None:
-        """Return for each topic whether it exists; None if `look_up` must ask. `wanted` maps names to the largest
-        partition."""
+    def known(self, largest_partitions: Mapping[str, int]) -> Answers | None:
+        """Return for each topic whether it exists; None if `look_up` must ask. `largest_partitions`: by topic, the
+        largest partition that is asked for."""
         verdicts: dict[str, Verdict] = {}
-        for name, partition in wanted.items():
+        for name, partition in largest_partitions.items():
             verdict = self._verdict(name, partition)
             if verdict is None:
                 return None
             verdicts[name] = verdict
         return verdicts
 
-    def look_up(self, wanted: Mapping[str, int], on_known: Callable[[Answers], None]) -> bool:
+    def look_up(self, largest_partitions: Mapping[str, int], on_known: Callable[[Answers], None]) -> bool:
         """Let the brokers be asked; `on_known` is called once, later. Returns False if too many names wait already."""
         verdicts: dict[str, Verdict] = {}
         missing: set[str] = set()
-        for name, partition in wanted.items():
+        for name, partition in largest_partitions.items():
             verdict = self._verdict(name, partition)
             if verdict is None:
                 missing.add(name)
             else:
                 verdicts[name] = verdict
         assert missing, "what is known need not be asked for"
-        if len(self._new) + sum(name not in self._found for name in missing) > NEW_NAMES_MAX:
+        if len(self._to_find) + sum(name not in self._topics for name in missing) > NEW_NAMES_MAX:
             return False
         waiting = _Waiting(missing, verdicts, on_known)
-        for name in wanted:
+        for name in largest_partitions:
             if name in missing:
                 self._waiting.setdefault(name, []).append(waiting)
-                self._enter(name, wanted[name])
+                self._enter(name, largest_partitions[name])
         self._next()
         return True
 
@@ -128,11 +129,11 @@ class TopicCache:
         now_s = self._now_s()
         if not _NAME.fullmatch(name):
             return ABSENT  # there can be none
-        found = self._found.get(name)
+        known_topic = self._topics.get(name)
         if now_s < self._blind_until_s:
             return self._in_doubt(name)
-        if found is not None and now_s - found[1] <= FRESH_S and partition < found[0].partitions:
-            return found[0]
+        if known_topic is not None and now_s - known_topic[1] <= FRESH_S and partition < known_topic[0].partitions:
+            return known_topic[0]
         absent_s = self._absent.get(name)
         if absent_s is not None and now_s - absent_s <= ABSENT_S:
             return ABSENT
@@ -143,32 +144,32 @@ class TopicCache:
 
     def _in_doubt(self, name: str) -> Verdict:
         """No broker answers for the topic: its last known state is used, but it refuses nobody."""
-        found = self._found.get(name)
-        return UNKNOWN if found is None else Topic(found[0].topic_id, 2**31)
+        known_topic = self._topics.get(name)
+        return UNKNOWN if known_topic is None else Topic(known_topic[0].topic_id, 2**31)
 
     def _enter(self, name: str, partition: int) -> None:
-        if name in self._asked and partition <= self._asked[name]:
+        if name in self._in_flight and partition <= self._in_flight[name]:
             return
-        queue = self._again if name in self._found else self._new
+        queue = self._to_refresh if name in self._topics else self._to_find
         queue[name] = max(partition, queue.get(name, -1))
 
     def _next(self) -> None:
         """Ask the next question, where none is on its way."""
-        if self._asked or self._is_paused:
+        if self._in_flight or self._is_paused:
             return
-        for queue in (self._again, self._new):
-            for name in list(queue)[: NAMES_PER_QUESTION - len(self._asked)]:
-                self._asked[name] = max(queue.pop(name), self._asked.get(name, -1))
-        if self._asked:
-            self._ask(list(self._asked), self._answered)
+        for queue in (self._to_refresh, self._to_find):
+            for name in list(queue)[: NAMES_PER_QUESTION - len(self._in_flight)]:
+                self._in_flight[name] = max(queue.pop(name), self._in_flight.get(name, -1))
+        if self._in_flight:
+            self._ask(list(self._in_flight), self._answered)
 
     def _answered(self, answers: Answers) -> None:
-        asked, self._asked = self._asked, {}
+        in_flight, self._in_flight = self._in_flight, {}
         self._is_paused = True
         now_s = self._now_s()
         if not answers:
             self._blind_until_s = now_s + BLIND_S
-        for name, partition in asked.items():
+        for name, partition in in_flight.items():
             answer = answers.get(name, UNKNOWN)
             is_bad = answer is ABSENT or (isinstance(answer, Topic) and partition >= answer.partitions)
             if is_bad and name not in self._doubted:
@@ -190,22 +191,22 @@ class TopicCache:
     def _keep(self, name: str, answer: Verdict, now_s: float) -> None:
         if isinstance(answer, Topic):
             self._absent.pop(name, None)
-            self._found.pop(name, None)
-            self._found[name] = answer, now_s
-            _shorten(self._found, _FOUND_MAX)
+            self._topics.pop(name, None)
+            self._topics[name] = answer, now_s
+            _shorten(self._topics, _TOPICS_MAX)
         elif answer is ABSENT:
-            self._found.pop(name, None)
+            self._topics.pop(name, None)
             self._absent.pop(name, None)
             self._absent[name] = now_s
             _shorten(self._absent, _ABSENT_MAX)
         else:
             self._unseen.pop(name, None)
             self._unseen[name] = now_s
-            _shorten(self._unseen, _FOUND_MAX)
+            _shorten(self._unseen, _TOPICS_MAX)
 
     def _settle(self, name: str, verdict: Verdict) -> None:
         """Tell those who wait for a topic, and for nothing else any more."""
-        if name in self._again or name in self._new:
+        if name in self._to_refresh or name in self._to_find:
             return  # asked for once more meanwhile, for a larger partition
         if verdict is UNKNOWN:
             verdict = self._in_doubt(name)
@@ -217,15 +218,15 @@ class TopicCache:
 
     def _settle_all(self) -> None:
         """No broker answers: waiting commits need not wait longer."""
-        self._again.clear()
-        self._new.clear()
+        self._to_refresh.clear()
+        self._to_find.clear()
         self._doubted.clear()
         for name in list(self._waiting):
             self._settle(name, UNKNOWN)
 
 
-def _shorten(entries: dict[str, Any], most: int) -> None:
-    while len(entries) > most:
+def _shorten(entries: dict[str, Any], entries_max: int) -> None:
+    while len(entries) > entries_max:
         del entries[next(iter(entries))]
 
 

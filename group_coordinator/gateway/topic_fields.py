@@ -50,7 +50,7 @@ class Mention(Struct, frozen=True, gc=False):
     """The array's definition; None: the item is the name alone."""
 
 
-class _Found:
+class _WalkState:
     """The fields found in one item, and all mentions so far."""
 
     __slots__ = (
@@ -85,8 +85,8 @@ class _Found:
         self.mentions.append(mention)
 
 
-Step = Callable[[bytes, int, _Found], int]
-"""(message, position, what is found) -> position behind it."""
+Step = Callable[[bytes, int, _WalkState], int]
+"""(message, position, state of the walk) -> position behind it."""
 
 
 def find_topics(
@@ -97,14 +97,14 @@ def find_topics(
     Raises `DecodeError`, also where its arrays have more than `items_max` items together, or it names topics more than
     `topics_max` times. There may be more behind the message, which brokers do not look at: librdkafka sends it.
     """
-    found = _Found(items_max, topics_max)
+    state = _WalkState(items_max, topics_max)
     try:
-        end = _message_step(message, version)(payload, start, found)
+        end = _message_step(message, version)(payload, start, state)
     except (IndexError, struct.error):
         end = len(payload) + 1
     if end > len(payload):
         raise DecodeError(f"{message} ends in its midst", len(payload))
-    return found.mentions
+    return state.mentions
 
 
 def _is_name(field: Field) -> bool:
@@ -141,9 +141,9 @@ def _fields_step(struct: StructDefinition, version: int, flexible: bool) -> Step
     if flexible:
         steps.append(_skip_tags)
 
-    def walk(data: bytes, at: int, found: _Found) -> int:
+    def walk(data: bytes, at: int, state: _WalkState) -> int:
         for step in steps:
-            at = step(data, at, found)
+            at = step(data, at, state)
         return at
 
     return steps[0] if len(steps) == 1 else walk
@@ -155,14 +155,14 @@ def _item_step(array_field: Field, struct: StructDefinition, version: int, flexi
     if not any(_is_name(field) or _is_id(field) for field in struct.fields):
         return walk
 
-    def walk_topic(data: bytes, begin: int, found: _Found) -> int:
-        found.forget()
-        array = found.array
+    def walk_topic(data: bytes, begin: int, state: _WalkState) -> int:
+        state.forget()
+        array = state.array
         assert array is not None
-        end = walk(data, begin, found)
-        if found.resource_type == _RESOURCE_IS_A_TOPIC and (found.name is not None or found.topic_id is not None):
-            found.note(
-                Mention(begin, end, array, found.name, found.name_at, found.topic_id, found.id_at, array_field)
+        end = walk(data, begin, state)
+        if state.resource_type == _RESOURCE_IS_A_TOPIC and (state.name is not None or state.topic_id is not None):
+            state.note(
+                Mention(begin, end, array, state.name, state.name_at, state.topic_id, state.id_at, array_field)
             )
         return end
 
@@ -194,15 +194,15 @@ def _array_step(field: Field, version: int, flexible: bool) -> Step:
     else:
         item = partial(_skip_string if field.type == "string" else _skip_bytes, flexible)
 
-    def walk_array(data: bytes, begin: int, found: _Found) -> int:
+    def walk_array(data: bytes, begin: int, state: _WalkState) -> int:
         count, at = _size(data, begin, flexible)
-        found.items_left -= max(count, 0)
-        if count > len(data) - at or found.items_left < 0:
+        state.items_left -= max(count, 0)
+        if count > len(data) - at or state.items_left < 0:
             raise DecodeError(f"an array of {count} items", begin)
-        around, found.array = found.array, Array(begin, at, count)
+        around, state.array = state.array, Array(begin, at, count)
         for _ in range(count):
-            at = item(data, at, found)
-        found.array = around
+            at = item(data, at, state)
+        state.array = around
         return at
 
     return walk_array
@@ -211,59 +211,59 @@ def _array_step(field: Field, version: int, flexible: bool) -> Step:
 # ----------------------------------------------------------------------------------------------------- primitives
 
 
-def _note_name(flexible: bool, data: bytes, at: int, found: _Found) -> int:
+def _note_name(flexible: bool, data: bytes, at: int, state: _WalkState) -> int:
     begin, end = _string(data, at, flexible)
     if end >= begin:
-        found.name, found.name_at = data[begin:end].decode("utf-8", "replace"), begin
+        state.name, state.name_at = data[begin:end].decode("utf-8", "replace"), begin
     return max(begin, end)
 
 
-def _note_string(flexible: bool, data: bytes, at: int, found: _Found) -> int:
+def _note_string(flexible: bool, data: bytes, at: int, state: _WalkState) -> int:
     """A name that is an item by itself."""
     begin, end = _string(data, at, flexible)
-    assert found.array is not None
+    assert state.array is not None
     if end >= begin:
         name = data[begin:end].decode("utf-8", "replace")
-        found.note(Mention(at, end, found.array, name, begin, None, 0, None))
+        state.note(Mention(at, end, state.array, name, begin, None, 0, None))
     return max(begin, end)
 
 
-def _note_id(data: bytes, at: int, found: _Found) -> int:
+def _note_id(data: bytes, at: int, state: _WalkState) -> int:
     topic_id = data[at : at + _UUID_SIZE]
     if topic_id != _NO_ID:
-        found.topic_id, found.id_at = topic_id, at
+        state.topic_id, state.id_at = topic_id, at
     return at + _UUID_SIZE
 
 
-def _note_resource_type(data: bytes, at: int, found: _Found) -> int:
-    found.resource_type = data[at]
+def _note_resource_type(data: bytes, at: int, state: _WalkState) -> int:
+    state.resource_type = data[at]
     return at + 1
 
 
-def _skip(size: int, data: bytes, at: int, found: _Found) -> int:
+def _skip(size: int, data: bytes, at: int, state: _WalkState) -> int:
     return at + size
 
 
-def _skip_string(flexible: bool, data: bytes, at: int, found: _Found) -> int:
+def _skip_string(flexible: bool, data: bytes, at: int, state: _WalkState) -> int:
     return max(_string(data, at, flexible))
 
 
-def _skip_bytes(flexible: bool, data: bytes, at: int, found: _Found) -> int:
+def _skip_bytes(flexible: bool, data: bytes, at: int, state: _WalkState) -> int:
     size, at = _size(data, at, flexible)
     return at + max(size, 0)
 
 
-def _skip_numbers(size: int, flexible: bool, data: bytes, at: int, found: _Found) -> int:
+def _skip_numbers(size: int, flexible: bool, data: bytes, at: int, state: _WalkState) -> int:
     count, at = _size(data, at, flexible)
     return at + max(count, 0) * size
 
 
-def _skip_nullable(walk: Step, data: bytes, at: int, found: _Found) -> int:
+def _skip_nullable(walk: Step, data: bytes, at: int, state: _WalkState) -> int:
     """A struct that may be absent: a byte says so."""
-    return at + 1 if data[at] >= 0x80 else walk(data, at + 1, found)
+    return at + 1 if data[at] >= 0x80 else walk(data, at + 1, state)
 
 
-def _skip_tags(data: bytes, at: int, found: _Found) -> int:
+def _skip_tags(data: bytes, at: int, state: _WalkState) -> int:
     if data[at] == 0:
         return at + 1
     count, at = unsigned_varint(data, at)

@@ -50,7 +50,7 @@ _STOPPED_BYTES_MAX = 65_536
 together again."""
 
 Stopped = list[tuple[Mention, Verdict]]
-Heard = Mapping[bytes, str | None]
+NamesById = Mapping[bytes, str | None]
 """The names of topics by their ids, as a broker has just said; None: there is no such topic."""
 
 
@@ -71,7 +71,7 @@ class Passage(Struct, frozen=True, kw_only=True):
     payload: bytes
     rewrite: Rewrite | None = None
     """What is to be done with the answer."""
-    put_in: Rewrite | None = None
+    change_beginning: Rewrite | None = None
     """What is to be done with the answer's beginning."""
 
 
@@ -96,22 +96,25 @@ class TopicFilter:
         self._access = access
 
     def pass_on(
-        self, head: RequestHead, payload: bytes, principal: str, heard: Heard
+        self, head: RequestHead, payload: bytes, principal: str, names_by_id: NamesById
     ) -> Passage | Answer | Question:
-        """Decide what becomes of a request. `heard` is the answer to the question that it waited for. Raises
-        `DecodeError`."""
+        """Decide what becomes of a request. `names_by_id` is the answer to the question that it waited for.
+
+        Raises `DecodeError`."""
         by_id = head.api_version >= _NAMED_BY_ID_FROM.get(head.api_key, head.api_version + 1)
         if not by_id and self._access.mark not in payload:
             return Passage(payload=payload, rewrite=self._hide(head, principal))
         message = TOPIC_APIS[head.api_key] + "Request"
         start = body_start(message, head, payload)
-        found = find_topics(message, head.api_version, payload, start, _ITEMS_MAX, _TOPICS_MAX)
-        verdicts = [(mention, self._verdict(principal, mention, heard)) for mention in found]
-        asked = tuple(
-            dict.fromkeys(named.topic_id for named, verdict in verdicts if named.topic_id and verdict is Verdict.ASK)
+        mentions = find_topics(message, head.api_version, payload, start, _ITEMS_MAX, _TOPICS_MAX)
+        verdicts = [(mention, self._verdict(principal, mention, names_by_id)) for mention in mentions]
+        unknown_ids = tuple(
+            dict.fromkeys(
+                mention.topic_id for mention, verdict in verdicts if mention.topic_id and verdict is Verdict.ASK
+            )
         )
-        if asked:
-            return _question(head, asked)
+        if unknown_ids:
+            return _question(head, unknown_ids)
         stopped: Stopped = [(mention, verdict) for mention, verdict in verdicts if verdict is not Verdict.PASS]
         _insist_on_few(stopped)
         if head.api_key == OtherApi.FETCH:
@@ -121,16 +124,16 @@ class TopicFilter:
             payload=masked, rewrite=self.reveal(head, principal, masks) if masks else self._hide(head, principal)
         )
 
-    def hear(self, question: Question, payload: bytes) -> Heard:
+    def read_answer(self, question: Question, payload: bytes) -> NamesById:
         """Read a broker's answer to a question. Raises `DecodeError`."""
         start = response_body_start("MetadataResponse", _METADATA_BY_ID)
-        found = decode("MetadataResponse", _METADATA_BY_ID, payload, start)
-        named = {
-            topic["topic_id"]: topic["name"] for topic in found["topics"] if topic["name"] and not topic["error_code"]
+        answer = decode("MetadataResponse", _METADATA_BY_ID, payload, start)
+        names = {
+            topic["topic_id"]: topic["name"] for topic in answer["topics"] if topic["name"] and not topic["error_code"]
         }
-        for topic_id, name in named.items():
+        for topic_id, name in names.items():
             self._access.learn(topic_id, name)
-        return {topic_id: named.get(topic_id) for topic_id in question.ids}
+        return {topic_id: names.get(topic_id) for topic_id in question.ids}
 
     def produce(self, head: RequestHead, topics_at: int, principal: str) -> ProduceTopics:
         """Let a Produce through whose topics begin there."""
@@ -155,26 +158,28 @@ class TopicFilter:
     def _hide(self, head: RequestHead, principal: str) -> Rewrite | None:
         return self.reveal(head, principal, Masks()) if head.api_key in _LISTS else None
 
-    def _verdict(self, principal: str, mention: Mention, heard: Heard) -> Verdict:
+    def _verdict(self, principal: str, mention: Mention, names_by_id: NamesById) -> Verdict:
         """Decide by the name first, then by the id, if a topic has both, which brokers do not accept."""
         if mention.name is not None and self._access.refuses(principal, mention.name):
             return Verdict.REFUSE
-        return Verdict.PASS if mention.topic_id is None else self._access.verdict(principal, mention.topic_id, heard)
+        return (
+            Verdict.PASS if mention.topic_id is None else self._access.verdict(principal, mention.topic_id, names_by_id)
+        )
 
     def _revealed(self, message: str, version: int, principal: str, masks: Masks, payload: bytes) -> bytes:
         if not masks and self._access.mark not in payload:
             return payload
         flexible = is_flexible(message, version)
         edits: list[tuple[int, int, bytes]] = []
-        gone: dict[int, tuple[Mention, int]] = {}
+        removed: dict[int, tuple[Mention, int]] = {}
         for mention in find_topics(message, version, payload, response_body_start(message, version)):
             if mention.name in masks.names or mention.topic_id in masks.ids:
                 item = payload[mention.begin : mention.end]
                 edits.append((mention.begin, mention.end, _unmasked(mention, version, flexible, item, masks)))
             elif mention.name is not None and self._access.refuses(principal, mention.name):
                 edits.append((mention.begin, mention.end, b""))
-                gone[mention.array.begin] = mention, gone.get(mention.array.begin, (mention, 0))[1] + 1
-        for mention, count in gone.values():
+                removed[mention.array.begin] = mention, removed.get(mention.array.begin, (mention, 0))[1] + 1
+        for mention, count in removed.values():
             array = mention.array
             edits.append((array.begin, array.end, encode_count(array.count - count, flexible)))
         return _edited(payload, edits)
@@ -198,7 +203,7 @@ def _without(head: RequestHead, payload: bytes, start: int, stopped: Stopped) ->
     codes = [(mention, _code(verdict)) for mention, verdict in stopped]
     return Passage(
         payload=fetch.without(version, payload, start, [mention for mention, _ in stopped]),
-        put_in=partial(fetch.put_in, version, fetch.refused(version, payload, codes), len(codes)),
+        change_beginning=partial(fetch.insert_topics, version, fetch.refused(version, payload, codes), len(codes)),
     )
 
 
@@ -250,13 +255,13 @@ def _refused(values: Any) -> Any:
         return tuple(map(_refused, values))
     if not isinstance(values, Mapping):
         return values
-    told = {name: _refused(value) for name, value in values.items()}
-    for name in told:
+    refused = {name: _refused(value) for name, value in values.items()}
+    for name in refused:
         if name.endswith("error_code"):
-            told[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif name.endswith("error_message") and told[name] is not None:
-            told[name] = _WORDS
-    return told
+            refused[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif name.endswith("error_message") and refused[name] is not None:
+            refused[name] = _WORDS
+    return refused
 
 
 _WORDS = "Authorization failed."

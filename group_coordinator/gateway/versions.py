@@ -167,22 +167,22 @@ SASL_HANDSHAKE_FIRST = 1
 
 def accepted_versions(*, rewrites_addresses: bool, taps: bool) -> Versions:
     """Return all that the gateway can take, whatever the broker has."""
-    passed = _PASSED | ({} if rewrites_addresses else _UNLIMITED) | (_PASSED_BY_A_TAP if taps else {})
-    versions = {key: (0 if taps else _FIRST_KNOWN.get(key, 0), last) for key, last in passed.items()}
-    versions[OtherApi.SASL_HANDSHAKE] = (SASL_HANDSHAKE_FIRST, passed[OtherApi.SASL_HANDSHAKE])
+    last_versions = _PASSED | ({} if rewrites_addresses else _UNLIMITED) | (_PASSED_BY_A_TAP if taps else {})
+    versions = {key: (0 if taps else _FIRST_KNOWN.get(key, 0), last) for key, last in last_versions.items()}
+    versions[OtherApi.SASL_HANDSHAKE] = (SASL_HANDSHAKE_FIRST, last_versions[OtherApi.SASL_HANDSHAKE])
     return versions | GROUP_VERSIONS
 
 
-def offered_versions(broker: Versions, ours: Versions, *, taps: bool) -> dict[int, tuple[int, int]]:
-    """Return the versions offered to a client of this broker: those of both; the group APIs that are answered here, as
-    ours.
+def offered_versions(broker: Versions, gateway: Versions, *, taps: bool) -> dict[int, tuple[int, int]]:
+    """Return the versions offered to a client of this broker: those of both; the group APIs in the gateway's
+    versions.
 
     FindCoordinator is of both kinds: that of a transaction goes through.
     """
-    found = {} if taps else {key: ours[key] for key in GROUP_APIS}
+    offered = {} if taps else {key: gateway[key] for key in GROUP_APIS}
     for key, (first, last) in broker.items():
-        if key in ours and (key not in found or key == ApiKey.FIND_COORDINATOR):
-            both = max(first, ours[key][0]), min(last, ours[key][1])
-            if both[0] <= both[1]:
-                found[key] = both
-    return dict(sorted(found.items()))
+        if key in gateway and (key not in offered or key == ApiKey.FIND_COORDINATOR):
+            common = max(first, gateway[key][0]), min(last, gateway[key][1])
+            if common[0] <= common[1]:
+                offered[key] = common
+    return dict(sorted(offered.items()))

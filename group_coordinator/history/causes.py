@@ -16,12 +16,12 @@ Chain = list[tuple[int, Kept]]
 """For each record its `seq`, and what a view keeps of it."""
 
 
-def extend_chain(chain: Chain[Kept], record: HistoryRecord, kept: Kept) -> Chain[Kept]:
+def extend_chain(chain: Chain[Kept], record: HistoryRecord, item: Kept) -> Chain[Kept]:
     """Return the chain with a record at its end, or a new chain if the last record did not cause it."""
     if chain and record.caused_by == chain[-1][0]:
-        chain.append((record.seq, kept))
+        chain.append((record.seq, item))
         return chain
-    return [(record.seq, kept)]
+    return [(record.seq, item)]
 
 
 def chain_before(chain: Chain[Kept], caused_by: int | None) -> Chain[Kept]:

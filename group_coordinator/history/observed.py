@@ -63,7 +63,9 @@ def _held(record: MemberReconciled) -> tuple[AssignedTopic, ...]:
     by_topic: dict[str, list[int]] = {}
     for topic in (*record.assigned, *record.pending_revocation):
         by_topic.setdefault(topic.topic, []).extend(topic.partitions)
-    return tuple(AssignedTopic(topic=topic, partitions=tuple(sorted(found))) for topic, found in by_topic.items())
+    return tuple(
+        AssignedTopic(topic=topic, partitions=tuple(sorted(partitions))) for topic, partitions in by_topic.items()
+    )
 
 
 MEANINGS: Mapping[type[HistoryRecord], Meaning] = {

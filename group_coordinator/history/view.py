@@ -90,7 +90,7 @@ class HistoryView:
     ) -> None:
         """Called when a member joined the rebalance that runs."""
 
-    def member_changed(self, record: HistoryRecord, changed: JoinedMember) -> None:
+    def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
         """Called when a member changes what it asks for. It keeps what it owns."""
 
     def member_replaced(
@@ -99,7 +99,7 @@ class HistoryView:
         """Called when a static member goes on under a new id. Without a rebalance it keeps its partitions."""
 
     def member_departed(
-        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
+        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
     ) -> None:
         """Called when a member is no longer in the group."""
 
@@ -156,7 +156,7 @@ class HistoryView:
         """Called when offsets were stored."""
 
     def offsets_removed(
-        self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, how: Removal
+        self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal
     ) -> None:
         """Called when offsets are no longer stored."""
 

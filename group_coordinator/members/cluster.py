@@ -45,14 +45,14 @@ class Cluster:
     ) -> None:
         """Return the first offset and the end of each partition's log. A partition that could not be looked up is left
         out."""
-        wanted = list(partitions)
+        all_partitions = list(partitions)
         futures: dict[tuple[str, TopicPartition], Future[Any]] = {}
         bounds: tuple[tuple[str, Any], ...] = (
             ("begin", OffsetSpec.earliest()),  # type: ignore[no-untyped-call]
             ("end", OffsetSpec.latest()),  # type: ignore[no-untyped-call]
         )
         for name, spec in bounds:
-            question = {KafkaTopicPartition(partition.topic, partition.partition): spec for partition in wanted}
+            question = {KafkaTopicPartition(partition.topic, partition.partition): spec for partition in all_partitions}
             for key, future in self._admin.list_offsets(question, request_timeout=_TIMEOUT_S).items():
                 futures[name, TopicPartition(key.topic, key.partition)] = future
 
@@ -60,7 +60,7 @@ class Cluster:
             on_found(
                 {
                     partition: (done["begin", partition].result().offset, done["end", partition].result().offset)
-                    for partition in wanted
+                    for partition in all_partitions
                     if done["begin", partition].exception() is None and done["end", partition].exception() is None
                 }
             )
@@ -75,18 +75,18 @@ def _partition_count(future: Future[Any]) -> int | None:
         return 0 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else None
 
 
-def _when_all_done(futures: Mapping[K, Future[Any]], then: Callable[[Mapping[K, Future[Any]]], None]) -> None:
+def _when_all_done(futures: Mapping[K, Future[Any]], on_done: Callable[[Mapping[K, Future[Any]]], None]) -> None:
     """Call once when the last of these futures is done, whichever way."""
     lock = threading.Lock()
-    left = len(futures)
+    unfinished = len(futures)
 
     def one_done(_: Future[Any]) -> None:
-        nonlocal left
+        nonlocal unfinished
         with lock:
-            left -= 1
-            last = left == 0
+            unfinished -= 1
+            last = unfinished == 0
         if last:
-            then(futures)
+            on_done(futures)
 
     for future in futures.values():
         future.add_done_callback(one_done)

@@ -50,7 +50,7 @@ class Commits:
         self._membership = membership
         self._config = membership.config
         self._ids = count(1)
-        self._open: dict[int, _Commit] = {}
+        self._open_commits: dict[int, _Commit] = {}
         self._latest: dict[TopicPartition, int] = {}
         self._automatic_at_ms: int | None = None
 
@@ -65,7 +65,7 @@ class Commits:
             give_up_ms=membership.now_ms + self._config.default_api_timeout_ms,
             open_partitions=tuple(offsets),
         )
-        self._open[commit.commit_id] = commit
+        self._open_commits[commit.commit_id] = commit
         refusal = self._refusal()
         if not offsets:
             self._succeeded(commit)
@@ -84,11 +84,11 @@ class Commits:
         return self.commit(positions, automatic=True)
 
     def is_open(self, commit_id: int) -> bool:
-        return commit_id in self._open
+        return commit_id in self._open_commits
 
     @property
     def any_open(self) -> bool:
-        return bool(self._open)
+        return bool(self._open_commits)
 
     def restart_interval(self) -> None:
         """Put the next automatic commit one interval off."""
@@ -100,17 +100,17 @@ class Commits:
         if self._automatic_at_ms is None or self._automatic_at_ms > self._membership.now_ms:
             return False
         self.restart_interval()
-        return not any(commit.automatic for commit in self._open.values())
+        return not any(commit.automatic for commit in self._open_commits.values())
 
     def fire_due(self) -> None:
         """Repeat what is due to be repeated."""
         now_ms = self._membership.now_ms
-        for commit in list(self._open.values()):
+        for commit in list(self._open_commits.values()):
             if commit.retry_at_ms is not None and commit.retry_at_ms <= now_ms:
                 self._retry(commit)
 
     def next_deadline_ms(self) -> int | None:
-        deadlines = [commit.retry_at_ms for commit in self._open.values()]
+        deadlines = [commit.retry_at_ms for commit in self._open_commits.values()]
         if self._membership.state is MemberState.STABLE:
             deadlines.append(self._automatic_at_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -123,21 +123,21 @@ class Commits:
 
     def abandon(self, error_code: ErrorCode) -> None:
         """Expect no answer any more."""
-        for commit in list(self._open.values()):
+        for commit in list(self._open_commits.values()):
             self._failed(commit, error_code)
 
     def on_response(self, pending: PendingRequest, response: OffsetCommitResponse) -> None:
-        commit = self._open.get(pending.tag)
+        commit = self._open_commits.get(pending.tag)
         if commit is None:
             return
-        answered = {
+        error_codes = {
             TopicPartition(topic.name, partition.partition_index): partition.error_code
             for topic in response.topics
             for partition in topic.partitions
         }
         errors = {}
         for partition in commit.open_partitions:
-            error_code = answered.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+            error_code = error_codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
             if error_code is not ErrorCode.NONE:
                 errors[partition] = error_code
             elif partition in self._membership.owned:
@@ -149,7 +149,7 @@ class Commits:
             self._succeeded(commit)
 
     def on_timeout(self, pending: PendingRequest) -> None:
-        commit = self._open.get(pending.tag)
+        commit = self._open_commits.get(pending.tag)
         if commit is not None:
             self._membership.coordinator_unknown("no answer in time")
             self._retry_later(commit, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -220,13 +220,13 @@ class Commits:
         self._membership.send("OffsetCommit", request, tag=commit.commit_id)
 
     def _succeeded(self, commit: _Commit) -> None:
-        del self._open[commit.commit_id]
+        del self._open_commits[commit.commit_id]
         self._membership.notify(
             Committed(commit_id=commit.commit_id, offsets=commit.offsets, automatic=commit.automatic)
         )
 
     def _failed(self, commit: _Commit, error_code: ErrorCode) -> None:
-        del self._open[commit.commit_id]
+        del self._open_commits[commit.commit_id]
         self._membership.notify(
             CommitFailed(
                 commit_id=commit.commit_id, offsets=commit.offsets, automatic=commit.automatic, error_code=error_code

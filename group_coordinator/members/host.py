@@ -3,7 +3,8 @@
     with MemberHost("localhost:9092") as host:
         members = [Member(host, "billing", ["orders"]) for _ in range(1000)]
 
-The thread carries answers to the members and wakes them when they are due, so they beat while their programs work.
+The thread carries answers to the members and wakes them when they are due, so they send heartbeats while
+their programs work.
 """
 
 from __future__ import annotations
@@ -271,9 +272,9 @@ class MemberHost:
 
     def _insist_on_count(self, counts: dict[str, int]) -> None:
         """Other shards are other groups' places: nobody would be found any more."""
-        found = counts.get(self._events, 0)
-        if found and found != self._shard_count:
-            problem = HostError(partitions_were_added(self._events, self._shard_count, found))
+        count = counts.get(self._events, 0)
+        if count and count != self._shard_count:
+            problem = HostError(partitions_were_added(self._events, self._shard_count, count))
             log.error("%s", problem)
             with self.changed:
                 self._failure, self._running = problem, False
@@ -284,9 +285,9 @@ class MemberHost:
 
     def _pass_counts(self, counts: dict[str, int]) -> None:
         for hosted in self._members:
-            known = {topic: counts[topic] for topic in hosted.machine.topics_of_interest if topic in counts}
-            if known:
-                hosted.machine.partitions_changed(known)
+            known_counts = {topic: counts[topic] for topic in hosted.machine.topics_of_interest if topic in counts}
+            if known_counts:
+                hosted.machine.partitions_changed(known_counts)
                 self.act_for(hosted)
 
     # ------------------------------------------------------------------------------------------------------ the thread
@@ -330,8 +331,8 @@ class MemberHost:
             return  # somebody else's, or one that is not waited for any more
         try:
             envelope, response = decode_response_event(message.value() or b"")
-        except EventError as wrong:
-            log.warning("an answer cannot be read: %s", wrong)
+        except EventError as problem:
+            log.warning("an answer cannot be read: %s", problem)
             return
         hosted.machine.receive(envelope, response, self.now_ms())
         self.act_for(hosted)

@@ -157,8 +157,10 @@ class Joining:
         if membership.generation.is_lost:
             return not self._revoke(membership.owned, lost=True)
         if self._cooperative:
-            gone = tuple(partition for partition in membership.owned if partition.topic not in self.subscription)
-            return not self._revoke(gone)
+            unsubscribed = tuple(
+                partition for partition in membership.owned if partition.topic not in self.subscription
+            )
+            return not self._revoke(unsubscribed)
         return not self._revoke(membership.owned)
 
     def _final_commit_is_over(self) -> bool:

@@ -56,10 +56,10 @@ class MemberError(RuntimeError):
 class CommitError(RuntimeError):
     """Offsets have not been committed; `error_code` says why, `offsets` which."""
 
-    def __init__(self, failed: CommitFailed) -> None:
-        super().__init__(f"{failed.error_code.name}: {failed.error_code.meaning}")
-        self.error_code = failed.error_code
-        self.offsets = failed.offsets
+    def __init__(self, failure: CommitFailed) -> None:
+        super().__init__(f"{failure.error_code.name}: {failure.error_code.meaning}")
+        self.error_code = failure.error_code
+        self.offsets = failure.offsets
 
 
 class NoOffsetError(RuntimeError):
@@ -150,12 +150,12 @@ class Member:
         Waits for the answer and raises CommitError if it is a refusal; with `wait=False` a refusal is only logged.
         """
         self._mark_processed()
-        given = (
+        offsets_given = (
             None if offsets is None else {partition: _with_metadata(offset) for partition, offset in offsets.items()}
         )
         hosted = self._hosted
         with self._host.changed:
-            commit_id = self._machine.commit(given)
+            commit_id = self._machine.commit(offsets_given)
             if not wait:
                 self._host.act_for(hosted)
                 return
@@ -163,9 +163,9 @@ class Member:
             self._host.act_for(hosted)
             self._host.wait_for(lambda: commit_id in hosted.commits_ended)
             hosted.commits_awaited.discard(commit_id)
-            ended: Committed | CommitFailed = hosted.commits_ended.pop(commit_id)
-        if isinstance(ended, CommitFailed):
-            raise CommitError(ended)
+            outcome: Committed | CommitFailed = hosted.commits_ended.pop(commit_id)
+        if isinstance(outcome, CommitFailed):
+            raise CommitError(outcome)
 
     # --------------------------------------------------------------------------------------------- subscribing, ending
 
@@ -240,8 +240,8 @@ class Member:
             return
         self._buffer.extend(self._reader.read(self.config.max_poll_records, wait_s))
         if self._reader.lost_offsets:
-            gone, self._reader.lost_offsets = self._reader.lost_offsets, []
-            self._hosted.run(lambda machine, _: machine.out_of_range(gone))
+            lost_offsets, self._reader.lost_offsets = self._reader.lost_offsets, []
+            self._hosted.run(lambda machine, _: machine.out_of_range(lost_offsets))
 
     def _deliver(self) -> Record:
         record = self._buffer.popleft()
@@ -293,8 +293,8 @@ class Member:
         """The buffer too: what is in it will be read by others, or again."""
         if self._reader is not None:
             self._reader.drop(partitions)
-            gone = frozenset(partitions)
-            self._buffer = deque(record for record in self._buffer if record.topic_partition not in gone)
+            dropped = frozenset(partitions)
+            self._buffer = deque(record for record in self._buffer if record.topic_partition not in dropped)
 
     def _close(self, leave_group: bool | None) -> None:
         if self._closed:

@@ -19,12 +19,12 @@ from schemas.wire import DecodeError
 PROTOCOL_TYPE = "consumer"
 
 
-def assignors_named(names: Sequence[str], known: Mapping[str, Assignor]) -> tuple[Assignor, ...]:
+def assignors_named(names: Sequence[str], assignors: Mapping[str, Assignor]) -> tuple[Assignor, ...]:
     """Return the assignors of these names. Raises ValueError for a name that none has."""
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in assignors]
     if unknown:
-        raise ValueError(f"there is no assignor {unknown[0]!r}; there are {', '.join(known)}")
-    return tuple(known[name] for name in names)
+        raise ValueError(f"there is no assignor {unknown[0]!r}; there are {', '.join(assignors)}")
+    return tuple(assignors[name] for name in names)
 
 
 def common_rebalance_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:

@@ -30,7 +30,7 @@ class Leaving:
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
         self._ids = count(1)
-        self._open: dict[int, _Leave] = {}
+        self._open_leaves: dict[int, _Leave] = {}
 
     def leave(self, reason: str) -> None:
         """Leave, if the coordinator knows the member.
@@ -47,47 +47,49 @@ class Leaving:
         )
         request = LeaveGroupRequest(group_id=membership.config.group_id, members=(leaver,))
         number = next(self._ids)
-        self._open[number] = _Leave(request, membership.now_ms + membership.config.request_timeout_ms)
+        self._open_leaves[number] = _Leave(request, membership.now_ms + membership.config.request_timeout_ms)
         self._send(number)
 
     @property
     def any_open(self) -> bool:
-        return bool(self._open)
+        return bool(self._open_leaves)
 
     def on_response(self, pending: PendingRequest, response: LeaveGroupResponse) -> None:
         membership = self._membership
-        leave = self._open.get(pending.tag)
+        leave = self._open_leaves.get(pending.tag)
         if leave is None:
             return
         if not response.error_code.retriable:
-            del self._open[pending.tag]
+            del self._open_leaves[pending.tag]
             return
         membership.note_error(response.error_code)
         leave.retry_at_ms = membership.now_ms + membership.config.backoff_ms(leave.attempts)
         leave.attempts += 1
         if leave.retry_at_ms >= leave.give_up_ms:
-            del self._open[pending.tag]
+            del self._open_leaves[pending.tag]
 
     def on_timeout(self, pending: PendingRequest) -> None:
         """Note that there is no answer. The request may have arrived all the same."""
-        self._open.pop(pending.tag, None)
+        self._open_leaves.pop(pending.tag, None)
 
     def fire_due(self) -> None:
         """Send the LeaveGroup again if it is due."""
-        for number, leave in self._open.items():
+        for number, leave in self._open_leaves.items():
             if leave.retry_at_ms is not None and leave.retry_at_ms <= self._membership.now_ms:
                 self._send(number)
 
     def next_deadline_ms(self) -> int | None:
-        return min((leave.retry_at_ms for leave in self._open.values() if leave.retry_at_ms is not None), default=None)
+        return min(
+            (leave.retry_at_ms for leave in self._open_leaves.values() if leave.retry_at_ms is not None), default=None
+        )
 
     def abandon(self) -> None:
         """Send nothing more: the member has ended."""
-        self._open.clear()
+        self._open_leaves.clear()
         self._membership.requests.cancel("LeaveGroup")
 
     def _send(self, number: int) -> None:
-        leave = self._open[number]
+        leave = self._open_leaves[number]
         leave.retry_at_ms = None
         wait_ms = leave.give_up_ms - self._membership.now_ms
         self._membership.send("LeaveGroup", leave.request, timeout_ms=wait_ms, tag=number)

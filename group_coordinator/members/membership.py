@@ -110,5 +110,5 @@ class Membership:
 
     def without(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Return the owned partitions without these, in the same order."""
-        gone = frozenset(partitions)
-        return tuple(partition for partition in self.owned if partition not in gone)
+        excluded = frozenset(partitions)
+        return tuple(partition for partition in self.owned if partition not in excluded)

@@ -72,8 +72,8 @@ class PartitionReader:
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []
-        rest = self._consumer.consume(records_max - 1, timeout=0) if records_max > 1 else []
-        return [record for message in (first, *rest) if (record := self._record(message)) is not None]
+        others = self._consumer.consume(records_max - 1, timeout=0) if records_max > 1 else []
+        return [record for message in (first, *others) if (record := self._record(message)) is not None]
 
     def close(self) -> None:
         self._consumer.close()

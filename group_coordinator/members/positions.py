@@ -67,19 +67,19 @@ class Positions:
     def log_bounds(self, bounds: Mapping[TopicPartition, tuple[int, int]]) -> None:
         """Take the first offset and the end of partitions; the reset policy chooses between them."""
         latest = self._membership.config.auto_offset_reset == "latest"
-        chosen = {
+        positions = {
             partition: end if latest else begin
             for partition, (begin, end) in bounds.items()
             if partition in self._unbounded
         }
-        for partition in chosen:
+        for partition in positions:
             del self._unbounded[partition]
-        self._begin(chosen)
+        self._begin(positions)
 
     def out_of_range(self, partitions: Iterable[TopicPartition]) -> None:
         """Start these partitions anew by the reset policy: the log has nothing at their positions."""
-        gone = [partition for partition in partitions if self.known.pop(partition, None) is not None]
-        self._reset(gone)
+        without_position = [partition for partition in partitions if self.known.pop(partition, None) is not None]
+        self._reset(without_position)
 
     def fire_due(self) -> None:
         if self._ask_at_ms is not None and self._ask_at_ms <= self._membership.now_ms:
@@ -93,27 +93,27 @@ class Positions:
         if group.error_code is not ErrorCode.NONE:
             self._refused(pending, group.error_code)
             return
-        found: dict[TopicPartition, OffsetFetchResponsePartition] = {
+        fetched: dict[TopicPartition, OffsetFetchResponsePartition] = {
             partition: item
             for topic in group.topics
             for item in topic.partitions
             if self._fetched_by.get(partition := TopicPartition(topic.name, item.partition_index)) == pending.request_id
         }
-        errors = [item.error_code for item in found.values() if item.error_code is not ErrorCode.NONE]
+        errors = [item.error_code for item in fetched.values() if item.error_code is not ErrorCode.NONE]
         if errors:
             self._refused(pending, errors[0])
             return
-        for partition in found:
+        for partition in fetched:
             del self._fetched_by[partition]
         committed = {
             partition: OffsetAndMetadata(item.committed_offset, item.metadata or "", item.committed_leader_epoch)
-            for partition, item in found.items()
+            for partition, item in fetched.items()
             if item.committed_offset > NO_OFFSET
         }
         self._attempts = 0
         self._commits.committed.update(committed)
         self._begin({partition: position.offset for partition, position in committed.items()})
-        self._reset([partition for partition in found if partition not in committed])
+        self._reset([partition for partition in fetched if partition not in committed])
 
     def on_timeout(self, pending: PendingRequest) -> None:
         self._membership.coordinator_unknown("no answer in time")
@@ -145,8 +145,8 @@ class Positions:
                 for topic, items in groupby(partitions, key=lambda partition: partition.topic)
             ),
         )
-        sent = self._membership.send("OffsetFetch", OffsetFetchRequest(groups=(group,), require_stable=True))
-        self._fetched_by.update(dict.fromkeys(partitions, sent.request_id))
+        pending = self._membership.send("OffsetFetch", OffsetFetchRequest(groups=(group,), require_stable=True))
+        self._fetched_by.update(dict.fromkeys(partitions, pending.request_id))
 
     def _begin(self, positions: dict[TopicPartition, int]) -> None:
         if positions:

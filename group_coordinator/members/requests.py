@@ -48,7 +48,7 @@ class PendingRequest(Struct, frozen=True, kw_only=True):
 
 
 def request_ids(namespace: UUID) -> Iterator[str]:
-    """Return unique ids without chance: version 5 UUIDs of 0, 1, 2 ... in a namespace of the member's own."""
+    """Return unique ids, the same in every run: version 5 UUIDs of 0, 1, 2 ... in a namespace of the member's own."""
     return (str(uuid5(namespace, str(number))) for number in count())
 
 
@@ -83,10 +83,10 @@ class Requests:
 
     def overdue(self, now_ms: int) -> list[PendingRequest]:
         """Give up the requests whose answers have not come in time, oldest first."""
-        late = [pending for pending in self._pending.values() if pending.deadline_ms <= now_ms]
-        for pending in late:
+        timed_out = [pending for pending in self._pending.values() if pending.deadline_ms <= now_ms]
+        for pending in timed_out:
             self._time_out(pending)
-        return late
+        return timed_out
 
     def cancel(self, *apis: str) -> None:
         """Give up the requests of these APIs."""

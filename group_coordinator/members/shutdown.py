@@ -23,7 +23,7 @@ class Shutdown:
         self._leave_group = False
         self._has_released = False
         self._release_processed = False
-        self._left = False
+        self._has_left = False
         self._until_ms = 0
 
     def begin(self, leave_group: bool | None) -> None:
@@ -47,10 +47,10 @@ class Shutdown:
         if not self._has_released:
             self._has_released = True
             self._release_processed = not self.release_all()
-        if not self._left:
+        if not self._has_left:
             if not self._release_processed and not out_of_time:
                 return
-            self._left = True
+            self._has_left = True
             if self._leave_group:
                 self._leaving.leave("the consumer is being closed")
             membership.reset_and_rejoin("consumer pro-actively leaving the group")

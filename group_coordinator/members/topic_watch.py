@@ -16,8 +16,8 @@ class TopicWatch:
     """Looks topics up when asked, at an interval, and soon again those that are not there: they may just be in the
     making.
 
-    `interest`: the topics that matter now. `tell`: who is told the partition counts. `later`: does something after so
-    many milliseconds. The lock is the one under which all three are used.
+    `interest`: the topics that matter now. `on_counts` gets the partition counts. `call_later`: after so many
+    milliseconds. The lock is the one under which all three are used.
     """
 
     def __init__(
@@ -26,13 +26,13 @@ class TopicWatch:
         lock: threading.Condition,
         interest: Callable[[], set[str]],
         on_counts: Callable[[dict[str, int]], None],
-        later: Callable[[int, Callable[[], None]], None],
+        call_later: Callable[[int, Callable[[], None]], None],
     ) -> None:
         self._cluster = cluster
         self._lock = lock
         self._interest = interest
         self._on_counts = on_counts
-        self._later = later
+        self._call_later = call_later
         self._interval_ms: int | None = None
         self._plan = 0
         self._missing: set[str] = set()
@@ -46,9 +46,9 @@ class TopicWatch:
             self._plan_refresh(self._plan, interval_ms)
 
     def look_up(self, topics: Iterable[str]) -> None:
-        wanted = sorted(topics)
-        if wanted:
-            self._cluster.partition_counts(wanted, lambda counts: self._found(wanted, counts))
+        names = sorted(topics)
+        if names:
+            self._cluster.partition_counts(names, lambda counts: self._take_counts(names, counts))
 
     def _plan_refresh(self, plan: int, interval_ms: int) -> None:
         def refresh() -> None:
@@ -56,17 +56,17 @@ class TopicWatch:
                 self.look_up(self._interest())
                 self._plan_refresh(plan, interval_ms)
 
-        self._later(interval_ms, refresh)
+        self._call_later(interval_ms, refresh)
 
-    def _found(self, asked: list[str], counts: dict[str, int]) -> None:
+    def _take_counts(self, names: list[str], counts: dict[str, int]) -> None:
         with self._lock:
-            for topic in (name for name in asked if counts.get(name) == 0 and name not in self._missing):
+            for topic in (name for name in names if counts.get(name) == 0 and name not in self._missing):
                 _log.warning("there is no topic %s (yet): members that want it get no partitions of it", topic)
-            self._missing.difference_update(asked)
-            self._missing.update(topic for topic in asked if not counts.get(topic))
+            self._missing.difference_update(names)
+            self._missing.update(topic for topic in names if not counts.get(topic))
             if self._missing and not self._asks_again:
                 self._asks_again = True
-                self._later(_MISSING_TOPICS_INTERVAL_MS, self._look_up_missing)
+                self._call_later(_MISSING_TOPICS_INTERVAL_MS, self._look_up_missing)
             self._on_counts(counts)
 
     def _look_up_missing(self) -> None:

@@ -45,8 +45,8 @@ def sentence(record: ObservedHistory) -> str:
             )
             return f"{by} coordinates the group from here on; the sessions of its members begin anew"
         case OffsetsRemoved():
-            lost = [f"{gone.topic}-{gone.partition} (was {gone.previous_offset})" for gone in record.offsets]
-            return f"the offsets of {listed(lost)} are gone: expired or deleted, not known which"
+            offsets = [f"{offset.topic}-{offset.partition} (was {offset.previous_offset})" for offset in record.offsets]
+            return f"the offsets of {listed(offsets)} are gone: expired or deleted, not known which"
         case TransactionalOffsetsPending() | TransactionalOffsetsAborted():
             return _of_transaction(record)
         case _:
@@ -54,10 +54,10 @@ def sentence(record: ObservedHistory) -> str:
 
 
 def _of_transaction(record: TransactionalOffsetsPending | TransactionalOffsetsAborted) -> str:
-    shown = listed([f"{offset.topic}-{offset.partition} at {offset.offset}" for offset in record.offsets])
+    offsets = listed([f"{offset.topic}-{offset.partition} at {offset.offset}" for offset in record.offsets])
     if isinstance(record, TransactionalOffsetsAborted):
-        return f"producer {record.producer_id} aborts its transaction: {shown} is never committed"
-    return f"producer {record.producer_id} writes {shown} in a transaction that is still open"
+        return f"producer {record.producer_id} aborts its transaction: {offsets} is never committed"
+    return f"producer {record.producer_id} writes {offsets} in a transaction that is still open"
 
 
 def _of_consumer_group(
@@ -73,8 +73,8 @@ def _of_consumer_group(
 ) -> str:
     match record:
         case GroupEpochBumped():
-            why = listed([reason.replace("_", " ") for reason in record.reasons])
-            return f"the group goes to epoch {record.generation_id}, because of: {why}"
+            reasons = listed([reason.replace("_", " ") for reason in record.reasons])
+            return f"the group goes to epoch {record.generation_id}, because of: {reasons}"
         case TargetAssignmentComputed():
             shares = [f"{name(share.member_id)} shall own {owned(share.topics)}" for share in record.assignments]
             by = f" by {record.assignor}" if record.assignor else ""
@@ -85,8 +85,8 @@ def _of_consumer_group(
             regex = f" for {record.joined.subscribed_regex}" if record.joined.subscribed_regex else ""
             return f"{name(record.joined.member.member_id)} ({record.joined.member.client_id}) joins{topics}{regex}"
         case ConsumerMemberUpdated():
-            changed = listed([setting.replace("_", " ") for setting in record.changed])
-            return f"{name(record.updated.member.member_id)} changes its {changed}"
+            changes = listed([setting.replace("_", " ") for setting in record.changed])
+            return f"{name(record.updated.member.member_id)} changes its {changes}"
         case ConsumerMemberAway():
             return f"{name(record.member.member_id)} is away for a while; its partitions are kept for it"
         case MemberReconciled():

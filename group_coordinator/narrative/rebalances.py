@@ -67,8 +67,8 @@ class Rebalance(Struct, kw_only=True):
         if self.join_phase is not None:
             return self.join_phase.generation_id
         # A group of the consumer protocol has no join phase, and its epoch may go up by more than one.
-        reached = self.completed.generation_id if self.completed is not None else 0
-        return max(reached, self.started.generation_id + 1)
+        last_generation_id = self.completed.generation_id if self.completed is not None else 0
+        return max(last_generation_id, self.started.generation_id + 1)
 
     @property
     def counts(self) -> Literal["generation", "epoch"]:
@@ -156,7 +156,9 @@ class GroupStory(GroupFold):
         if self.current is not None:
             self.current.gap = reason
 
-    def member_departed(self, record: History, member: MemberIdentity, how: Departure, reason: str | None) -> None:
+    def member_departed(
+        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
+    ) -> None:
         # Where all are told at once, the next assignment says what became of its partitions.
         if self._by_member:
             self.owners = {owner: topics for owner, topics in self.owners.items() if owner != member.member_id}
@@ -187,9 +189,9 @@ def _held_up_by(rebalance: Rebalance) -> Gone | None:
     if rebalance.join_phase is None:
         return None
     awaited = {member.member_id for member in rebalance.join_phase.waited_for if member.joined_ms is None}
-    gone = [step for step in rebalance.steps if isinstance(step, Gone) and step.member.member_id in awaited]
+    ends = [step for step in rebalance.steps if isinstance(step, Gone) and step.member.member_id in awaited]
     ended_ms = rebalance.join_phase.timestamp_ms
-    return gone[-1] if gone and gone[-1].timestamp_ms == ended_ms else None
+    return ends[-1] if ends and ends[-1].timestamp_ms == ended_ms else None
 
 
 def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:

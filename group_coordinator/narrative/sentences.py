@@ -90,33 +90,33 @@ def sentence(record: History, zone: tzinfo = UTC) -> str:
         case OffsetsCommitted() | OffsetsExpired() | OffsetsDeleted():
             return _of_offsets(record)
         case RequestRefused():
-            who = name(record.cause.member_id) if record.cause.member_id else _client(record.cause)
+            requester = name(record.cause.member_id) if record.cause.member_id else _client(record.cause)
             met = "there was no such group" if record.state == "none" else f"the group was {record.state}"
-            return f"{record.api} of {who} is refused with {record.error}: {record.detail} ({met})"
+            return f"{record.api} of {requester} is refused with {record.error}: {record.detail} ({met})"
         case _:
             return observed_sentences.sentence(record)
 
 
 def because(started: RebalanceStarted) -> str:
     """Return why a rebalance started, with the evidence: when a member was last heard, and its request."""
-    who = member(started.member) if started.member is not None else "a member"
-    said = _said(started.cause)
+    member_name = member(started.member) if started.member is not None else "a member"
+    reason = _reason_text(started.cause)
     match started.trigger:
         case "member_joined":
-            return f"{who} joined{' the empty group' if started.initial else ''}{said}"
+            return f"{member_name} joined{' the empty group' if started.initial else ''}{reason}"
         case "leader_rejoined":
-            return f"its leader {who} asked for one{said}"
+            return f"its leader {member_name} asked for one{reason}"
         case "member_changed":
-            return f"{who} rejoined with new metadata{said}"
+            return f"{member_name} rejoined with new metadata{reason}"
         case "static_member_replaced":
-            return f"static member {_instance(started.member)} came back as {who}{said}"
+            return f"static member {_instance(started.member)} came back as {member_name}{reason}"
         case "member_left":
-            return f"{who} left{said}"
+            return f"{member_name} left{reason}"
         case "pending_member_left":
-            return f"a client left before it had joined{said}"
+            return f"a client left before it had joined{reason}"
         case "member_expired":
             heard_ms = None if started.cause.armed_ms is None else started.time_ms - started.cause.armed_ms
-            return f"{who} expired" + ("" if heard_ms is None else f" (last heard {duration(heard_ms)} ago)")
+            return f"{member_name} expired" + ("" if heard_ms is None else f" (last heard {duration(heard_ms)} ago)")
         case (
             "members_did_not_sync"
             | "assignment_too_large"
@@ -179,7 +179,7 @@ def _of_pending_member(record: MemberIdAssigned | PendingMemberRemoved) -> str:
         case "left":
             return (
                 f"the member id {name(record.member_id)} is given back before anybody joined with "
-                f"it{_said(record.cause)}"
+                f"it{_reason_text(record.cause)}"
             )
         case "group_full" | "not_stored":
             return f"the member id {name(record.member_id)} is forgotten: {_DROPPED[record.reason]}"
@@ -197,13 +197,13 @@ def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpire
         case MemberJoined():
             return (
                 f"{who} joins{_from(record.member)}{_topics(record.subscribed_topics)}{_timeouts(record)}"
-                f"{_said(record.cause)}"
+                f"{_reason_text(record.cause)}"
             )
         case MemberRejoined():
             changes = listed([change.replace("_", " ") for change in record.changed])
-            return f"{who} rejoins{f' with new {changes}' if changes else ''}{_said(record.cause)}"
+            return f"{who} rejoins{f' with new {changes}' if changes else ''}{_reason_text(record.cause)}"
         case MemberLeft():
-            return f"{who} leaves{_said(record.cause)}"
+            return f"{who} leaves{_reason_text(record.cause)}"
         case MemberExpired():
             return _expires(record)
         case MemberDropped():
@@ -359,9 +359,9 @@ def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> s
         case OffsetsExpired():
             return f"the offsets of {_removed(record.offsets)} expire"
         case OffsetsDeleted() if record.cause.kind == "topics_deleted":
-            gone = dict.fromkeys(offset.topic for offset in record.offsets)
-            what = f"topic {next(iter(gone))} was" if len(gone) == 1 else f"topics {listed(list(gone))} were"
-            return f"the offsets of {_removed(record.offsets)} are dropped: {what} deleted"
+            topics = dict.fromkeys(offset.topic for offset in record.offsets)
+            deletion = f"topic {next(iter(topics))} was" if len(topics) == 1 else f"topics {listed(list(topics))} were"
+            return f"the offsets of {_removed(record.offsets)} are dropped: {deletion} deleted"
         case OffsetsDeleted():
             return f"the offsets of {_removed(record.offsets)} are deleted by {_client(record.cause)}"
         case _:
@@ -389,7 +389,7 @@ def _instance(member: MemberIdentity | None) -> str:
     return (member.group_instance_id if member is not None else None) or "(no instance id)"
 
 
-def _said(cause: Cause) -> str:
+def _reason_text(cause: Cause) -> str:
     if cause.reason and cause.reason.startswith(_SECOND_STEP_OF_JOINING):
         return ""
     return f', saying "{cause.reason}"' if cause.reason else ""

@@ -63,16 +63,18 @@ def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
     start_ms = rebalance.started.timestamp_ms
     causes = [step for record in rebalance.causes for step in _origin(record)]
     if rebalance.started.interrupts is not None:
-        why = "not every member had its target" if rebalance.counts == "epoch" else "its members had not all synced"
-        text = f"the rebalance before this one is interrupted: {why}"
+        interruption = (
+            "not every member had its target" if rebalance.counts == "epoch" else "its members had not all synced"
+        )
+        text = f"the rebalance before this one is interrupted: {interruption}"
         causes.insert(0, Step(time_ms=start_ms, text=text, is_cause=True))
-    told: dict[int, list[str]] = {}
+    members_by_ms: dict[int, list[str]] = {}
     for member in _waited(rebalance):
         if member.told_ms is not None:
-            told.setdefault(member.told_ms, []).append(member.member_id)
+            members_by_ms.setdefault(member.told_ms, []).append(member.member_id)
     notes = [
         Step(time_ms=time_ms, text=f"{words.names(members)} {'learns' if len(members) == 1 else 'learn'} of it")
-        for time_ms, members in told.items()
+        for time_ms, members in members_by_ms.items()
     ]
     happened = [_step(record, zone) for record in rebalance.steps if not isinstance(record, GroupStable)]
     return causes + sorted(happened + notes, key=lambda step: step.time_ms)
@@ -82,16 +84,16 @@ def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
     """Return the members that had to rejoin; while the join phase goes on, those known so far."""
     source = rebalance.completed or rebalance.join_phase
     slowest = source.slowest if source is not None else None
-    gone = {
+    fates = {
         record.member.member_id: (_FATES[type(record)], record.timestamp_ms)
         for record in rebalance.steps
         if isinstance(record, Gone)
     }
-    found = []
+    members = []
     for member in _waited(rebalance):
-        fate, gone_ms = gone.get(member.member_id, ("never came", None))
+        fate, gone_ms = fates.get(member.member_id, ("never came", None))
         joined = member.joined_ms is not None
-        found.append(
+        members.append(
             WaitedFor(
                 member_id=member.member_id,
                 told_ms=member.told_ms,
@@ -101,19 +103,19 @@ def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
                 is_slowest=member.member_id == slowest,
             )
         )
-    return found
+    return members
 
 
 def moves(before: Ownership, after: Ownership) -> list[Move]:
     """Return whose partitions changed hands, and whose did not."""
-    old, new = _by_partition(before), _by_partition(after)
-    found: dict[tuple[str, str | None, str | None], list[int]] = {}
-    for topic, partition in sorted(old.keys() | new.keys()):
-        change = topic, old.get((topic, partition)), new.get((topic, partition))
-        found.setdefault(change, []).append(partition)
+    owners_before, owners_after = _by_partition(before), _by_partition(after)
+    partitions_by_change: dict[tuple[str, str | None, str | None], list[int]] = {}
+    for topic, partition in sorted(owners_before.keys() | owners_after.keys()):
+        change = topic, owners_before.get((topic, partition)), owners_after.get((topic, partition))
+        partitions_by_change.setdefault(change, []).append(partition)
     return [
-        Move(topic=topic, partitions=tuple(partitions), before=was, after=now)
-        for (topic, was, now), partitions in found.items()
+        Move(topic=topic, partitions=tuple(partitions), before=owner_before, after=owner_after)
+        for (topic, owner_before, owner_after), partitions in partitions_by_change.items()
     ]
 
 
@@ -121,16 +123,16 @@ def place(cause: Cause) -> str:
     """Return the request, timer or other event, and where it lies in the log."""
     match cause.kind:
         case "request":
-            what = str(cause.api)
+            origin = str(cause.api)
         case "timer":
-            what = f"{cause.timer} timer, armed"
+            origin = f"{cause.timer} timer, armed"
         case "topics_deleted":
-            what = "topics deleted,"
+            origin = "topics deleted,"
         case "recording":
-            what = "recording"
+            origin = "recording"
         case "observed":
             return seen.places(cause)
-    return f"{what} at events partition {cause.partition}, offset {cause.offset}"
+    return f"{origin} at events partition {cause.partition}, offset {cause.offset}"
 
 
 def _waited(rebalance: Rebalance) -> tuple[Waited, ...]:
@@ -142,9 +144,9 @@ def _origin(record: History) -> Iterator[Step]:
     """A cause, and where the log has what led to it."""
     if isinstance(record, MemberExpired) and record.last_heard_ms is not None:
         heard_ms = record.timestamp_ms - (record.time_ms - record.last_heard_ms)
-        where = f"events partition {record.cause.partition}, offset {record.cause.offset}"
-        heard = f"{words.name(record.member.member_id)} is heard for the last time"
-        yield Step(time_ms=heard_ms, text=heard, record=record, where=where, is_cause=True)
+        log_place = f"events partition {record.cause.partition}, offset {record.cause.offset}"
+        text = f"{words.name(record.member.member_id)} is heard for the last time"
+        yield Step(time_ms=heard_ms, text=text, record=record, where=log_place, is_cause=True)
         yield Step(time_ms=record.timestamp_ms, text=sentences.sentence(record), record=record, is_cause=True)
     else:
         yield Step(
@@ -160,8 +162,8 @@ def _step(record: History, zone: tzinfo) -> Step:
     if isinstance(record, AssignmentReceived):
         text = f"leader {words.name(record.leader_id)} sends the assignment"
         return Step(time_ms=record.timestamp_ms, text=text, record=record, where=seen.places(record.cause))
-    where = place(record.cause) if isinstance(record, RequestRefused) else seen.places(record.cause)
-    return Step(time_ms=record.timestamp_ms, text=sentences.sentence(record, zone), record=record, where=where)
+    log_place = place(record.cause) if isinstance(record, RequestRefused) else seen.places(record.cause)
+    return Step(time_ms=record.timestamp_ms, text=sentences.sentence(record, zone), record=record, where=log_place)
 
 
 def _by_partition(ownership: Ownership) -> dict[tuple[str, int], str]:

@@ -60,16 +60,16 @@ def names(member_ids: Iterable[str]) -> str:
     return listed([name(member_id) for member_id in member_ids])
 
 
-def listed(texts: Sequence[str], shown: int = NAMES_SHOWN) -> str:
+def listed(texts: Sequence[str], shown_max: int = NAMES_SHOWN) -> str:
     """Return `a, b and c`, or `a, b and 7 more`."""
-    if len(texts) > shown:
-        return f"{', '.join(texts[:shown])} and {len(texts) - shown} more"
+    if len(texts) > shown_max:
+        return f"{', '.join(texts[:shown_max])} and {len(texts) - shown_max} more"
     return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
 
 
-def count(number: int, thing: str) -> str:
+def count(number: int, noun: str) -> str:
     """Return `1 member`, `3 members`."""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def ranges(partitions: Iterable[int]) -> str:

@@ -105,20 +105,20 @@ class GatewayCollector(Collector):
         self._metrics = metrics
 
     def collect(self) -> Iterator[Family]:
-        found = self._metrics
-        yield _gauge(CONNECTIONS, found.connections_open)
-        yield _counter(ACCEPTED, {(): found.connections_accepted})
-        yield _counter(REFUSED, {(): found.connections_refused})
-        yield _counter(BROKEN, _by_label(found.connections_broken))
-        yield _counter(TO_BROKERS, {(): found.bytes_to_brokers})
-        yield _counter(TO_CLIENTS, {(): found.bytes_to_clients})
-        yield _counter(REQUESTS, _by_label(found.requests))
-        yield _gauge(PENDING, found.pending)
-        yield _counter(IN_DOUBT, {(): found.in_doubt})
-        yield _counter(UNEXPECTED, {(): found.answers_unexpected})
-        yield _histogram(ANSWER_SECONDS, {(api,): histogram for api, histogram in found.answer_ms.copy().items()})
-        yield _histogram(COORDINATOR_SECONDS, {(): found.coordinator_ms})
-        yield _histogram(READING_SECONDS, {(): found.reading_ms})
+        metrics = self._metrics
+        yield _gauge(CONNECTIONS, metrics.connections_open)
+        yield _counter(ACCEPTED, {(): metrics.connections_accepted})
+        yield _counter(REFUSED, {(): metrics.connections_refused})
+        yield _counter(BROKEN, _by_label(metrics.connections_broken))
+        yield _counter(TO_BROKERS, {(): metrics.bytes_to_brokers})
+        yield _counter(TO_CLIENTS, {(): metrics.bytes_to_clients})
+        yield _counter(REQUESTS, _by_label(metrics.requests))
+        yield _gauge(PENDING, metrics.pending)
+        yield _counter(IN_DOUBT, {(): metrics.in_doubt})
+        yield _counter(UNEXPECTED, {(): metrics.answers_unexpected})
+        yield _histogram(ANSWER_SECONDS, {(api,): histogram for api, histogram in metrics.answer_ms.copy().items()})
+        yield _histogram(COORDINATOR_SECONDS, {(): metrics.coordinator_ms})
+        yield _histogram(READING_SECONDS, {(): metrics.reading_ms})
 
     def describe(self) -> list[Family]:
         return []

@@ -44,8 +44,10 @@ class GroupLog:
     def dead_letter(self, key: bytes | None, reason: str, headers: Mapping[str, str]) -> None:
         """Log an event that could not be read."""
         if self._may_write():
-            where = f"{headers.get('topic')}, partition {headers.get('partition')}, offset {headers.get('offset')}"
-            text = f"dead letter of {where}: {headers.get('detail', reason)}"
+            event_place = (
+                f"{headers.get('topic')}, partition {headers.get('partition')}, offset {headers.get('offset')}"
+            )
+            text = f"dead letter of {event_place}: {headers.get('detail', reason)}"
             extra = {"reason": reason} | ({} if key is None else {"group_id": key.decode(errors="replace")})
             _log.warning(text, extra=extra)
 

@@ -55,14 +55,14 @@ class Recently:
         if name in counts or len(counts) < NAMES_PER_SLICE:
             counts[name] += 1
 
-    def most(self, number: int) -> list[tuple[str, int]]:
+    def most(self, groups_max: int) -> list[tuple[str, int]]:
         """Return the groups with the highest counts."""
         oldest = int(self._now_s() // _SLICE_S) - RECENTLY_S // _SLICE_S
         total: Counter[str] = Counter()
         for begun, counts in self._slices:
             if begun > oldest:
                 total.update(counts)
-        return largest(total.items(), number)
+        return largest(total.items(), groups_max)
 
 
 class GroupTable:
@@ -96,11 +96,11 @@ class GroupTable:
             if group.state in REBALANCING:
                 self._rebalancing[group_id] = group
 
-    def happened(self, what: Recently, group_id: str) -> None:
+    def happened(self, counter: Recently, group_id: str) -> None:
         """Count a rebalance, an expiry or a refusal of a group."""
         if self._top:
             with self._lock:
-                what.add(group_id)
+                counter.add(group_id)
 
     def values(self) -> Iterator[Value]:
         """Yield all gauges of groups."""
@@ -111,11 +111,11 @@ class GroupTable:
                 yield from self._named()
 
     def _named(self) -> Iterator[Value]:
-        running = {
+        running_by_group = {
             (group_id, group.state): max(0, self._clock_ms(group_id) - group.since_ms)
             for group_id, group in self._rebalancing.items()
         }
-        for labels, running_ms in largest(running.items(), self._top):
+        for labels, running_ms in largest(running_by_group.items(), self._top):
             yield Value(GROUP_REBALANCING, labels, running_ms / 1_000)
         for metric, recently in self._recently().items():
             for group_id, number in recently.most(self._top):

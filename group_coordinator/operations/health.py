@@ -58,12 +58,12 @@ class Health:
         """Note that Kafka has taken a tick of this shard."""
         self._sign(self._ticks_s, shard)
 
-    def stands_still(self, shard: int, why: str | None) -> None:
-        """Return why the ticker of this shard lets its clock stand still; None if it goes on."""
-        if why is None:
+    def stands_still(self, shard: int, reason: str | None) -> None:
+        """Note why the ticker of this shard lets its clock stand still; None if it goes on."""
+        if reason is None:
             self._standstills.pop(shard, None)
         else:
-            self._standstills[shard] = why
+            self._standstills[shard] = reason
 
     def since_batch_s(self, shard: int) -> float:
         """Return the time since the shard's last batch or, before the first, since the start of the process."""
@@ -93,7 +93,7 @@ class Health:
                     f"shard {shard} has ended no batch and written no tick for {self.since_batch_s(shard):.0f} s"
                 )
         reasons += [
-            f"the clock of shard {shard} stands still: {why}" for shard, why in sorted(self._standstills.items())
+            f"the clock of shard {shard} stands still: {reason}" for shard, reason in sorted(self._standstills.items())
         ]
         return reasons
 

@@ -23,8 +23,8 @@ def configure_logs(kind: LogFormat, level: str = "info") -> None:
     handler = _StandardError()
     handler.setFormatter(JsonLines() if kind == "json" else TextLines())
     root = logging.getLogger()
-    for old in [handler for handler in root.handlers if isinstance(handler, _StandardError)]:
-        root.removeHandler(old)
+    for old_handler in [handler for handler in root.handlers if isinstance(handler, _StandardError)]:
+        root.removeHandler(old_handler)
     root.addHandler(handler)
     for name in OURS:
         logging.getLogger(name).setLevel(level.upper())
@@ -39,7 +39,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_given(record),
+            **_extra(record),
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
@@ -50,10 +50,10 @@ class TextLines(logging.Formatter):
     """Time, level, message, what was given with it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        given = "".join(
-            f" {name}={json.dumps(value, default=str, ensure_ascii=False)}" for name, value in _given(record).items()
+        extra = "".join(
+            f" {name}={json.dumps(value, default=str, ensure_ascii=False)}" for name, value in _extra(record).items()
         )
-        text = printable(f"{_time(record.created)} {record.levelname:<7} {record.getMessage()}{given}")
+        text = printable(f"{_time(record.created)} {record.levelname:<7} {record.getMessage()}{extra}")
         return f"{text}\n  {printable_lines(self.formatException(record.exc_info))}" if record.exc_info else text
 
 
@@ -68,7 +68,7 @@ class _StandardError(logging.StreamHandler[TextIO]):
         return sys.stderr
 
 
-def _given(record: logging.LogRecord) -> dict[str, object]:
+def _extra(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in vars(record).items() if name not in _OWN}
 
 

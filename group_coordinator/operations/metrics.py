@@ -214,6 +214,21 @@ GROUP_REFUSALS = _gauge(
 )
 GROUP_MEMBERS = _gauge("group_members", "Members of the group. The largest ones.", "group")
 
+RESPONDER_UP = _gauge("responder_up", "1 while the responder of the shard runs, 0 while it does not.", "shard")
+RESPONDER_LEAD = _gauge(
+    "responder_lead_seconds",
+    "How long before the query's last commit the responder of the shard had answered what the commit brought.",
+    "shard",
+)
+RESPONDER_COMPARED = _gauge(
+    "responder_answers_compared",
+    "Answers that a responder and the query have both given since the start, by who gave them first.",
+    "first",
+)
+RESPONDER_DIFFERENCES = _gauge(
+    "responder_differences", "Answers of responders that differ from the query's, since the start."
+)
+
 SOURCE_AGE = _gauge(
     "watched_source_age_seconds",
     "Of a watcher: how far its knowledge of a source is behind: of the offsets topic, since it was last read to its "
@@ -221,11 +236,19 @@ SOURCE_AGE = _gauge(
     "source",
 )
 
+WATCHED_CLUSTERS = _gauge(
+    "watched_clusters",
+    "Of a watcher: clusters by state: `being_reached`, `unreachable` (it is tried again), `being_read`, `watched`, "
+    "`failed` (by a defect: only a restart may help).",
+    "state",
+)
+
 METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
 """All of them."""
 OF_A_WATCHER = (
     REFUSALS, REBALANCES, REBALANCE_SECONDS, MEMBERS_JOINED, MEMBERS_GONE, MEMBERS_FENCED, OFFSETS, COMMITS, GROUPS,
     MEMBERS, READY, GROUP_REBALANCING, GROUP_REBALANCES, GROUP_EXPIRIES, GROUP_MEMBERS, SOURCE_AGE,
+    WATCHED_CLUSTERS,
 )  # fmt: skip
 """What a watched cluster tells of its groups, under the names that the coordinator's own groups have."""
 

@@ -69,7 +69,7 @@ class Operations(Watcher):
             shards,
             tally,
             GroupLog(),
-            everything=bool(self._config.metrics_port),
+            for_metrics=bool(self._config.metrics_port),
             listener=self._listener,
         )
         reader.start(report.partitions)

@@ -21,28 +21,28 @@ class Remembered(OrderedDict[Hashable, Any]):
     deleted.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, entries_max: int) -> None:
         super().__init__()
-        self._most = most
+        self._entries_max = entries_max
 
     def __setitem__(self, key: Hashable, value: Any) -> None:
         """Remember this as the newest."""
         super().__setitem__(key, value)
         self.move_to_end(key)
-        if len(self) > self._most:
+        if len(self) > self._entries_max:
             self.popitem(last=False)
 
 
 class Repeats:
     """Tells repeats from records by (group, epoch, seq): within a partition those of a group come in this order."""
 
-    def __init__(self, most: int = GROUPS_REMEMBERED) -> None:
-        self._most = most
+    def __init__(self, groups_max: int = GROUPS_REMEMBERED) -> None:
+        self._groups_max = groups_max
         self._last: dict[tuple[str, int], Remembered] = {}
 
     def is_new(self, topic: str, partition: int, group_id: str, epoch: int, seq: int) -> bool:
         """Return whether this record has not been seen before, and note it."""
         last = self._last.get((topic, partition))
         if last is None:
-            last = self._last[topic, partition] = Remembered(self._most)
+            last = self._last[topic, partition] = Remembered(self._groups_max)
         return take_place(last, kept_name(group_id), (epoch, seq))

@@ -21,7 +21,8 @@ CONNECTIONS_MAX = 64
 
 
 def operations_server(host: str, port: int, registry: CollectorRegistry, health: Probes) -> HttpServer:
-    """Return the endpoint, which listens but does not serve yet. Port 0 stands for a free one. Port 0: a free one.
+    """Return the endpoint, which listens but does not serve yet. Port 0 stands for a free one.
+
     Raises OSError where it cannot listen.
 
     Bound to this machine, it answers only requests that name it, so that no page from elsewhere can read it.
@@ -48,11 +49,11 @@ def _application(registry: CollectorRegistry, health: Probes) -> Starlette:
     def ready(_: Request) -> Response:
         return _health(health.not_ready())
 
-    def absent(_: Request, __: Exception) -> Response:
+    def not_found(_: Request, __: Exception) -> Response:
         return PlainTextResponse("/metrics, /health/live, /health/ready\n", 404)
 
     routes = [Route("/metrics", metrics), Route("/health/live", live), Route("/health/ready", ready)]
-    return Starlette(routes=routes, exception_handlers={404: absent})
+    return Starlette(routes=routes, exception_handlers={404: not_found})
 
 
 def _health(reasons: list[str]) -> Response:

@@ -71,8 +71,8 @@ class Shards:
     def values(self) -> Iterator[Value]:
         """Yield the gauges of the shards."""
         with self._lock:
-            known, tickers = dict(self._last), dict(self._tickers)
-        for number, last in known.items():
+            last_by_shard, tickers = dict(self._last), dict(self._tickers)
+        for number, last in last_by_shard.items():
             shard = (str(number),)
             yield Value(m.SINCE_BATCH, shard, self._health.since_batch_s(number))
             yield Value(m.SINCE_TICK, shard, self._health.since_tick_s(number))

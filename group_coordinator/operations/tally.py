@@ -111,9 +111,9 @@ class HistoryCounts(HistoryView):
         self._metrics.add(m.MEMBERS_JOINED)
 
     def member_departed(
-        self, record: History, member: MemberIdentity, how: Departure, reason: str | None
+        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
     ) -> None:
-        match how:
+        match departure:
             case "left":
                 self._metrics.add(m.MEMBERS_GONE, "left")
             case "expired":
@@ -141,8 +141,8 @@ class HistoryCounts(HistoryView):
             self._commits[place] = None
             self._metrics.add(m.COMMITS)
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, how: Removal) -> None:
-        self._metrics.add(m.OFFSETS, how, by=len(record.offsets))
+    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal) -> None:
+        self._metrics.add(m.OFFSETS, removal, by=len(record.offsets))
 
     def request_refused(self, record: RequestRefused) -> None:
         self._metrics.add(m.REFUSALS, record.api, record.rule, record.error)

@@ -52,10 +52,11 @@ class TopicsReader:
         tally: Tally,
         group_log: GroupLog,
         *,
-        everything: bool,
+        for_metrics: bool,
         listener: HistoryListener | None = None,
     ) -> None:
-        """`everything`: also what only metrics need. Without it history and dead letters are read, for the log."""
+        """`for_metrics`: also read the topics that only metrics need. History and dead letters are always read, for the
+        log."""
         self._listener = listener
         self._topics, self._tally, self._group_log = topics, tally, group_log
         self._shards = frozenset(shards)
@@ -63,7 +64,7 @@ class TopicsReader:
             topics.history: self._history,
             topics.dead_letters: self._dead_letter,
         }
-        if everything:
+        if for_metrics:
             self._take |= {
                 topics.events: self._event,
                 topics.responses: self._answer,
@@ -75,18 +76,21 @@ class TopicsReader:
 
     def start(self, partitions: Mapping[str, int]) -> None:
         """Begin, at the ends that the topics have now. `partitions`: how many each has. Raises TopicReadError."""
-        wanted = [
+        all_partitions = [
             (topic, number)
             for topic in self._take
             for number in (sorted(self._shards) if topic == self._topics.events else range(partitions[topic]))
         ]
         shared = (self._topics.history, self._topics.dead_letters) if self._listener is not None else ()
-        whole = [partition for partition in wanted if partition[0] in (self._topics.assignments, *shared)]
+        from_beginning = [
+            partition for partition in all_partitions if partition[0] in (self._topics.assignments, *shared)
+        ]
         positions = self.follower.start(
-            from_beginning=whole, from_end=[partition for partition in wanted if partition not in whole]
+            from_beginning=from_beginning,
+            from_end=[partition for partition in all_partitions if partition not in from_beginning],
         )
         ends = self.follower.ends_at_start
-        self._positions = positions | {place: ends[place] for place in whole if place[0] in shared}
+        self._positions = positions | {place: ends[place] for place in from_beginning if place[0] in shared}
 
     def stop(self) -> None:
         """Stop reading; returns when the thread has ended."""

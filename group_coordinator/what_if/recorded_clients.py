@@ -95,14 +95,14 @@ class GroupLog(Struct, frozen=True, kw_only=True):
 
 
 def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> GroupLog:
-    """Take what is this group's, and its clock, out of records of an events topic. Raises LifeError when there is
+    """Take what is this group's, and its clock, out of records of an events topic. Raises WhatIfError when there is
     nothing.
 
     `ahead_max_ms`: see `schemas.ticks.read_tick`.
     """
     key = group_id.encode()
     ticks: dict[int, list[Span]] = {}
-    found: list[Record] = []
+    requests: list[Record] = []
     ends: dict[int, int] = {}
     for record in records:
         partition, time_ms = record.partition or 0, record.timestamp_ms or 0
@@ -115,13 +115,13 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
             except EventError:
                 continue
         elif record.key == key:
-            found.append(record)
-    if not found:
+            requests.append(record)
+    if not requests:
         raise WhatIfError(f"This log has no request of group {group_id}.")
-    partition = found[0].partition or 0
+    partition = requests[0].partition or 0
     clock = LogClock(ticks.get(partition, ()))
     events: list[GroupEvent] = []
-    for record in sorted(found, key=lambda each: each.offset or 0):
+    for record in sorted(requests, key=lambda request: request.offset or 0):
         time_ms = record.timestamp_ms or 0
         try:
             event = decode_group_event(group_id, record.value)
@@ -182,7 +182,8 @@ class RecordedClients(Struct, frozen=True, kw_only=True):
 
 
 def read_clients(log: GroupLog, config: GroupConfig) -> RecordedClients:
-    """Return the clients of a recorded log. Raises LifeError if no client joins, or if the members are no consumers."""
+    """Return the clients of a recorded log. Raises WhatIfError if no client joins, or if the members are no
+    consumers."""
     return _Reader(log, config).read()
 
 
@@ -278,8 +279,8 @@ class _Reader:
             self._clients.append(client)
             if request.member_id:
                 self._by_member[request.member_id] = client
-        seen = client.subscriptions[-1][1] if client.subscriptions else client.topics
-        if topics != seen:
+        latest_topics = client.subscriptions[-1][1] if client.subscriptions else client.topics
+        if topics != latest_topics:
             client.subscriptions.append((time_ms, topics))
         if client.notified_ms is not None:
             client.reactions.append(time_ms - client.notified_ms)
@@ -293,12 +294,12 @@ class _Reader:
         """Return the client that joins without an id after it lost its own; None for a new client."""
         envelope, instance_id = event.envelope, request.group_instance_id
         for client in reversed(self._clients):
-            same = (client.client_id, client.client_host, client.instance_id) == (
+            is_same_client = (client.client_id, client.client_host, client.instance_id) == (
                 envelope.client_id,
                 envelope.client_host,
                 instance_id,
             )
-            if not same or client.ends_ms is not None:
+            if not is_same_client or client.ends_ms is not None:
                 continue
             if client.is_lost or client.stalled_since_ms is not None:
                 return client
@@ -306,23 +307,23 @@ class _Reader:
                 client.ends_ms = client.last_sign_ms + 1  # another process has its static id now
         return None
 
-    def _leave(self, each: LeaveGroupMember, time_ms: int, event: RequestEvent) -> None:
-        client = self._by_member.get(each.member_id) or next(
+    def _leave(self, leaver: LeaveGroupMember, time_ms: int, event: RequestEvent) -> None:
+        client = self._by_member.get(leaver.member_id) or next(
             (
                 client
                 for client in reversed(self._clients)
-                if each.group_instance_id and client.instance_id == each.group_instance_id
+                if leaver.group_instance_id and client.instance_id == leaver.group_instance_id
             ),
             None,
         )
         if client is None or client.ends_ms is not None:
             self._other_requests.append(event)
             return
-        if not each.member_id:  # somebody else removed it by its static id
+        if not leaver.member_id:  # somebody else removed it by its static id
             self._other_requests.append(event)
             return
         self._sign(client, time_ms)
-        if each.reason is not None and _POLL_TIMEOUT in each.reason:
+        if leaver.reason is not None and _POLL_TIMEOUT in leaver.reason:
             client.stalled_since_ms = max(time_ms - client.rebalance_timeout_ms, client.begins_ms)
         else:
             client.ends_ms, client.leaves = time_ms, True
@@ -347,10 +348,10 @@ class _Reader:
         for output in self._coordinator.take_outputs():
             if not isinstance(output, Answer):
                 continue
-            found = self._pending.pop(output.request_id, None)
-            if found is None:
+            pending = self._pending.pop(output.request_id, None)
+            if pending is None:
                 continue
-            client, request = found
+            client, request = pending
             time_ms = self._log.clock.when(output.time_ms) if now_ms is None else now_ms
             if isinstance(request, JoinGroupRequest | SyncGroupRequest):
                 client.waiting = max(client.waiting - 1, 0)
@@ -390,8 +391,8 @@ class _Reader:
 def _subscription(request: JoinGroupRequest) -> tuple[tuple[str, ...], str]:
     for protocol in request.protocols:
         try:
-            found = decode_subscription(protocol.metadata)
+            subscription = decode_subscription(protocol.metadata)
         except DecodeError:
             continue
-        return tuple(sorted(set(found.topics))), found.rack_id or ""
+        return tuple(sorted(set(subscription.topics))), subscription.rack_id or ""
     return (), ""

@@ -53,7 +53,7 @@ def play(
     assignor: str | None = None,
 ) -> list[bytes]:
     """Return the history as it would lie on the topic. Settings that are None stay as they were. None: as it was.
-    Raises LifeError for what cannot be played.
+    Raises WhatIfError for what cannot be played.
 
     `config` is what the log was coordinated with.
     """
@@ -62,19 +62,21 @@ def play(
             f"The group has {len(log.events):,} requests in this log; up to {REQUESTS_MAX:,} can be played again."
         )
     _require(config, assignors, session_timeout_ms, assignor)
-    found = read_clients(log, config)
-    instance_ids = _instance_ids(found.clients) if static_members else [client.instance_id for client in found.clients]
-    cast = [
+    recorded = read_clients(log, config)
+    instance_ids = (
+        _instance_ids(recorded.clients) if static_members else [client.instance_id for client in recorded.clients]
+    )
+    member_configs = [
         _member_config(log.group_id, client, instance_id, session_timeout_ms, _offered(client, assignors, assignor))
-        for client, instance_id in zip(found.clients, instance_ids, strict=True)
+        for client, instance_id in zip(recorded.clients, instance_ids, strict=True)
     ]
     delay_ms = config.group_initial_rebalance_delay_ms if initial_delay_ms is None else initial_delay_ms
-    own = dataclasses.replace(config, group_initial_rebalance_delay_ms=delay_ms)
-    replay = _Replay(log, own, found)
+    changed_config = dataclasses.replace(config, group_initial_rebalance_delay_ms=delay_ms)
+    replay = _Replay(log, changed_config, recorded)
     replay.run(
         [
-            _ReplayedClient(replay, client, part, number, assignors)
-            for number, (client, part) in enumerate(zip(found.clients, cast, strict=True))
+            _ReplayedClient(replay, client, member_config, number, assignors)
+            for number, (client, member_config) in enumerate(zip(recorded.clients, member_configs, strict=True))
         ]
     )
     return replay.history
@@ -93,8 +95,8 @@ def _require(
         raise WhatIfError(f"There is no assignor {assignor!r} here; there are {', '.join(assignors)}.")
 
 
-def _offered(client: RecordedClient, assignors: Mapping[str, Assignor], wanted: str | None) -> tuple[str, ...]:
-    names = (wanted,) if wanted is not None else tuple(name for name in client.assignors if name in assignors)
+def _offered(client: RecordedClient, assignors: Mapping[str, Assignor], assignor: str | None) -> tuple[str, ...]:
+    names = (assignor,) if assignor is not None else tuple(name for name in client.assignors if name in assignors)
     if not names:
         raise WhatIfError(
             f"The members offer {', '.join(client.assignors)}, which is not known here. Choose an assignor."
@@ -126,16 +128,16 @@ def _member_config(
 
 def _instance_ids(clients: tuple[RecordedClient, ...]) -> list[str | None]:
     """Return an id of its own for each client; a client that was started anew keeps its id."""
-    taken: dict[str, list[int]] = {}
-    found: list[str | None] = []
+    busy_until_ms: dict[str, list[int]] = {}
+    instance_ids: list[str | None] = []
     for client in clients:
         name = client.instance_id or client.client_id or client.client_host
-        until = taken.setdefault(name, [])
+        until = busy_until_ms.setdefault(name, [])
         ends_ms = client.last_sign_ms if client.ends_ms is None else client.ends_ms
         number = next((number for number, busy_ms in enumerate(until) if busy_ms <= client.begins_ms), len(until))
         until[number : number + 1] = [ends_ms]
-        found.append(name if number == 0 else f"{name}-{number + 1}")
-    return found
+        instance_ids.append(name if number == 0 else f"{name}-{number + 1}")
+    return instance_ids
 
 
 class _Replay:
@@ -253,13 +255,13 @@ class _ReplayedClient:
         member, request = self._member, event.request
         assert isinstance(request, OffsetCommitRequest)
         if self._clients and member.state is MemberState.STABLE:
-            own = replace(
+            own_request = replace(
                 request,
                 member_id=member.member_id,
                 generation_id_or_member_epoch=member.generation_id,
                 group_instance_id=self._config.group_instance_id,
             )
-            self._replay.send(event.envelope, own, None)
+            self._replay.send(event.envelope, own_request, None)
 
     # ---------------------------------------------------------------------------------------------------------- inside
 

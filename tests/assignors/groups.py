@@ -35,7 +35,7 @@ def groups(draw: st.DrawFn, *, racks: bool = True) -> Group:
     """A group whose members own nothing yet."""
     existing = draw(topics())
     names = [*existing, "missing"]
-    same = draw(st.booleans())
+    same_topics = draw(st.booleans())
     subscription = st.lists(st.sampled_from(names), unique=True).map(tuple)
     shared = draw(subscription)
     members = []
@@ -45,7 +45,7 @@ def groups(draw: st.DrawFn, *, racks: bool = True) -> Group:
                 member_id=f"consumer-{number}",
                 group_instance_id=draw(st.sampled_from([None, None, f"instance-{99 - number}"])),
                 subscription=Subscription(
-                    topics=shared if same else draw(subscription),
+                    topics=shared if same_topics else draw(subscription),
                     rack_id=draw(st.sampled_from([None, "", "a", "b", "c", "d"])) if racks else None,
                 ),
             )
@@ -61,8 +61,8 @@ def changed_groups(draw: st.DrawFn, assignor: Assignor, *, racks: bool = False) 
     keep = draw(st.lists(st.sampled_from([True, True, False]), min_size=len(members), max_size=len(members)))
     result = [member for member, stays in zip(settled, keep, strict=True) if stays]
     for number in draw(st.lists(st.integers(100, 199), max_size=4, unique=True)):
-        wanted = tuple(draw(st.lists(st.sampled_from(list(existing)), unique=True)))
-        result.append(MemberSubscription(member_id=f"consumer-{number}", subscription=Subscription(topics=wanted)))
+        topics = tuple(draw(st.lists(st.sampled_from(list(existing)), unique=True)))
+        result.append(MemberSubscription(member_id=f"consumer-{number}", subscription=Subscription(topics=topics)))
     return existing, result
 
 

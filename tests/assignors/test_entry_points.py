@@ -40,10 +40,10 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Register:
     monkeypatch.setitem(sys.modules, "their_package", package)
     registered: list[EntryPoint] = []
 
-    def found(*, group: str) -> EntryPoints:
+    def find(*, group: str) -> EntryPoints:
         return EntryPoints(registered).select(group=group)
 
-    monkeypatch.setattr(module, "entry_points", found)
+    monkeypatch.setattr(module, "entry_points", find)
 
     def add(name: str, thing: Any) -> None:
         setattr(package, name, thing)
@@ -68,8 +68,8 @@ def test_one_more(register: Register) -> None:
 
 
 def test_other_groups_are_left_alone(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = EntryPoint(name="x", value="no.such.module:X", group="console_scripts")
-    monkeypatch.setattr(module, "entry_points", lambda *, group: EntryPoints([other]).select(group=group))
+    other_entry = EntryPoint(name="x", value="no.such.module:X", group="console_scripts")
+    monkeypatch.setattr(module, "entry_points", lambda *, group: EntryPoints([other_entry]).select(group=group))
     assert load_assignors() == ASSIGNORS
 
 

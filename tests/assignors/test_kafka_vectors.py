@@ -66,8 +66,10 @@ def test_as_kafka(vector: Vector) -> None:
 def test_better_than_kafka(vector_id: str) -> None:
     (vector,) = (vector for vector in VECTORS if vector["id"] == vector_id)
     assert "expected_error" in vector or "reference_defect" in vector
-    named = {member: [f"{topic}-{number}" for topic, number in own] for member, own in assign(vector).items()}
-    assert named == BETTER[vector_id]
+    named_partitions = {
+        member: [f"{topic}-{number}" for topic, number in owned] for member, owned in assign(vector).items()
+    }
+    assert named_partitions == BETTER[vector_id]
 
 
 def test_every_marked_defect_is_named() -> None:
@@ -81,7 +83,7 @@ def digest_of_all() -> str:
 @pytest.mark.parametrize("hash_seed", ["1", "20250607"])
 def test_the_hash_seed_of_python_changes_nothing(hash_seed: str) -> None:
     code = f"from {__name__} import digest_of_all; print(digest_of_all())"
-    other = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True
     )
-    assert other.stdout.strip() == digest_of_all()
+    assert result.stdout.strip() == digest_of_all()

@@ -53,7 +53,7 @@ def settle(assignor: Assignor, group: Group) -> tuple[Group, GroupAssignment]:
 def assert_given_once_to_subscribers(group: Group, assignment: GroupAssignment) -> None:
     _, members = group
     assert assignment.keys() == {member.member_id for member in members}
-    given_out = Counter(partition for own in assignment.values() for partition in own)
+    given_out = Counter(partition for member_partitions in assignment.values() for partition in member_partitions)
     assert set(given_out.values()) <= {1}
     assert set(given_out) == subscribed_partitions(group)
     for member in members:
@@ -63,14 +63,14 @@ def assert_given_once_to_subscribers(group: Group, assignment: GroupAssignment) 
 def assert_balanced(group: Group, assignment: GroupAssignment) -> None:
     """No partition could move to a subscriber that holds at least two fewer."""
     _, members = group
-    loads = {member: len(own) for member, own in assignment.items()}
+    loads = {member: len(member_partitions) for member, member_partitions in assignment.items()}
     subscribers = {
         topic: [member.member_id for member in members if topic in member.subscription.topics]
         for member in members
         for topic in member.subscription.topics
     }
-    for owner, own in assignment.items():
-        for partition in own:
+    for owner, member_partitions in assignment.items():
+        for partition in member_partitions:
             assert loads[owner] <= min(loads[member] for member in subscribers[partition.topic]) + 1
 
 
@@ -133,7 +133,9 @@ def test_nothing_moves_when_nothing_changed(assignor: Assignor, data: st.DataObj
     topics, members = data.draw(groups(racks=False))
     before = assignor.assign(topics, members)
     after = assignor.assign(topics, rejoined(assignor, members, before))
-    assert {member: set(own) for member, own in after.items()} == {member: set(own) for member, own in before.items()}
+    assert {member: set(member_partitions) for member, member_partitions in after.items()} == {
+        member: set(member_partitions) for member, member_partitions in before.items()
+    }
 
 
 @sticky_assignors
@@ -145,8 +147,8 @@ def test_who_stays_loses_nothing_when_another_leaves(assignor: Assignor, data: s
     assume(len({member.subscription.topics for member in members}) == 1)
     before = assignor.assign(topics, members)
     after = assignor.assign(topics, rejoined(assignor, members[1:], before))
-    for member, own in after.items():
-        assert set(before[member]) <= set(own)
+    for member, member_partitions in after.items():
+        assert set(before[member]) <= set(member_partitions)
 
 
 @GROUPS
@@ -159,8 +161,8 @@ def test_no_two_members_swap_partitions_of_a_topic(data: st.DataObject) -> None:
     assignment = sticky.assign(topics, members)
     moves = {
         (before[partition], member, partition.topic)
-        for member, own in assignment.items()
-        for partition in own
+        for member, member_partitions in assignment.items()
+        for partition in member_partitions
         if before.get(partition, member) != member
     }
     assert not {(taker, giver, topic) for giver, taker, topic in moves} & moves
@@ -173,10 +175,10 @@ def test_cooperative_takes_before_it_gives(data: st.DataObject) -> None:
     topics, members = group = data.draw(changed_groups(assignor, racks=True))
     before = owned(members)
     assignment = assignor.assign(topics, members)
-    for member, own in assignment.items():
-        assert all(before.get(partition, member) == member for partition in own)
+    for member, member_partitions in assignment.items():
+        assert all(before.get(partition, member) == member for partition in member_partitions)
     # What it withheld is what somebody has to give up; nothing else waits.
-    given_out = {partition for own in assignment.values() for partition in own}
+    given_out = {partition for member_partitions in assignment.values() for partition in member_partitions}
     assert subscribed_partitions(group) - given_out <= set(before)
 
 

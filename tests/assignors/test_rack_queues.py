@@ -18,16 +18,16 @@ def test_ring(rack_of: list[str | None], steps: list[tuple[frozenset[str], bool]
     for racks, leaves in steps:
         turn = [(start + step) % len(members) for step in range(len(members))]
         index = next((index for index in turn if rack_of[members[index]] in racks), None)
-        found = ring.next_near(racks)
-        assert found == (None if index is None else members[index])
-        if index is None or found is None:
+        member = ring.next_near(racks)
+        assert member == (None if index is None else members[index])
+        if index is None or member is None:
             continue
         if leaves:
-            ring.remove(found)
+            ring.remove(member)
             members.pop(index)
             start = index % len(members) if members else 0
         else:
-            ring.step_past(found)
+            ring.step_past(member)
             start = (index + 1) % len(members)
         assert ring.members() == members
 
@@ -37,13 +37,13 @@ def test_queue(rack_of: list[str | None], steps: list[tuple[frozenset[str], bool
     queue = MinimumQueue(list(range(len(rack_of))), rack_of)
     members = list(range(len(rack_of)))
     for racks, comes_back in steps:
-        found = queue.take_near(racks)
-        assert found == next((member for member in members if rack_of[member] in racks), None)
-        if found is not None:
-            members.remove(found)
+        taken_member = queue.take_near(racks)
+        assert taken_member == next((member for member in members if rack_of[member] in racks), None)
+        if taken_member is not None:
+            members.remove(taken_member)
             if comes_back:
-                queue.append(found)
-                members.append(found)
+                queue.append(taken_member)
+                members.append(taken_member)
         assert queue.members() == members
     queue.clear()
     assert queue.members() == []

@@ -47,4 +47,4 @@ def members_of(vector: Vector) -> list[MemberSubscription]:
 
 
 def expected_of(vector: Vector) -> dict[str, list[TopicPartition]]:
-    return {member: [TopicPartition(*pair) for pair in own] for member, own in vector["expected"].items()}
+    return {member: [TopicPartition(*pair) for pair in pairs] for member, pairs in vector["expected"].items()}

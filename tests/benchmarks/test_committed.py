@@ -27,18 +27,18 @@ def test_core_is_as_fast_as_committed(workload: Workload) -> None:
 
 
 def test_a_slower_core_warns() -> None:
-    was = committed.Committed(
+    before = committed.Committed(
         python=committed.python_version(),
         workloads={"w": committed.CommittedWorkload(share=0.3, outputs=0, checksum=0)},
     )
     with pytest.warns(UserWarning, match=r"w: 3\.0 times as slow as committed"):
-        warn_if_slower("w", was, committed.CommittedWorkload(share=0.1, outputs=0, checksum=0))
+        warn_if_slower("w", before, committed.CommittedWorkload(share=0.1, outputs=0, checksum=0))
     with warnings.catch_warnings(action="error"):
-        warn_if_slower("w", was, committed.CommittedWorkload(share=0.25, outputs=0, checksum=0))
+        warn_if_slower("w", before, committed.CommittedWorkload(share=0.25, outputs=0, checksum=0))
 
 
-def warn_if_slower(name: str, was: committed.Committed, measured: committed.CommittedWorkload) -> None:
-    factor = was.workloads[name].share / measured.share
+def warn_if_slower(name: str, before: committed.Committed, measured: committed.CommittedWorkload) -> None:
+    factor = before.workloads[name].share / measured.share
     if factor > committed.SLOWER_THAN_COMMITTED:
         warnings.warn(
             f"{name}: {factor:.1f} times as slow as committed, measured against a fixed loop. A busy machine may do "

@@ -57,5 +57,5 @@ def test_what_kafka_does_not_finish_is_stopped(monkeypatch: pytest.MonkeyPatch) 
     figures = [measure_assignor(ASSIGNORS["range"], "same", *size, runs=1) for size in sizes]
     first = " ".join(map(str, figures[0].checksums))
     monkeypatch.setattr(assignors, "run_driver", lambda *_: [f"1.0 1.0 {first}"])
-    assert [each.stopped for each in with_kafka(figures, sizes, 1)] == [False, True]
+    assert [measured.stopped for measured in with_kafka(figures, sizes, 1)] == [False, True]
     assert not any(figure.stopped for figure in figures)

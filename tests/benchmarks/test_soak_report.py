@@ -17,7 +17,7 @@ def samples(count: int = 120, seed: int = 1, **last_over_first: float) -> list[S
     """A run of half an hour, noisy as they are;
     named measures grow evenly to so much of what they were after the warm-up."""
     dice = Random(seed)
-    found = []
+    generated = []
     for number in range(count):
         sample: Sample = {"t_s": WARM_UP_S + 10.0 * number}
         for name in MUST_BE_FLAT:
@@ -25,8 +25,8 @@ def samples(count: int = 120, seed: int = 1, **last_over_first: float) -> list[S
             sample[name] = (
                 LEVELS.get(name, 200.0) * growth * dice.uniform(0.9, 1.1) * (3 if dice.random() < 0.05 else 1)
             )
-        found.append(sample)
-    return [{"t_s": 0.0, **dict.fromkeys(MUST_BE_FLAT, 0.0)}, *found]
+        generated.append(sample)
+    return [{"t_s": 0.0, **dict.fromkeys(MUST_BE_FLAT, 0.0)}, *generated]
 
 
 @pytest.mark.parametrize("seed", range(20))

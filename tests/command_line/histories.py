@@ -111,11 +111,11 @@ def recorded() -> list[History]:
         rebalance_timeout_ms=6_000,
         protocols=(JoinGroupProtocol(name="range", metadata=b""),),
     )
-    known = RecordedGroup(
+    recorded_group = RecordedGroup(
         generation_id=7, protocol_type="consumer", protocol_name="range", leader_id="a", members=(member,)
     )
     coordinator = GroupCoordinator("recorded", GroupConfig())
-    coordinator.handle(RecordedEvent(1, START_MS, START_MS, known))
+    coordinator.handle(RecordedEvent(1, START_MS, START_MS, recorded_group))
     coordinator.handle(RecordedEvent(2, START_MS + 500, START_MS + 500, RecordingGap(reason="lines are missing")))
     return records_of(coordinator.take_outputs())
 

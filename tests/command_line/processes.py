@@ -51,5 +51,5 @@ def wait_for(process: subprocess.Popen[str], tmp_path: Path, pattern: str) -> st
 def session_of(process: subprocess.Popen[str]) -> list[str]:
     """The processes of its session that are still alive."""
     command = ["ps", "-o", "pid=,args=", "-s", str(process.pid)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    return [line for line in found.stdout.splitlines() if "<defunct>" not in line]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return [line for line in result.stdout.splitlines() if "<defunct>" not in line]

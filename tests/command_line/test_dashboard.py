@@ -52,7 +52,9 @@ def test_what_was_replayed_is_played_again(replayed: Path) -> None:
     play = what_if.of_directory(replayed / "out", StreamingConfig())
     assert play is not None
     triggers = Counter(
-        each.trigger for each in map(decode_history, play("crash", Change())) if isinstance(each, RebalanceStarted)
+        record.trigger
+        for record in map(decode_history, play("crash", Change()))
+        if isinstance(record, RebalanceStarted)
     )
     assert triggers == {"member_joined": 2, "member_expired": 1, "member_left": 3}
     with pytest.raises(ValueError, match="no request of group nobodys"):
@@ -63,10 +65,10 @@ def test_the_dashboard_compares(replayed: Path) -> None:
     play = what_if.of_directory(replayed / "out", StreamingConfig())
     with start_server(ReplaySource(replayed / "out"), what_if=play) as server:
         assert document(server, "/api/overview")["what_if"] is True
-        found = document(server, "/api/what-if?group=crash&session_timeout_ms=30000")
-    assert found["before"]["rebalances"] == found["unchanged"]["rebalances"] == 6
-    assert found["after"]["longest_ms"] > 2 * found["before"]["longest_ms"]
-    assert found["page"]["lanes"]
+        comparison = document(server, "/api/what-if?group=crash&session_timeout_ms=30000")
+    assert comparison["before"]["rebalances"] == comparison["unchanged"]["rebalances"] == 6
+    assert comparison["after"]["longest_ms"] > 2 * comparison["before"]["longest_ms"]
+    assert comparison["page"]["lanes"]
 
 
 def test_the_page_says_which_request_logs_it_is_from(replayed: Path) -> None:
@@ -96,8 +98,8 @@ def test_a_directory_that_is_no_replay(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_taken(replayed: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         result = CliRunner().invoke(app, ["dashboard", "--from", str(replayed / "out"), "--port", str(port)])
     assert result.exit_code == 2
     assert f"port {port}: Address already in use" in result.output
@@ -107,6 +109,6 @@ def test_addresses() -> None:
     assert host_and_port("0.0.0.0:8450") == ("0.0.0.0", 8450)
     assert host_and_port("[::1]:1") == ("::1", 1)
     assert host_and_port(":0") == ("127.0.0.1", 0)
-    for wrong in ("localhost", "1:x", "h:70000"):
+    for address in ("localhost", "1:x", "h:70000"):
         with pytest.raises(CommandError, match="is no address"):
-            host_and_port(wrong)
+            host_and_port(address)

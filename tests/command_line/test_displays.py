@@ -22,15 +22,15 @@ from tests.coordinator_state.harness import GroupHarness, of_type
 def snapshot(group_id: str, *members: str) -> GroupSnapshot:
     group = GroupHarness(group_id)
     group.stable(*members)
-    found = of_type(group.outputs, AssignmentChange)[-1].snapshot
-    assert found is not None
-    return found
+    last = of_type(group.outputs, AssignmentChange)[-1].snapshot
+    assert last is not None
+    return last
 
 
 def progress(shard: int, batch_ms: int, clock_lag_ms: int) -> ShardProgress:
     return ShardProgress(
         shard=shard, batch_id=1, batch_ms=batch_ms, events=5, events_per_second=1.0, groups=1, clock_ms=1,
-        clock_lag_ms=clock_lag_ms, phases_ms={}, end_offset=1, state_memory_bytes=0, state_disk_bytes=0,
+        clock_lag_ms=clock_lag_ms, phases_ms={}, start_offset=0, end_offset=1, state_memory_bytes=0, state_disk_bytes=0,
     )  # fmt: skip
 
 
@@ -102,9 +102,9 @@ def test_what_is_no_duration(text: str) -> None:
 
 def test_since_is_real_time_also_when_the_groups_clock_lies_behind() -> None:
     hour_ms = 3_600_000
-    late = replace(
+    delayed = replace(
         snapshot("a", "m"), time_ms=2 * hour_ms, state_since_ms=2 * hour_ms - 60_000, timestamp_ms=5 * hour_ms
     )
-    assert list(list_lines([late]))[1].endswith("1970-01-01 04:59:00")
-    of_an_earlier_version = replace(late, timestamp_ms=None)
+    assert list(list_lines([delayed]))[1].endswith("1970-01-01 04:59:00")
+    of_an_earlier_version = replace(delayed, timestamp_ms=None)
     assert list(list_lines([of_an_earlier_version]))[1].endswith("1970-01-01 01:59:00")

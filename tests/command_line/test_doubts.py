@@ -60,8 +60,8 @@ def test_a_directory_whose_note_is_damaged_says_so(tmp_path: Path) -> None:
     note.write_text(str(noted))
     index = Index()
     ReplaySource(tmp_path).start(index)
-    (told,) = index.doubts
-    assert "cannot be read" in told
+    (doubt,) = index.doubts
+    assert "cannot be read" in doubt
 
 
 def test_said_beside_offsets_that_a_replay_left(tmp_path: Path) -> None:

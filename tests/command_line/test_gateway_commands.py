@@ -45,15 +45,15 @@ def consume(bootstrap_servers: str, group: str, topic: str, count: int) -> list[
         }
     )
     consumer.subscribe([topic])
-    found: list[str] = []
+    values: list[str] = []
     for _ in range(600):
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
-            found.append((message.value() or b"").decode())
-        if len(found) == count:
+            values.append((message.value() or b"").decode())
+        if len(values) == count:
             break
     consumer.close()
-    return found
+    return values
 
 
 # --------------------------------------------------------------------------------------------------------- settings
@@ -63,9 +63,9 @@ def consume(bootstrap_servers: str, group: str, topic: str, count: int) -> list[
 def test_a_flag_with_help_for_every_setting(name: str, settings: type[GatewaySettings | TapSettings]) -> None:
     text = re.sub(r"\s+", " ", text_of(call(name, "--help")))
     assert f"group-coordinator {name} " in text
-    for each, setting in settings_of(settings).items():
-        assert f"--{each.replace('_', '-')}" in text
-        assert setting.text, each
+    for setting_name, setting in settings_of(settings).items():
+        assert f"--{setting_name.replace('_', '-')}" in text
+        assert setting.text, setting_name
 
 
 def test_settings_become_the_gateways() -> None:
@@ -164,8 +164,10 @@ def test_a_tap_records_and_its_recording_is_explained(kafka: EmbeddedKafka, topi
         assert process.wait(STOP_TIMEOUT_S) == 0
     assert re.search(r"^\d+ events in ", (tmp_path / "out").read_text(), re.MULTILINE)
     assert call("replay", recording, "--in-process", "--out", tmp_path / "replayed").exit_code == 0
-    told = call("explain", "--group", f"{topic_prefix}-group", "--generation", "1", "--from", tmp_path / "replayed")
-    assert "one-" in told.stdout, told.output
+    explanation = call(
+        "explain", "--group", f"{topic_prefix}-group", "--generation", "1", "--from", tmp_path / "replayed"
+    )
+    assert "one-" in explanation.stdout, explanation.output
 
 
 @pytest.mark.end_to_end

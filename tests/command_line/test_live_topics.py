@@ -97,8 +97,13 @@ def test_lag_reaches_no_further_back_than_the_log(kafka: EmbeddedKafka, admin: A
     _, stdout, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing")
     assert ["billing", topic, "0", "3", "10", "2"] in [line.split()[:6] for line in stdout.splitlines()]
     _, stdout, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing", "--json")
-    (found,) = [row for row in json.loads(stdout)["offsets"] if (row["topic"], row["partition"]) == (topic, 0)]
-    assert (found["current_offset"], found["log_start_offset"], found["log_end_offset"], found["lag"]) == (3, 8, 10, 2)
+    (row_found,) = [row for row in json.loads(stdout)["offsets"] if (row["topic"], row["partition"]) == (topic, 0)]
+    assert (
+        row_found["current_offset"],
+        row_found["log_start_offset"],
+        row_found["log_end_offset"],
+        row_found["lag"],
+    ) == (3, 8, 10, 2)
 
 
 def test_a_groups_members_and_state(kafka: EmbeddedKafka, prefix: str) -> None:

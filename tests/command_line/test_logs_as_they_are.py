@@ -89,13 +89,13 @@ def test_the_night_when_summer_time_ends_is_told_as_it_was(tmp_path: Path) -> No
     (content,) = disturbances.from_on(0.5, -timedelta(hours=1))(lines)
     file = tmp_path / "request.log"
     file.write_bytes(content)
-    plain, told = call("replay", CHURN, "--in-process", "--utc"), call("replay", file, "--in-process", "--utc")
-    assert told.exit_code == 0
-    headline, doubt, *_ = told.stdout.splitlines()
+    plain, changed = call("replay", CHURN, "--in-process", "--utc"), call("replay", file, "--in-process", "--utc")
+    assert changed.exit_code == 0
+    headline, doubt, *_ = changed.stdout.splitlines()
     assert headline == doubts.HEADLINE
     assert "was set back at line 365 of request.log" in doubt
     assert "told as 1 h later than they are written" in doubt
-    assert story(told.stdout) == story(plain.stdout)
+    assert story(changed.stdout) == story(plain.stdout)
     verified = call("verify", "recording", file)
     assert verified.exit_code == 0
     assert verified.stdout.startswith("doubtful: The clock of the log was set back")
@@ -145,10 +145,10 @@ def test_members_of_whom_no_join_is_there_are_told_as_not_known(tmp_path: Path) 
     result = call("replay", file, "--in-process", "--out", tmp_path / "out")
     assert "Traceback" not in result.output
     assert result.exit_code == 0, result.output
-    headline, *told = result.stdout.splitlines()
+    headline, *later_lines = result.stdout.splitlines()
     assert headline == doubts.HEADLINE
-    assert any("a generation that the log does not show it to join" in line for line in told)
-    assert any("older than the log" in line for line in told)
+    assert any("a generation that the log does not show it to join" in line for line in later_lines)
+    assert any("older than the log" in line for line in later_lines)
 
 
 @pytest.mark.parametrize("option", [None, "--offsets", "--coordinator-log"])

@@ -163,9 +163,9 @@ def test_from_a_request_log_to_an_explanation(tmp_path: Path) -> None:
     unknown = call("explain", "--group", group, "--from", out, "--generation", "4000")
     assert unknown.exit_code == 1
     assert "led to generation 4000; there are 1 to " in unknown.stderr
-    other = call("explain", "--group", "other", "--from", out)
-    assert other.exit_code == 1
-    assert group in other.stderr
+    result_of_other = call("explain", "--group", "other", "--from", out)
+    assert result_of_other.exit_code == 1
+    assert group in result_of_other.stderr
 
 
 def test_a_request_log_can_be_replayed_directly_and_gives_the_same(tmp_path: Path) -> None:
@@ -189,11 +189,11 @@ def test_a_replay_into_parquet_can_be_explained(tmp_path: Path) -> None:
 def test_other_settings_than_the_broker_s_are_told_to_be_what_if() -> None:
     as_it_was = call("replay", REQUEST_LOG, "--in-process").stdout
     assert "Followed the broker's log: 348 of 348 answers as the broker gave them, 0 differ" in as_it_was
-    other = call("replay", REQUEST_LOG, "--in-process", "--group-initial-rebalance-delay-ms", "500").stdout
-    assert other.splitlines()[0] == doubts.HEADLINE
+    output = call("replay", REQUEST_LOG, "--in-process", "--group-initial-rebalance-delay-ms", "500").stdout
+    assert output.splitlines()[0] == doubts.HEADLINE
     assert (
         "group.initial.rebalance.delay.ms = 500 is given, and the broker's answers say 1500: what is told is what if"
-        in other
+        in output
     )
 
 
@@ -205,8 +205,8 @@ def test_events_are_replayed_with_the_settings_of_the_broker_that_they_are_of(tm
     call("replay", events, "--in-process", "--out", tmp_path / "events")
     for name in ("history", "offsets", "responses", "assignments"):
         assert (tmp_path / "log" / f"{name}.jsonl").read_bytes() == (tmp_path / "events" / f"{name}.jsonl").read_bytes()
-    other = call("replay", events, "--in-process", "--group-initial-rebalance-delay-ms", "500").stdout
-    assert "had 1500: what is told is what if" in other
+    output = call("replay", events, "--in-process", "--group-initial-rebalance-delay-ms", "500").stdout
+    assert "had 1500: what is told is what if" in output
 
 
 def test_damaged_lines_are_kept_with_the_reason(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_no_mistake_in_the_environment_repeats_a_value(name: str, value: str, mo
     "command", [("run", "--dry-run"), ("gateway", "--dry-run"), ("groups",), ("offsets", "export"), ("replay", "f")]
 )
 def test_a_pair_without_an_equals_sign_is_not_repeated(command: tuple[str, ...], written: tuple[str, ...]) -> None:
-    result = call(*command, *(each.format(SECRET) for each in written))
+    result = call(*command, *(argument.format(SECRET) for argument in written))
     assert (result.exit_code, SECRET in text_of(result)) == (2, False), text_of(result)
 
 

@@ -126,9 +126,9 @@ def test_a_place_that_cannot_be_used(
 ) -> None:
     (tmp_path / "events.jsonl").write_text(EVENT)
     (tmp_path / "history.jsonl").touch()
-    named: dict[str, str | Path] = {"EVENTS": tmp_path / "events.jsonl", "HERE": tmp_path, "TAKEN": taken_port}
-    found = [named.get(str(argument), argument) for argument in arguments]
-    assert_told(*found)
-    result = call(*found)
+    substitutes: dict[str, str | Path] = {"EVENTS": tmp_path / "events.jsonl", "HERE": tmp_path, "TAKEN": taken_port}
+    call_arguments = [substitutes.get(str(argument), argument) for argument in arguments]
+    assert_told(*call_arguments)
+    result = call(*call_arguments)
     assert result.exit_code in (1, 2)
     assert told in text_of(result)

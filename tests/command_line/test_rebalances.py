@@ -88,9 +88,9 @@ def test_every_rebalance_of_every_kind_can_be_explained() -> None:
 def test_a_group_that_dies_and_comes_again_starts_anew() -> None:
     records = crash()
     again = [replace(record, epoch=record.epoch + 1_000) for record in records]
-    found = list(rebalances([*records, *again]))
-    assert [each.generation_id for each in found] == [1, 2, 3, 1, 2, 3]
-    assert found[3].owned_before == {}
+    all_rebalances = list(rebalances([*records, *again]))
+    assert [rebalance.generation_id for rebalance in all_rebalances] == [1, 2, 3, 1, 2, 3]
+    assert all_rebalances[3].owned_before == {}
 
 
 def test_the_summary() -> None:

@@ -27,7 +27,7 @@ def test_what_happened_and_why(tmp_path: Path) -> None:
     assert "Read 408 records of the offsets topic, and" in text_of(done)
     rebalances = pq.read_table(tables / "rebalances").to_pylist()
     assert {rebalance["trigger"] for rebalance in rebalances} > {"member_expired", "member_left", "member_joined"}
-    assert {each["topic"] for each in pq.read_table(tables / "ownership").to_pylist()} == {"orders", "payments"}
+    assert {row["topic"] for row in pq.read_table(tables / "ownership").to_pylist()} == {"orders", "payments"}
     assert "<html" in report.read_text()
     explained = text_of(call("explain", "--from", out, "--group", "web", "--utc"))
     assert "log of broker 1, old-3.9.server.log.gz, line" in explained
@@ -59,12 +59,12 @@ def test_topics_have_the_names_that_are_given(tmp_path: Path) -> None:
     dump = CLUSTERS / "transactions.offsets.jsonl.gz"
     lines = {"tx-new"}
     call("replay", dump, "--out", tmp_path / "a")
-    known = _topics(tmp_path / "a", lines)
+    topics = _topics(tmp_path / "a", lines)
     (topic_id,) = _topic_ids(tmp_path / "a")
     names = tmp_path / "names.json"
     names.write_text(json.dumps({topic_id: "renamed"}))
     assert call("replay", dump, "--topic-names", names, "--out", tmp_path / "b").exit_code == 0
-    assert (known, _topics(tmp_path / "b", lines)) == ({"in"}, {"renamed"})
+    assert (topics, _topics(tmp_path / "b", lines)) == ({"in"}, {"renamed"})
 
 
 def _topics(out: Path, groups: set[str]) -> set[str]:
@@ -76,12 +76,12 @@ def _topics(out: Path, groups: set[str]) -> set[str]:
 def _topic_ids(out: Path) -> set[str]:
     """Of the dump's topics, as Kafka prints them."""
 
-    found = set()
+    topic_ids = set()
     for entry in entries("transactions"):
         value = entry.value if isinstance(entry, LogRecord) else None
         topics = value.get("topic_partitions") if value else None
-        found |= {uuid_to_json(topic["topic_id"]) for topic in (topics if isinstance(topics, tuple) else ())}
-    return found
+        topic_ids |= {uuid_to_json(topic["topic_id"]) for topic in (topics if isinstance(topics, tuple) else ())}
+    return topic_ids
 
 
 def test_mistakes_are_told(tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_request_logs_dump_and_broker_logs_complete_each_other(tmp_path: Path) -
         "replay", *logs, CLUSTERS / "three-brokers.offsets.jsonl.gz", "--broker-log",
         CLUSTERS / "three-brokers.broker-*.server.log.gz", "--in-process", "--out", tmp_path / "out",
     )  # fmt: skip
-    told = text_of(done)
-    assert "0 differ" in told
+    output = text_of(done)
+    assert "0 differ" in output
     history = (tmp_path / "out" / "history.jsonl").read_text().splitlines()
     records = [json.loads(json.loads(line)["value"]) for line in history]
     moves = [record for record in records if record["type"] == "coordinator_changed"]

@@ -36,11 +36,11 @@ def hangup_is_not_ignored() -> Iterator[None]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_command_is_asked_and_its_handlers_come_back(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with stop_requested() as asked:
-        assert not asked.is_set()
+    with stop_requested() as stop:
+        assert not stop.is_set()
         for _ in range(3):  # `timeout` sends it twice, a terminal's shell too
             signal.raise_signal(number)
-            assert asked.is_set()
+            assert stop.is_set()
     assert signal.getsignal(number) == before
 
 
@@ -56,9 +56,9 @@ def test_who_insists_by_ctrl_c_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) 
 def test_a_hangup_that_is_ignored_stays_so() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with stop_requested() as asked:
+        with stop_requested() as stop:
             signal.raise_signal(signal.SIGHUP)
-            assert not asked.is_set()
+            assert not stop.is_set()
     finally:
         signal.signal(signal.SIGHUP, before)
 

@@ -45,8 +45,8 @@ def test_a_dump_is_replayed(tmp_path: Path) -> None:
     "line", ["run --embedded", "demo", "replay events.jsonl", "replay events.jsonl --in-process"]
 )
 def test_a_command_that_needs_spark_says_so(line: str) -> None:
-    done = call(*line.split())
-    assert done.returncode == 1
-    said = " ".join(done.stderr.split())
-    assert "This command runs the coordinator, which needs Spark: pip install 'group-coordinator[spark]'." in said
-    assert "Traceback" not in said
+    result = call(*line.split())
+    assert result.returncode == 1
+    error_text = " ".join(result.stderr.split())
+    assert "This command runs the coordinator, which needs Spark: pip install 'group-coordinator[spark]'." in error_text
+    assert "Traceback" not in error_text

@@ -140,14 +140,14 @@ class GroupHarness:
     def delete_topics(self, *topics: tuple[str, str | None]) -> list[Output]:
         """Topics (name, id) are gone; returns everything that came out."""
         self.offset += 1
-        gone = tuple(DeletedTopic(name=name, topic_id=topic_id) for name, topic_id in topics)
-        event = TopicsDeletedEvent(self.offset, self.now_ms, self.now_ms, gone)
+        deleted_topics = tuple(DeletedTopic(name=name, topic_id=topic_id) for name, topic_id in topics)
+        event = TopicsDeletedEvent(self.offset, self.now_ms, self.now_ms, deleted_topics)
         return self._run(lambda coordinator: coordinator.handle(event))
 
-    def recorded(self, said: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap) -> list[Output]:
+    def recorded(self, fact: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap) -> list[Output]:
         """A recording says something; returns everything that came out."""
         self.offset += 1
-        event = RecordedEvent(self.offset, self.now_ms, self.now_ms, said)
+        event = RecordedEvent(self.offset, self.now_ms, self.now_ms, fact)
         return self._run(lambda coordinator: coordinator.handle(event))
 
     def send(self, api: str, request: Any, version: int | None = None, **envelope: Any) -> list[Output]:
@@ -209,7 +209,8 @@ class GroupHarness:
             generation_id=generation_id,
             member_id=member_id,
             assignments=tuple(
-                SyncGroupAssignment(member_id=each, assignment=data) for each, data in (assignments or {}).items()
+                SyncGroupAssignment(member_id=assigned_id, assignment=data)
+                for assigned_id, data in (assignments or {}).items()
             ),
             **({"protocol_type": "consumer", "protocol_name": "range"} | fields),
         )
@@ -292,8 +293,8 @@ class GroupHarness:
         for member_id in member_ids:
             outputs = self.add(member_id, **fields)
             if member_id != member_ids[0]:
-                for other in member_ids[: member_ids.index(member_id)]:
-                    outputs = self.join(other, **fields)
+                for earlier_id in member_ids[: member_ids.index(member_id)]:
+                    outputs = self.join(earlier_id, **fields)
             else:
                 outputs += self.sleep(0)
             generation_id = next(
@@ -304,18 +305,18 @@ class GroupHarness:
                 and not output.response.error_code
             )
             joined = member_ids[: member_ids.index(member_id) + 1]
-            plan = {each: assignment("t", number) for number, each in enumerate(joined)}
-            for each in reversed(joined):
-                self.sync(each, generation_id, plan)
+            plan = {joined_id: assignment("t", number) for number, joined_id in enumerate(joined)}
+            for joined_id in reversed(joined):
+                self.sync(joined_id, generation_id, plan)
         assert self.state == "Stable"
         return generation_id
 
 
 def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    partitions_by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
-        found.setdefault(topic, []).append(number)
-    return found
+        partitions_by_topic.setdefault(topic, []).append(number)
+    return partitions_by_topic
 
 
 def of_type(outputs: list[Output], kind: type[T]) -> list[T]:

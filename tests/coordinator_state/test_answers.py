@@ -183,11 +183,11 @@ CASES = list(cases())
 
 def errors_of(response: object) -> set[ErrorCode]:
     """The errors of an answer, wherever that answer carries them."""
-    found = {ErrorCode(getattr(response, "error_code", ErrorCode.NONE))}
+    errors = {ErrorCode(getattr(response, "error_code", ErrorCode.NONE))}
     for name in ("topics", "partitions", "groups", "results", "members", "coordinators"):
         for part in getattr(response, name, None) or ():
-            found |= errors_of(part)
-    return found - {ErrorCode.NONE}
+            errors |= errors_of(part)
+    return errors - {ErrorCode.NONE}
 
 
 def test_the_matrix_has_every_request_in_every_state_once() -> None:

@@ -48,10 +48,10 @@ def commit(group: GroupHarness, *offsets: tuple[int, str], topic: str = "t") -> 
 
 def counted(group: GroupHarness) -> int:
     """What the group says that its offsets take, which must be what they take."""
-    found = group.group
-    assert found is not None
-    assert found.offsets_bytes == found.offsets.count_bytes("g")
-    return found.offsets_bytes
+    state = group.group
+    assert state is not None
+    assert state.offsets_bytes == state.offsets.count_bytes("g")
+    return state.offsets_bytes
 
 
 def test_offsets_beyond_the_bound_are_refused_one_by_one_in_their_order() -> None:
@@ -155,17 +155,17 @@ def test_whatever_names_a_member_counts(grows: str) -> None:
     group = GroupHarness(group_max_bytes=200_000, group_initial_rebalance_delay_ms=3_000)
     codes = []
     for number in range(12):
-        named = {grows: "x" * 30_000 + str(number)}
-        outputs = group.join(version=3, new_member_id=f"m{number}", **named)
+        long_field = {grows: "x" * 30_000 + str(number)}
+        outputs = group.join(version=3, new_member_id=f"m{number}", **long_field)
         codes.append(group.answers(outputs).get(f"r{group.offset}"))
     refused = [response.error_code for response in codes if response is not None]
     assert refused
     assert set(refused) == {ErrorCode.GROUP_MAX_SIZE_REACHED}
-    found = group.classic
-    assert len(found.members) <= 7
-    before = found.members_bytes
-    found.count_members()
-    assert found.members_bytes == before
+    classic = group.classic
+    assert len(classic.members) <= 7
+    before = classic.members_bytes
+    classic.count_members()
+    assert classic.members_bytes == before
 
 
 def test_handed_out_ids_count_with_the_host_of_their_client() -> None:
@@ -182,10 +182,10 @@ def test_the_count_of_members_is_what_they_take() -> None:
     group.join(group_instance_id="i")
     group.join(group_instance_id="i")
     group.leave("c")
-    found = group.classic
-    before = found.members_bytes
-    found.count_members()
-    assert found.members_bytes == before
+    classic = group.classic
+    before = classic.members_bytes
+    classic.count_members()
+    assert classic.members_bytes == before
 
 
 def test_a_commit_makes_only_so_many_bytes_of_records() -> None:
@@ -199,8 +199,8 @@ def test_a_commit_makes_only_so_many_bytes_of_records() -> None:
     assert {partition.error_code for partition in answered.partitions} == {FULL}
     assert len(answered.partitions) == 200
     assert of_type(outputs, LogRecord) == []
-    few = OffsetCommitRequestTopic(name="t", partitions=partitions[:100])
-    outputs = group.send("OffsetCommit", OffsetCommitRequest(group_id="g" * 30_000, topics=(few,)))
+    first_topic = OffsetCommitRequestTopic(name="t", partitions=partitions[:100])
+    outputs = group.send("OffsetCommit", OffsetCommitRequest(group_id="g" * 30_000, topics=(first_topic,)))
     assert len(of_type(outputs, LogRecord)) == 100
 
 
@@ -210,9 +210,9 @@ def test_history_tells_of_only_so_many_refusals_of_one_request(refused: int) -> 
     commit(group, (0, ""))
     outputs = group.leave(*(f"m{number}" for number in range(refused)))
     assert len(group.answer(outputs).members) == refused
-    told = of_type(outputs, RequestRefused)
-    assert len(told) == min(refused, REFUSALS_RECORDED_MAX)
-    assert ("nothing is told" in told[-1].detail) == (refused >= REFUSALS_RECORDED_MAX)
+    refusals = of_type(outputs, RequestRefused)
+    assert len(refusals) == min(refused, REFUSALS_RECORDED_MAX)
+    assert ("nothing is told" in refusals[-1].detail) == (refused >= REFUSALS_RECORDED_MAX)
     assert len(of_type(group.leave("m"), RequestRefused)) == 1
 
 
@@ -234,10 +234,10 @@ def test_a_partition_that_is_asked_for_very_often_is_not_answered_as_often() -> 
     commit(group, (0, "x" * 4_000))
 
     def fetch(*partitions: int) -> OffsetFetchResponseGroup:
-        asked = OffsetFetchRequestGroup(
+        request_group = OffsetFetchRequestGroup(
             group_id="g", topics=(OffsetFetchRequestTopic(name="t", partition_indexes=partitions),)
         )
-        (answered,) = group.answer(group.send("OffsetFetch", OffsetFetchRequest(groups=(asked,)))).groups
+        (answered,) = group.answer(group.send("OffsetFetch", OffsetFetchRequest(groups=(request_group,)))).groups
         assert isinstance(answered, OffsetFetchResponseGroup)
         return answered
 

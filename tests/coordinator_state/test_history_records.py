@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 
 def one(outputs: list[Output], kind: type[T]) -> T:
-    (found,) = of_type(outputs, kind)
-    return found
+    (record,) = of_type(outputs, kind)
+    return record
 
 
 def chain(group: GroupHarness, record: HistoryRecord) -> list[str]:
@@ -90,9 +90,13 @@ def test_a_leave_carries_the_clients_own_words() -> None:
     group = GroupHarness()
     group.stable("a", "b")
     outputs = group.leave("b")
-    left = one(outputs, MemberLeft)
-    assert (left.cause.api, left.cause.reason, left.cause.member_id) == ("LeaveGroup", "done", "b")
-    assert one(outputs, RebalanceStarted).caused_by == left.seq
+    leave_record = one(outputs, MemberLeft)
+    assert (leave_record.cause.api, leave_record.cause.reason, leave_record.cause.member_id) == (
+        "LeaveGroup",
+        "done",
+        "b",
+    )
+    assert one(outputs, RebalanceStarted).caused_by == leave_record.seq
 
 
 def test_who_was_slow_and_who_was_dropped() -> None:

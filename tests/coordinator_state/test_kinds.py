@@ -293,10 +293,10 @@ def test_a_classic_group_stays_one_beside_it() -> None:
     coordinator.handle(RequestEvent(1, 1_000_000, 1_000_000, envelope, request))
     assert coordinator.group is not None
     group = ToyHarness(coordinator.group)
-    found = group.group
-    assert found is not None
-    assert found.body == coordinator.group.body
-    assert found.body.type_name == "classic"
+    state = group.group
+    assert state is not None
+    assert state.body == coordinator.group.body
+    assert state.body.type_name == "classic"
 
 
 def test_a_program_that_does_not_know_its_kind_refuses_its_state() -> None:

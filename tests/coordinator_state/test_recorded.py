@@ -17,7 +17,7 @@ NOW_MS = 1_767_225_600_000
 
 
 def member(member_id: str, **fields: object) -> RecordedMember:
-    known = RecordedMember(
+    recorded_member = RecordedMember(
         member_id=member_id,
         client_id=member_id,
         client_host="/127.0.0.1",
@@ -25,7 +25,7 @@ def member(member_id: str, **fields: object) -> RecordedMember:
         rebalance_timeout_ms=10_000,
         protocols=(JoinGroupProtocol(name="range", metadata=b""),),
     )
-    return replace(known, **fields)
+    return replace(recorded_member, **fields)
 
 
 KNOWN = RecordedGroup(
@@ -38,21 +38,26 @@ KNOWN = RecordedGroup(
 )
 
 
-def heard(said: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap) -> GroupCoordinator:
+def heard(fact: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap) -> GroupCoordinator:
     coordinator = GroupCoordinator("g", GroupConfig())
-    coordinator.handle(RecordedEvent(10, NOW_MS, NOW_MS, said))
+    coordinator.handle(RecordedEvent(10, NOW_MS, NOW_MS, fact))
     return coordinator
 
 
 def test_a_group_that_is_known_goes_on_from_its_join_phase() -> None:
     coordinator = heard(KNOWN)
-    (told,) = of_type(coordinator.outputs, history.GroupRecorded)
-    assert (told.epoch, told.generation_id, told.leader_id, told.cause.kind) == (10, 7, "b", "recording")
+    (group_record,) = of_type(coordinator.outputs, history.GroupRecorded)
+    assert (group_record.epoch, group_record.generation_id, group_record.leader_id, group_record.cause.kind) == (
+        10,
+        7,
+        "b",
+        "recording",
+    )
     group = coordinator.group
     assert group is not None
     assert list(classic_group(group).members) == ["a", "b"]
     assert classic_group(group).static_members == {"s": "b"}
-    assert [(topic, partition, each.offset) for topic, partition, each in group.offsets] == [("t", 0, 6)]
+    assert [(topic, partition, committed.offset) for topic, partition, committed in group.offsets] == [("t", 0, 6)]
     assert group.retention["t"].count == 1
     coordinator.take_outputs()
     coordinator.advance_to(NOW_MS + 6_000)  # nobody is heard: both expire, and the group is written as empty
@@ -146,8 +151,8 @@ def test_sessions_begin_anew_when_the_group_is_loaded() -> None:
     timeout_ms = group.classic.members["a"].session_timeout_ms
     loaded_ms = group.now_ms + 5_000
     group.recorded(RecordedLoad(loaded_ms=loaded_ms, group_metadata=stored(group), broker_id=3))
-    (told,) = of_type(group.outputs, CoordinatorChanged)
-    assert told.broker_id == 3
+    (change,) = of_type(group.outputs, CoordinatorChanged)
+    assert change.broker_id == 3
     assert not of_type(group.outputs, history.GroupRecorded)
     assert (group.classic.state.value, list(group.classic.members)) == ("Stable", ["a", "b"])
     assert group.classic.members["a"].assignment
@@ -169,9 +174,9 @@ def test_what_was_not_stored_is_forgotten() -> None:
     assert set(group.classic.members) == {"a", "b"}
     (interrupted,) = of_type(group.outputs, history.RebalanceCompleted)[-1:]
     assert interrupted.outcome == "interrupted"
-    gone = [record.member.member_id for record in of_type(group.outputs, history.MemberDropped)]
-    gone += [record.member_id for record in of_type(group.outputs, history.PendingMemberRemoved)]
-    assert gone == ["c"]
+    gone_ids = [record.member.member_id for record in of_type(group.outputs, history.MemberDropped)]
+    gone_ids += [record.member_id for record in of_type(group.outputs, history.PendingMemberRemoved)]
+    assert gone_ids == ["c"]
     assert [record.leader_id for record in of_type(group.outputs, history.GroupRecorded)] == ["a"]
 
 

@@ -27,9 +27,9 @@ def test_every_member_has_its_whole_session_from_the_renewal(silent_ms: int) -> 
     assert group.renew_sessions() == []
     assert group.sleep(SESSION_MS - 1) == []
     outputs = group.sleep(1)
-    (gone,) = [output for output in outputs if isinstance(output, MemberExpired)]
-    assert gone.last_heard_ms == heard_ms, "a renewal is no sign of life"
-    assert gone.time_ms == group.now_ms
+    (expiry,) = [output for output in outputs if isinstance(output, MemberExpired)]
+    assert expiry.last_heard_ms == heard_ms, "a renewal is no sign of life"
+    assert expiry.time_ms == group.now_ms
 
 
 def test_renewals_do_not_add_up() -> None:
@@ -68,8 +68,8 @@ def test_who_joins_for_the_first_time_and_who_was_handed_an_id_are_given_their_t
     for _ in range(2):
         group.renew_sessions()
         assert group.sleep(SESSION_MS - 1) == []
-    (gone,) = [each for each in group.sleep(1) if isinstance(each, PendingMemberRemoved)]
-    assert gone.member_id == "handed-out"
+    (removal,) = [output for output in group.sleep(1) if isinstance(output, PendingMemberRemoved)]
+    assert removal.member_id == "handed-out"
     waiting = GroupHarness()
     waiting.stable(
         "m", rebalance_timeout_ms=3 * NEW_MEMBER_JOIN_TIMEOUT_MS, session_timeout_ms=2 * NEW_MEMBER_JOIN_TIMEOUT_MS
@@ -112,7 +112,7 @@ def test_a_renewal_that_moves_time_leaves_nobody_out_and_expires_nothing() -> No
     present_ms = group.now_ms + YEARS_MS
     assert group.renew_sessions(present_ms) == []
     assert group.now_ms == present_ms
-    assert [each for each in group.sleep(9_000) if isinstance(each, OffsetsExpired)] == []
+    assert [record for record in group.sleep(9_000) if isinstance(record, OffsetsExpired)] == []
     assert group.group is not None
     outputs = group.sleep(700_000)
     assert [output.time_ms for output in outputs if isinstance(output, OffsetsExpired)] == [
@@ -140,7 +140,11 @@ def test_a_renewal_at_the_present_of_a_group_that_is_there_already_is_one_as_eve
     moved.renew_sessions(moved.now_ms - 5_000)
     plain.renew_sessions()
     ends_ms = [
-        [(each.time_ms, each.last_heard_ms) for each in group.sleep(SESSION_MS) if isinstance(each, MemberExpired)]
+        [
+            (output.time_ms, output.last_heard_ms)
+            for output in group.sleep(SESSION_MS)
+            if isinstance(output, MemberExpired)
+        ]
         for group in (moved, plain)
     ]
     assert ends_ms[0] == ends_ms[1] != []

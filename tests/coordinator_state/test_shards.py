@@ -25,5 +25,5 @@ def test_a_commit_in_another_shards_partition_makes_no_group() -> None:
 def test_where_the_coordinator_is_every_shard_can_say() -> None:
     for partition in range(3):
         group = GroupHarness("g", partition=partition, shard_count=3)
-        (found,) = group.answer(group.find_coordinator()).coordinators
-        assert (found.node_id, found.error_code) == (1, ErrorCode.NONE)
+        (coordinator,) = group.answer(group.find_coordinator()).coordinators
+        assert (coordinator.node_id, coordinator.error_code) == (1, ErrorCode.NONE)

@@ -26,8 +26,10 @@ OLD, NEW, OTHER = (f"00000000-0000-0000-0000-00000000000{number}" for number in 
 
 
 def stored(group: GroupHarness) -> dict[tuple[str, int], int]:
-    found = group.group
-    return {} if found is None else {(topic, partition): each.offset for topic, partition, each in found.offsets}
+    state = group.group
+    return (
+        {} if state is None else {(topic, partition): committed.offset for topic, partition, committed in state.offsets}
+    )
 
 
 def tombstones(outputs: list[Output]) -> list[object]:
@@ -43,13 +45,13 @@ def test_offsets_of_the_deleted_topic_go_whether_stored_with_its_id_or_without_o
 
     assert stored(group) == {("u", 0): 9}
     assert tombstones(outputs) == [OffsetCommitKey("g", "t", partition) for partition in (0, 1, 2)]
-    (told,) = of_type(outputs, OffsetsDeleted)
-    assert [(offset.topic, offset.partition, offset.offset, offset.previous_offset) for offset in told.offsets] == [
+    (record,) = of_type(outputs, OffsetsDeleted)
+    assert [(offset.topic, offset.partition, offset.offset, offset.previous_offset) for offset in record.offsets] == [
         ("t", 0, None, 5),
         ("t", 1, None, 6),
         ("t", 2, None, 7),
     ]
-    assert (told.cause.kind, told.cause.offset, told.cause.api, told.caused_by) == (
+    assert (record.cause.kind, record.cause.offset, record.cause.api, record.caused_by) == (
         "topics_deleted",
         group.offset,
         None,

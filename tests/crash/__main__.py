@@ -26,7 +26,7 @@ def main() -> None:
     print(f"{again}   (data and logs: {directory})", flush=True)
     try:
         report = CrashRun(
-            directory, kills=options.kills, seed=options.seed, tell=lambda text: print(text, flush=True)
+            directory, kills=options.kills, seed=options.seed, report=lambda text: print(text, flush=True)
         ).run()
     except AssertionError as problem:
         sys.exit(f"FAILED: {problem}\nThe same again: {again}\nData and logs: {directory}")

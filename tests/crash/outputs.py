@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
+from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER
 from schemas.records import UnknownKey, decode_key
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
@@ -64,7 +65,7 @@ def expected_of(config: StreamingConfig, log: Iterable[Record]) -> Outputs:
         for record in records:
             outputs[_stream(record, config)].append((_name(record), record))
     for output in outputs.values():
-        output.sort(key=lambda named: named[0])
+        output.sort(key=lambda named_record: named_record[0])
     return dict(outputs)
 
 
@@ -74,7 +75,7 @@ def written_of(config: StreamingConfig) -> Written:
     It remembers the last (epoch, seq) of each stream and partition and drops what is not beyond it. Fails when a name
     ever stands for other bytes than before.
     """
-    seen: dict[tuple[Stream, Name], OutputRecord] = {}
+    first_records: dict[tuple[Stream, Name], OutputRecord] = {}
     last: dict[tuple[Stream, int], Name] = {}
     outputs: Outputs = defaultdict(list)
     repeated = 0
@@ -82,9 +83,9 @@ def written_of(config: StreamingConfig) -> Written:
         for message in read_topic(config.client_properties, topic):
             partition = message.partition()
             assert partition is not None
-            record = OutputRecord(topic, partition, message.key(), message.value(), headers_of(message))
+            record = OutputRecord(topic, partition, message.key(), message.value(), _own_headers(message))
             stream, name = _stream(record, config), _name(record)
-            before = seen.setdefault((stream, name), record)
+            before = first_records.setdefault((stream, name), record)
             assert before == record, f"{stream} {name} is written twice with different bytes"
             if (stream, partition) in last and name <= last[stream, partition]:
                 repeated += 1
@@ -92,14 +93,27 @@ def written_of(config: StreamingConfig) -> Written:
             last[stream, partition] = name
             outputs[stream].append((name, record))
     for output in outputs.values():
-        output.sort(key=lambda named: named[0])  # over the partitions of a topic there is no order
+        output.sort(key=lambda named_record: named_record[0])  # over the partitions of a topic there is no order
     return Written(dict(outputs), repeated)
 
 
-def has_written(config: StreamingConfig, wanted: int) -> bool:
+def _own_headers(message: Message) -> dict[str, str]:
+    """The headers of an output, whoever wrote it."""
+    return {
+        name: text for name, text in headers_of(message).items() if name not in (WRITER_HEADER, DECIDED_AT_HEADER)
+    }
+
+
+def answers_of_responders(config: StreamingConfig) -> int:
+    """The number of answers that responders have written, repeats included."""
+    responses = read_topic(config.client_properties, config.topic_settings.topics.responses)
+    return sum(WRITER_HEADER in headers_of(message) for message in responses)
+
+
+def has_written(config: StreamingConfig, count_expected: int) -> bool:
     """Whether there are so many outputs, or more; not while the broker or its topics are just starting."""
     with suppress(KafkaException):
-        return records_so_far(config) >= wanted and count(written_of(config).outputs) >= wanted
+        return records_so_far(config) >= count_expected and count(written_of(config).outputs) >= count_expected
     return False
 
 
@@ -119,12 +133,14 @@ def records_so_far(config: StreamingConfig) -> int:
 def require_same(written: Outputs, expected: Outputs) -> None:
     """Fails, and says where, unless every output is there, once, with the bytes that it should have."""
     assert written.keys() == expected.keys()
-    for stream, wanted in expected.items():
-        found = written[stream]
-        assert [name for name, _ in found] == [name for name, _ in wanted], stream
-        for (name, ours), (_, theirs) in zip(found, wanted, strict=True):
-            anywhere = theirs.partition == NO_PARTITION
-            assert ours == (theirs._replace(partition=ours.partition) if anywhere else theirs), f"{stream} {name}"
+    for stream, expected_records in expected.items():
+        written_records = written[stream]
+        assert [name for name, _ in written_records] == [name for name, _ in expected_records], stream
+        for (name, record), (_, expected_record) in zip(written_records, expected_records, strict=True):
+            anywhere = expected_record.partition == NO_PARTITION
+            assert record == (expected_record._replace(partition=record.partition) if anywhere else expected_record), (
+                f"{stream} {name}"
+            )
 
 
 def count(outputs: Outputs) -> int:

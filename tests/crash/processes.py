@@ -51,6 +51,13 @@ def workers_of(pid: int) -> list[int]:
     return [daemon for daemon in daemons if parent_of(daemon) in daemons] or daemons
 
 
+def responder_of(pid: int) -> int | None:
+    """The responder below it."""
+    return next(
+        (descendant for descendant in descendants(pid) if "group_coordinator.responder" in command_of(descendant)), None
+    )
+
+
 def is_worker(pid: int) -> bool:
     """Whether it is Spark's Python daemon or a fork of it."""
     words = command_of(pid).split()

@@ -33,17 +33,17 @@ def _records(outputs: Outputs, topic: str) -> list[Any]:
 
 def _requests(log: list[Record]) -> dict[int, tuple[int, dict[str, Any]]]:
     """Offset -> (clock of the request, the request), of those that are JSON objects."""
-    found, clock_ms = {}, 0
+    requests, clock_ms = {}, 0
     for record in log:
         assert record.offset is not None
         try:
             if record.key is None:
                 clock_ms = max(clock_ms, read_tick(record.value, record.timestamp_ms, 3_000))
                 continue
-            found[record.offset] = clock_ms, json.loads(record.value or b"")
+            requests[record.offset] = clock_ms, json.loads(record.value or b"")
         except (EventError, ValueError, RecursionError):
             continue
-    return found
+    return requests
 
 
 def _require_commits(requests: dict[int, Any], answers: list[Any], outputs: Outputs, topic: str) -> None:
@@ -58,16 +58,16 @@ def _require_commits(requests: dict[int, Any], answers: list[Any], outputs: Outp
             continue
         offset = answer["answers_offset"]
         body = requests[offset][1]["body"]
-        wanted = {
+        expected = {
             (topic["name"], part["partition_index"]): part["committed_offset"]
             for topic in body["topics"]
             for part in topic["partitions"]
         }
-        for each in answer["body"]["topics"]:
-            for part in each["partitions"]:
+        for answer_topic in answer["body"]["topics"]:
+            for part in answer_topic["partitions"]:
                 if part["error_code"] == NONE:
-                    place = each["name"], part["partition_index"]
-                    assert (offset, *place, wanted[place]) in stored, (
+                    place = answer_topic["name"], part["partition_index"]
+                    assert (offset, *place, expected[place]) in stored, (
                         f"the commit of event {offset} was accepted and lost"
                     )
                     accepted += 1

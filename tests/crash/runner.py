@@ -26,16 +26,25 @@ from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client, ensure_topics
 from tests.crash import processes
-from tests.crash.outputs import count, events_of, expected_of, has_written, records_so_far, require_same, written_of
+from tests.crash.outputs import (
+    answers_of_responders,
+    count,
+    events_of,
+    expected_of,
+    has_written,
+    records_so_far,
+    require_same,
+    written_of,
+)
 from tests.crash.promises import require_promises
 from tests.offsets_log.readers import require_kafka_reads_as_we_do, require_the_log_tells_the_groups
 from tests.streaming.random_log import make_log
 from tests.waiting import wait_until
 
-KINDS = ("driver", "worker", "broker", "command", "everything")
-"""Whom to kill: Spark's JVM, a Python worker, the broker, the command (Spark's Python side),
+KINDS = ("driver", "worker", "broker", "responder", "command", "everything")
+"""Whom to kill: Spark's JVM, a Python worker, the broker, the responder, the command (Spark's Python side),
 or all processes of the app."""
-MEANT = frozenset({"driver", "worker", "broker"})
+MEANT = frozenset({"driver", "worker", "broker", "responder"})
 """Each of them must have died at least once, where it was meant to."""
 REQUESTS_PER_KILL = 90
 FOUND_TIMEOUT_S = 60.0
@@ -63,6 +72,7 @@ class Report:
     events: int = 0
     outputs: int = 0
     repeated: int = 0
+    by_responder: int = 0
     duration_s: float = 0.0
 
     @property
@@ -75,17 +85,18 @@ class Report:
         return (
             f"{self.kills.total()} kills ({kills}), {self.starts} starts, {self.events} events, "
             f"{self.outputs} outputs as of an "
-            f"undisturbed run, {self.repeated} written again, {self.duration_s:.0f} s"
+            f"undisturbed run, {self.repeated} written again, {self.by_responder} by responders, "
+            f"{self.duration_s:.0f} s"
         )
 
 
 class App:
     """`group-coordinator run` as a child process, started again when it ends by itself, as a supervisor does."""
 
-    def __init__(self, config: StreamingConfig, directory: Path) -> None:
+    def __init__(self, config: StreamingConfig, directory: Path, *flags: str) -> None:
         self.starts = 0
         self.log_file = directory / "app.log"
-        self._command = _command(config)
+        self._command = [*_command(config), *flags]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -109,9 +120,9 @@ class App:
         code = self.exit_code()
         if code is not None:
             assert code in (1, -signal.SIGKILL), f"exit code {code}\n{self.said()}"
-            said = self.said()
-            assert said.count("Traceback (most recent call last)") <= said.count("The query of shard"), (
-                f"a bare traceback\n{said}"
+            output = self.said()
+            assert output.count("Traceback (most recent call last)") <= output.count("The query of shard"), (
+                f"a bare traceback\n{output}"
             )
             self.start()
 
@@ -141,23 +152,25 @@ def _command(config: StreamingConfig) -> list[str]:
         "offsets-partitions": config.offsets_partitions,
         "max-events-per-batch": config.max_events_per_batch,
         "shuffle-partitions": config.shuffle_partitions,
+        "trigger-interval-ms": 0,
         "group-initial-rebalance-delay-ms": config.group_initial_rebalance_delay_ms,
         "master": "local[2]",
         "spark": "spark.driver.memory=512m",
     }
     arguments = [text for name, value in flags.items() for text in (f"--{name}", str(value))]
-    return [sys.executable, "-m", "group_coordinator.command_line.main", "run", "--no-ticker", *arguments]
+    program = [sys.executable, "-m", "group_coordinator.command_line.main"]
+    return [*program, "run", "--no-ticker", *arguments]
 
 
 class CrashRun:
     """One run. `directory` keeps the broker's data, the checkpoint and what everybody printed."""
 
-    def __init__(self, directory: Path, *, kills: int, seed: int, tell: Callable[[str], None] = print) -> None:
+    def __init__(self, directory: Path, *, kills: int, seed: int, report: Callable[[str], None] = print) -> None:
         self._chance = random.Random(f"kills-{seed}")
         self._log = make_log(seed, groups=6, requests=REQUESTS_PER_KILL * (kills + 1))
-        self._kinds = [*KINDS[: min(kills, 3)], *(self._chance.choice(KINDS) for _ in range(kills - 3))]
+        self._kinds = [*KINDS[: min(kills, 4)], *(self._chance.choice(KINDS) for _ in range(kills - 4))]
         self._chance.shuffle(self._kinds)
-        self._tell = tell
+        self._report = report
         self._directory = directory
         self._kafka = EmbeddedKafka(directory / "kafka")
         self.report = Report(events=len(self._log))
@@ -171,7 +184,7 @@ class CrashRun:
             self._producer = Producer(
                 {"log_level": 0, "enable.idempotence": True, "linger.ms": 5, **self._config.client_properties}
             )
-            self._app = App(self._config, self._directory)
+            self._app = App(self._config, self._directory, "--responder")
             self._app.start()
             try:
                 self._disturb()
@@ -211,7 +224,7 @@ class CrashRun:
             moment = self._wait_for_a_moment()
             killed = self._kill(kind)
             self.report.killed.append(killed)
-            self._tell(f"kill {number} of {len(self._kinds)}: {killed.kind} ({killed.pid}), {moment}")
+            self._report(f"kill {number} of {len(self._kinds)}: {killed.kind} ({killed.pid}), {moment}")
             self._app.supervise()
 
     def _wait_for_a_moment(self) -> str:
@@ -233,18 +246,18 @@ class CrashRun:
 
     def _kill(self, kind: str) -> Kill:
         """Kill one of a kind, or everything where there is none of it, and see that it is gone."""
-        found = self._find(kind)
-        if found is None:
-            kind, found = "everything", self._app.pid
-        killed = Kill(kind, found, processes.command_of(found))
+        pid = self._find(kind)
+        if pid is None:
+            kind, pid = "everything", self._app.pid
+        killed = Kill(kind, pid, processes.command_of(pid))
         if kind == "broker":
             self._kafka.kill()
         elif kind == "everything":
             self._app.kill()
         else:
-            os.kill(found, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         self._wait(
-            lambda: processes.parent_of(found) is None,
+            lambda: processes.parent_of(pid) is None,
             f"{killed} still lives",
             supervise=False,
             timeout_s=GONE_TIMEOUT_S,
@@ -265,15 +278,17 @@ class CrashRun:
             self._app.supervise()
             match kind:
                 case "broker":
-                    found = [self._kafka.pid]
+                    pids = [self._kafka.pid]
                 case "driver":
-                    found = [processes.driver_of(self._app.pid)]
+                    pids = [processes.driver_of(self._app.pid)]
                 case "worker":
-                    found = [*processes.workers_of(self._app.pid)]
+                    pids = [*processes.workers_of(self._app.pid)]
+                case "responder":
+                    pids = [processes.responder_of(self._app.pid)]
                 case _:
-                    found = [self._app.pid]
-            if found and found[0] is not None:
-                return self._chance.choice(found)
+                    pids = [self._app.pid]
+            if pids and pids[0] is not None:
+                return self._chance.choice(pids)
             time.sleep(0.05)
         return None
 
@@ -292,7 +307,7 @@ class CrashRun:
     def _settle(self) -> None:
         """Until all that an undisturbed run writes is there; then look at all of it."""
         log = events_of(self._config)
-        assert [(each.key, each.value) for each in log] == [(record.key, record.value) for record in self._log]
+        assert [(message.key, message.value) for message in log] == [(record.key, record.value) for record in self._log]
         expected = expected_of(self._config, log)
 
         def complete() -> bool:
@@ -304,3 +319,4 @@ class CrashRun:
         require_same(written.outputs, expected)
         require_promises(log, written.outputs, self._config)
         self.report.outputs, self.report.repeated = count(expected), written.repeated
+        self.report.by_responder = answers_of_responders(self._config)

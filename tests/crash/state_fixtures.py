@@ -31,14 +31,16 @@ class _Snapshots(_Replay):
     """A replay that keeps the group as it is after each step."""
 
     def snapshots(self) -> Iterator[tuple[str, Group]]:
-        self.kept: list[tuple[str, Group]] = []
+        self.found_snapshots: list[tuple[str, Group]] = []
         self.run()
-        yield from self.kept
+        yield from self.found_snapshots
 
-    def _compare(self, step: Any, what: str, recorded: Any, actual: Any) -> None:
-        if what == "groups":
+    def _compare(self, step: Any, subject: str, recorded: Any, actual: Any) -> None:
+        if subject == "groups":
             for number, group in enumerate(self.coordinator.groups.values()):
-                self.kept.append((f"{self.name}-step-{step['id']}-{number}", decode_group(*encode_group(group))))
+                self.found_snapshots.append(
+                    (f"{self.name}-step-{step['id']}-{number}", decode_group(*encode_group(group)))
+                )
 
 
 def in_words(group: Group) -> dict[str, Any]:
@@ -46,17 +48,17 @@ def in_words(group: Group) -> dict[str, Any]:
     body = classic_group(group)
     fields = {name: getattr(group, name) for name in Group.__struct_fields__ if name not in ("offsets", "body")}
     fields |= msgspec.structs.asdict(body)
-    fields["members"] = {each: msgspec.structs.asdict(member) for each, member in body.members.items()}
+    fields["members"] = {item: msgspec.structs.asdict(member) for item, member in body.members.items()}
     for member in fields["members"].values():
         for name in ("awaiting_join", "awaiting_sync"):
             member[name] = member[name] and msgspec.structs.asdict(member[name])
-    fields["pending_join"] = {each: msgspec.structs.asdict(identity) for each, identity in body.pending_join.items()}
+    fields["pending_join"] = {item: msgspec.structs.asdict(identity) for item, identity in body.pending_join.items()}
     fields["rebalance"] = body.rebalance and msgspec.structs.asdict(body.rebalance)
-    fields["retention"] = {topic: msgspec.structs.asdict(each) for topic, each in group.retention.items()}
+    fields["retention"] = {topic: msgspec.structs.asdict(item) for topic, item in group.retention.items()}
     fields["timers"] = {name: msgspec.structs.asdict(timer) for name, timer in group.timers.items()}
     fields["offsets"] = [
-        {"topic": topic, "partition": partition, **msgspec.structs.asdict(each)}
-        for topic, partition, each in group.offsets
+        {"topic": topic, "partition": partition, **msgspec.structs.asdict(item)}
+        for topic, partition, item in group.offsets
     ]
     plain: dict[str, Any] = json.loads(msgspec.json.encode(fields))
     return plain
@@ -64,20 +66,20 @@ def in_words(group: Group) -> dict[str, Any]:
 
 def features(words: Any, path: str = "") -> set[str]:
     """Which fields have something in them."""
-    found: set[str] = set()
+    paths: set[str] = set()
     if isinstance(words, dict):
         by_name = path.split(".")[-1] in ("members", "pending_join", "pending_sync", "static_members", "timers", "retention",
                                           "protocol_counts", "waited")  # fmt: skip
         for name, value in words.items():
             key = (name.split(":")[0] if path.endswith("timers") else "*") if by_name else name
-            found |= {f"{path}.{key}"} if value not in (None, [], {}, "", 0, False, -1) or by_name else set()
-            found |= features(value, f"{path}.{key}")
+            paths |= {f"{path}.{key}"} if value not in (None, [], {}, "", 0, False, -1) or by_name else set()
+            paths |= features(value, f"{path}.{key}")
     elif isinstance(words, list):
         for value in words:
-            found |= features(value, f"{path}[]")
+            paths |= features(value, f"{path}[]")
     elif path == ".state":
-        found.add(f"{path}={words}")
-    return found
+        paths.add(f"{path}={words}")
+    return paths
 
 
 def main() -> None:
@@ -89,7 +91,7 @@ def main() -> None:
                 candidates += ((features(in_words(group)), name, group) for name, group in replay.snapshots())
     covered: set[str] = set()
     for _ in range(BLOBS_MAX):
-        gained, name, group = max(candidates, key=lambda each: (len(each[0] - covered), each[1]))
+        gained, name, group = max(candidates, key=lambda candidate: (len(candidate[0] - covered), candidate[1]))
         if not gained - covered:
             break
         covered |= gained

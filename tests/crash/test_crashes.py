@@ -16,11 +16,13 @@ SEED = 3
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_crashes_leave_no_trace(tmp_path: Path) -> None:
-    report = CrashRun(tmp_path, kills=3, seed=SEED).run()
-    assert set(report.kills) == {"driver", "worker", "broker"}, report.killed
+    report = CrashRun(tmp_path, kills=4, seed=SEED).run()
+    assert set(report.kills) == {"driver", "worker", "broker", "responder"}, report.killed
     commands = {kill.kind: kill.command for kill in report.killed}
     assert "SparkSubmit" in commands["driver"]
     assert any(daemon in commands["worker"] for daemon in WORKER_DAEMONS)
     assert "kafka.Kafka" in commands["broker"]
+    assert "group_coordinator.responder" in commands["responder"]
+    assert report.by_responder
     assert report.starts >= 2
     print(report)

@@ -61,27 +61,27 @@ def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: Stre
     before = written_of(config)
     assert (count(before.outputs), before.repeated) == (first, 0)
 
-    lost = config.changed(checkpoint=str(tmp_path / "another"))
-    said = refusal(lost, spark)
-    assert f"no checkpoint in {tmp_path}/another/shard-0" in said
-    assert "--rebuild" in said
+    without_checkpoint = config.changed(checkpoint=str(tmp_path / "another"))
+    message = refusal(without_checkpoint, spark)
+    assert f"no checkpoint in {tmp_path}/another/shard-0" in message
+    assert "--rebuild" in message
     assert written_of(config) == before
 
     append(config, log[len(log) // 2 :])
-    write_all(lost, spark, rebuild=True)
+    write_all(without_checkpoint, spark, rebuild=True)
     assert written_of(config).repeated == first
 
     # A second --rebuild finds the checkpoint and goes on from it.
     append(config, [Record(partition=0, key=None, value=encode_tick(START_MS + 10_000_000))])
-    write_all(lost, spark, rebuild=True)
+    write_all(without_checkpoint, spark, rebuild=True)
     assert written_of(config).repeated == first
 
     # The events that made the groups are gone: no rebuild can bring them back, and none is tried.
     delete_events(config, before=50)
-    nothing = config.changed(checkpoint=str(tmp_path / "nothing"))
-    said = refusal(nothing, spark, rebuild=True)
-    assert "begins at offset 50" in said
-    assert "offsets export" in said
+    empty_checkpoint = config.changed(checkpoint=str(tmp_path / "nothing"))
+    message = refusal(empty_checkpoint, spark, rebuild=True)
+    assert "begins at offset 50" in message
+    assert "offsets export" in message
 
 
 def test_groups_move_into_buckets_and_back(spark: SparkSession, config: StreamingConfig, tmp_path: Path) -> None:
@@ -102,19 +102,22 @@ def test_groups_move_into_buckets_and_back(spark: SparkSession, config: Streamin
         assert written.repeated == repeated
         repeated += count(written.outputs)
 
-    for number, kept, other in ((1, 64, 0), (2, 0, 64)):
+    for number, buckets_before, buckets_after in ((1, 64, 0), (2, 0, 64)):
         for rebuild in (False, True):
-            said = refusal(kept_in(number, other), spark, rebuild=rebuild)
-            assert f"group_buckets is {other}, but the checkpoint {tmp_path}/checkpoint-{number}/shard-0" in said
-            assert f"was made with {kept}. Set it to {kept}" in said
-            assert "name a new directory by --checkpoint and start once with --rebuild" in said
+            message = refusal(kept_in(number, buckets_after), spark, rebuild=rebuild)
+            assert (
+                f"group_buckets is {buckets_after}, but the checkpoint {tmp_path}/checkpoint-{number}/shard-0"
+                in message
+            )
+            assert f"was made with {buckets_before}. Set it to {buckets_before}" in message
+            assert "name a new directory by --checkpoint and start once with --rebuild" in message
 
     # Without the beginning of the log a rebuild would lose committed offsets: it is neither tried nor recommended.
     delete_events(config, before=50)
-    said = refusal(kept_in(2, 64), spark)
-    assert "Set it to 0. The groups of shard 0 cannot be rebuilt" in said
-    assert "begins at offset 50" in said
-    assert "start once with --rebuild" not in said
+    message = refusal(kept_in(2, 64), spark)
+    assert "Set it to 0. The groups of shard 0 cannot be rebuilt" in message
+    assert "begins at offset 50" in message
+    assert "start once with --rebuild" not in message
     assert "cannot be rebuilt" in refusal(kept_in(3, 64), spark, rebuild=True)
 
 
@@ -139,16 +142,17 @@ def test_a_new_coordinator_needs_no_checkpoint(spark: SparkSession, config: Stre
 
 
 def test_a_shard_that_never_ran_is_not_taken_for_a_lost_one(spark: SparkSession, config: StreamingConfig) -> None:
-    both = config.changed(shards=2)
-    make_topics(both)
+    of_two_shards = config.changed(shards=2)
+    make_topics(of_two_shards)
     append(
-        both, [Record(partition=0, key=None, value=encode_tick(START_MS)), Record(partition=1, key=b"g", value=b"{}")]
+        of_two_shards,
+        [Record(partition=0, key=None, value=encode_tick(START_MS)), Record(partition=1, key=b"g", value=b"{}")],
     )
     producer = Producer({"log_level": 0, **config.client_properties})
-    producer.produce(both.topic_settings.topics.history, key=b"g", value=b"{}")
+    producer.produce(of_two_shards.topic_settings.topics.history, key=b"g", value=b"{}")
     assert producer.flush(30) == 0
-    report = make_topics(both)
-    new, lost = (both.changed(shard=shard) for shard in (1, 0))
+    report = make_topics(of_two_shards)
+    new, lost = (of_two_shards.changed(shard=shard) for shard in (1, 0))
     require_checkpoints(spark, new, report, rebuild=False)
     with pytest.raises(CheckpointError, match="shard-0, but"):
         require_checkpoints(spark, lost, report, rebuild=False)
@@ -159,9 +163,9 @@ def test_a_checkpoint_that_cannot_be_written_is_told_before_the_start(
 ) -> None:
     report = make_topics(config)
     (tmp_path / "file").write_text("in the way")
-    wrong = config.changed(checkpoint=str(tmp_path / "file" / "checkpoint"))
+    unwritable = config.changed(checkpoint=str(tmp_path / "file" / "checkpoint"))
     with pytest.raises(CheckpointError, match=r"file/checkpoint/shard-0 cannot be written: \S+"):
-        require_checkpoints(spark, wrong, report, rebuild=False)
+        require_checkpoints(spark, unwritable, report, rebuild=False)
     unknown = config.changed(checkpoint="nowhere://bucket/checkpoint")
     with pytest.raises(CheckpointError, match=r"cannot be reached: .*nowhere"):
         require_checkpoints(spark, unknown, report, rebuild=False)

@@ -70,12 +70,12 @@ def histories(outputs: Outputs, kind: str) -> int:
 
 def ticks(config: StreamingConfig) -> list[int]:
     """The valid ones."""
-    found = []
+    ticks_read = []
     for record in events_of(config):
         with suppress(EventError):
             if record.key is None:
-                found.append(read_tick(record.value, record.timestamp_ms, config.group.tick_ahead_bound_ms))
-    return found
+                ticks_read.append(read_tick(record.value, record.timestamp_ms, config.group.tick_ahead_bound_ms))
+    return ticks_read
 
 
 def test_a_log_that_was_poisoned_before_is_read_anew(

@@ -36,26 +36,28 @@ def read(blob: Path) -> Group:
     return decode_group(membership, offsets)
 
 
-def contains(actual: Any, kept: Any) -> bool:
+def contains(actual: Any, stored: Any) -> bool:
     """Whether all that was kept is there; a later version may have more fields."""
-    if isinstance(kept, dict):
-        return isinstance(actual, dict) and all(name in actual and contains(actual[name], kept[name]) for name in kept)
-    if isinstance(kept, list):
-        return isinstance(actual, list) and len(actual) == len(kept) and all(map(contains, actual, kept))
-    return bool(actual == kept)
+    if isinstance(stored, dict):
+        return isinstance(actual, dict) and all(
+            name in actual and contains(actual[name], stored[name]) for name in stored
+        )
+    if isinstance(stored, list):
+        return isinstance(actual, list) and len(actual) == len(stored) and all(map(contains, actual, stored))
+    return bool(actual == stored)
 
 
 @pytest.mark.parametrize("blob", BLOBS, ids=lambda blob: blob.stem)
 def test_a_kept_state_is_read_to_the_last_field(blob: Path) -> None:
     group = read(blob)
-    kept = json.loads(blob.with_suffix(".json").read_text())
+    stored = json.loads(blob.with_suffix(".json").read_text())
     if blob.name.startswith("v1-"):
-        del kept["members_bytes"]  # not all strings counted then
+        del stored["members_bytes"]  # not all strings counted then
         body = classic_group(group)
         counted = body.members_bytes
         body.count_members()
         assert body.members_bytes == counted
-    assert contains(in_words(group), kept)
+    assert contains(in_words(group), stored)
     assert in_words(decode_group(*encode_group(group))) == in_words(group)
 
 
@@ -69,16 +71,18 @@ def test_every_version_that_was_ever_written_is_kept() -> None:
 
 def test_every_field_of_the_present_version_is_in_a_kept_state() -> None:
     """A field that was added without a new version shows here: its kept states are of those who did not have it."""
-    found: set[str] = set()
+    stored_fields: set[str] = set()
     for blob in BLOBS:
         if blob.name.startswith(f"v{STATE_VERSION}-"):
-            found |= features(json.loads(blob.with_suffix(".json").read_text()))
-    wanted = {f".{name}" for name in (*Group.__struct_fields__, *ClassicGroup.__struct_fields__) if name != "body"}
-    wanted |= {f".members.*.{name}" for name in Member.__struct_fields__}
-    wanted |= {f".rebalance.{name}" for name in Rebalance.__struct_fields__}
-    wanted |= {f".retention.*.{name}" for name in TopicRetention.__struct_fields__}
-    wanted |= {f".offsets[].{name}" for name in CommittedOffset.__struct_fields__}
-    assert wanted - found - NEVER_IN_A_HISTORY == set()
+            stored_fields |= features(json.loads(blob.with_suffix(".json").read_text()))
+    expected_fields = {
+        f".{name}" for name in (*Group.__struct_fields__, *ClassicGroup.__struct_fields__) if name != "body"
+    }
+    expected_fields |= {f".members.*.{name}" for name in Member.__struct_fields__}
+    expected_fields |= {f".rebalance.{name}" for name in Rebalance.__struct_fields__}
+    expected_fields |= {f".retention.*.{name}" for name in TopicRetention.__struct_fields__}
+    expected_fields |= {f".offsets[].{name}" for name in CommittedOffset.__struct_fields__}
+    assert expected_fields - stored_fields - NEVER_IN_A_HISTORY == set()
 
 
 def test_a_version_that_is_not_known_is_told() -> None:
@@ -101,13 +105,13 @@ def test_a_kept_checkpoint_opens_and_goes_on(
     )
 
     log = events_of(config)
-    assert [each.timestamp_ms for each in log] == [record.timestamp_ms for record in checkpoint_fixture.log()]
+    assert [message.timestamp_ms for message in log] == [record.timestamp_ms for record in checkpoint_fixture.log()]
     done = names_of(expected_of(config, log[: len(checkpoint_fixture.first_half())]))
     missing: Outputs = {}
     for stream, outputs in expected_of(config, log).items():
-        rest = [(name, record) for name, record in outputs if (stream, name) not in done]
-        if rest:
-            missing[stream] = rest
+        unwritten = [(name, record) for name, record in outputs if (stream, name) not in done]
+        if unwritten:
+            missing[stream] = unwritten
     assert count(missing) > 100
     written = written_of(config)
     assert {stream: [name for name, _ in outputs] for stream, outputs in written.outputs.items()} == {

@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
     """Chromium as the system has it; `CHROMIUM` names another one. It ends with the module: until then Playwright keeps
     an event loop in this thread, in which no other can be run."""
     names = (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    path = next((found for name in names if name and (found := shutil.which(name))), None)
+    path = next((executable for name in names if name and (executable := shutil.which(name))), None)
     if path is None:
         pytest.skip("there is no Chromium here")
     from playwright.sync_api import sync_playwright
@@ -55,10 +55,12 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """A page of 1280 pixels. Whatever it writes to the console as an error, and every exception, fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    found = context.new_page()
-    wrong: list[str] = []
-    found.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
-    found.on("pageerror", lambda error: wrong.append(str(error)))
-    yield found
+    new_page = context.new_page()
+    problems: list[str] = []
+    new_page.on(
+        "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
+    )
+    new_page.on("pageerror", lambda error: problems.append(str(error)))
+    yield new_page
     context.close()
-    assert wrong == []
+    assert problems == []

@@ -91,7 +91,7 @@ def test_time_travel_shows_the_owner_of_the_ownership_table(page: Page, served: 
     at_ms = scene.CRASH_MS + after_ms
     open_view(page, served, f"#/group/payments?at={at_ms}")
     page.wait_for_selector(".owners")
-    shown = owners_shown(page)
+    owners = owners_shown(page)
     rows = [
         msgspec.structs.asdict(row)
         for row in fold(scene.scene())
@@ -99,7 +99,7 @@ def test_time_travel_shows_the_owner_of_the_ownership_table(page: Page, served: 
     ]
     for partition in range(scene.TOPICS["payments"]):
         owner = owner_at(rows, partition, at_ms)
-        name = shown[f"payments-{partition}"]
+        name = owners[f"payments-{partition}"]
         assert (owner is None and name == "nobody") or (owner is not None and owner.startswith(name)), partition
 
 
@@ -147,17 +147,17 @@ def test_nothing_serious_for_axe_and_nothing_wider_than_the_window(
     )
     page = context.new_page()
     expired = next(
-        each
-        for each in document(served, "/api/group?group=payments")["rebalances"]
-        if each["trigger"] == "member_expired"
+        entry
+        for entry in document(served, "/api/group?group=payments")["rebalances"]
+        if entry["trigger"] == "member_expired"
     )
     for view in (*VIEWS, f"#/group/payments?rebalance={expired['key']}"):
         open_view(page, served, view)
-        found = Axe().run(page).response["violations"]
+        violations = Axe().run(page).response["violations"]
         serious = [
-            {"id": each["id"], "nodes": [node["html"][:200] for node in each["nodes"][:3]]}
-            for each in found
-            if each["impact"] in ("serious", "critical")
+            {"id": entry["id"], "nodes": [node["html"][:200] for node in entry["nodes"][:3]]}
+            for entry in violations
+            if entry["impact"] in ("serious", "critical")
         ]
         assert serious == [], f"{view}: {json.dumps(serious, indent=1)}"
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
@@ -175,12 +175,13 @@ def test_the_report_opens_from_disk_without_a_network(browser: Browser, tmp_path
     write_report(outputs, file, title="an incident")
     context = browser.new_context(viewport={"width": 1280, "height": 800}, offline=True)
     page = context.new_page()
-    wrong: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    problems: list[str] = []
+    requests: list[str] = []
+    page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
     page.on(
-        "request", lambda request: asked.append(request.url) if not request.url.startswith(("data:", "file:")) else None
+        "request",
+        lambda request: requests.append(request.url) if not request.url.startswith(("data:", "file:")) else None,
     )
     page.goto(file.as_uri())
     page.wait_for_selector(".rows .row")
@@ -195,8 +196,8 @@ def test_the_report_opens_from_disk_without_a_network(browser: Browser, tmp_path
     page.goto(f"{file.as_uri()}#/dead-letters")
     page.wait_for_selector(".tag:text('no key')")
     context.close()
-    assert wrong == []
-    assert asked == []
+    assert problems == []
+    assert requests == []
 
 
 def test_every_page_begins_with_what_is_doubtful(browser: Browser, tmp_path: Path) -> None:
@@ -210,9 +211,9 @@ def test_every_page_begins_with_what_is_doubtful(browser: Browser, tmp_path: Pat
     for view in ("groups", "group/payments", "events", "dead-letters"):
         page.goto(f"{file.as_uri()}#/{view}")
         page.wait_for_selector("#doubts:visible")
-        said = page.locator("#doubts").inner_text()
-        assert "<b>The clock</b> goes back." in said
-        assert "and 3 more" in said
+        doubts_text = page.locator("#doubts").inner_text()
+        assert "<b>The clock</b> goes back." in doubts_text
+        assert "and 3 more" in doubts_text
     index.doubts = ()
     file.write_text(report_of_index(index, "an incident"))
     page.goto(file.as_uri())

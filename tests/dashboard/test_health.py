@@ -22,8 +22,8 @@ def facts_of(group: GroupHarness) -> GroupFacts:
 
 
 def kind_and_who(group: GroupHarness, lag: Lag | None = None) -> tuple[str, str | None]:
-    found = verdict(facts_of(group), lag, group.now_ms, SETTINGS)
-    return found.kind, found.who
+    judgement = verdict(facts_of(group), lag, group.now_ms, SETTINGS)
+    return judgement.kind, judgement.who
 
 
 def settled(*members: str) -> GroupHarness:
@@ -39,8 +39,8 @@ def test_a_group_that_works_is_stable_and_idle_members_are_counted() -> None:
     group.join("b")
     group.sync("b", 3)
     group.sync("a", 3, {"a": assignment("t", 0, 1), "b": assignment("t")})
-    found = verdict(facts_of(group), None, group.now_ms, SETTINGS)
-    assert found.reason == "2 members, 2 partitions; 1 member without a partition"
+    judgement = verdict(facts_of(group), None, group.now_ms, SETTINGS)
+    assert judgement.reason == "2 members, 2 partitions; 1 member without a partition"
 
 
 def test_a_rebalance_is_no_trouble_until_it_lasts_and_then_it_says_whom_it_waits_for() -> None:
@@ -53,9 +53,9 @@ def test_a_rebalance_is_no_trouble_until_it_lasts_and_then_it_says_whom_it_waits
     group.join("a", **fields)
     facts = facts_of(group)
     assert verdict(facts, None, group.now_ms + 59_000, SETTINGS).kind == "rebalancing"
-    found = verdict(facts, None, group.now_ms + 61_000, SETTINGS)
-    assert (found.kind, found.who) == ("stuck", "b")
-    assert "waits for b to rejoin" in found.reason
+    judgement = verdict(facts, None, group.now_ms + 61_000, SETTINGS)
+    assert (judgement.kind, judgement.who) == ("stuck", "b")
+    assert "waits for b to rejoin" in judgement.reason
     # It says by itself when to look again.
     calm = verdict(facts, None, group.now_ms, SETTINGS)
     assert calm.holds_until_ms is not None
@@ -70,19 +70,19 @@ def test_a_rebalance_beyond_its_deadline_is_stuck_before_a_minute_is_over() -> N
     group.sync("b", 3)
     group.sync("a", 3, {"a": assignment("t", 0), "b": assignment("t", 1)})
     group.join("a", **fields)
-    found = verdict(
+    judgement = verdict(
         facts_of(group), None, group.now_ms + 22_000, SETTINGS
     )  # the clock stands still: a coordinator that is away
-    assert found.kind == "stuck"
-    assert "beyond its deadline" in found.reason
+    assert judgement.kind == "stuck"
+    assert "beyond its deadline" in judgement.reason
 
 
 def test_a_leader_that_does_not_send_the_assignment_is_named() -> None:
     group = settled("a", "b")
     group.join("a", session_timeout_ms=300_000)
     group.join("b", session_timeout_ms=300_000)
-    found = verdict(facts_of(group), None, group.now_ms + 61_000, SETTINGS)
-    assert (found.kind, found.who) == ("stuck", "a")
+    judgement = verdict(facts_of(group), None, group.now_ms + 61_000, SETTINGS)
+    assert (judgement.kind, judgement.who) == ("stuck", "a")
 
 
 def come_and_go(group: GroupHarness, name: str, number: int) -> None:
@@ -112,11 +112,11 @@ def test_a_member_that_comes_and_goes_is_named_though_its_member_ids_differ() ->
         group.join(member)
     group.sync("a", generation_id + 1, {"a": assignment("t", 0)})
     group.leave("x2")
-    found = verdict(facts_of(group), None, group.now_ms, SETTINGS)
-    assert found.kind == "flapping"
-    assert found.who is not None
-    assert found.who.startswith("client-x1@")
-    assert "left twice" in found.reason
+    judgement = verdict(facts_of(group), None, group.now_ms, SETTINGS)
+    assert judgement.kind == "flapping"
+    assert judgement.who is not None
+    assert judgement.who.startswith("client-x1@")
+    assert "left twice" in judgement.reason
 
 
 def test_flapping_is_forgotten_when_it_is_over() -> None:
@@ -138,9 +138,9 @@ def test_many_rebalances_by_many_are_a_storm() -> None:
     group = settled("a", "b")
     for number in range(5):
         come_and_go(group, f"c{number}", 1)
-    found = verdict(facts_of(group), None, group.now_ms, SETTINGS)
-    assert found.kind == "storming"
-    assert "rebalances in 10 min" in found.reason
+    judgement = verdict(facts_of(group), None, group.now_ms, SETTINGS)
+    assert judgement.kind == "storming"
+    assert "rebalances in 10 min" in judgement.reason
 
 
 def test_an_empty_group_with_lag_and_one_whose_offsets_are_about_to_expire() -> None:

@@ -68,19 +68,19 @@ def test_the_past_is_as_it_was() -> None:
 
 
 def test_a_small_window_shows_the_same_end_of_the_story() -> None:
-    whole, small = full().group("clicks"), Documents(bounded(bytes_per_group_max=40_000)).group("clicks")
+    large, small = full().group("clicks"), Documents(bounded(bytes_per_group_max=40_000)).group("clicks")
     assert small["window"]["dropped"] > 0
     assert small["window"]["dropped_commits"] > 0
     from_ms = small["window"]["from"]
-    assert from_ms > whole["window"]["from"]
-    assert len(small["rebalances"]) < len(whole["rebalances"])
-    assert small["rebalances"][-3:] == whole["rebalances"][-3:]
-    for mine, theirs in zip(small["lanes"], whole["lanes"], strict=True):
-        names = [small["members"][each[0]]["id"] for each in mine["owned"]]
-        theirs_owned = [each for each in theirs["owned"] if each[2] is None or each[2] >= from_ms]
-        assert names == [whole["members"][each[0]]["id"] for each in theirs_owned]
-        assert [each[1:3] for each in mine["owned"]] == [each[1:3] for each in theirs_owned]
-    assert [each["offset"] for each in small["offsets"]] == [each["offset"] for each in whole["offsets"]]
+    assert from_ms > large["window"]["from"]
+    assert len(small["rebalances"]) < len(large["rebalances"])
+    assert small["rebalances"][-3:] == large["rebalances"][-3:]
+    for small_lane, large_lane in zip(small["lanes"], large["lanes"], strict=True):
+        names = [small["members"][entry[0]]["id"] for entry in small_lane["owned"]]
+        large_owned = [entry for entry in large_lane["owned"] if entry[2] is None or entry[2] >= from_ms]
+        assert names == [large["members"][entry[0]]["id"] for entry in large_owned]
+        assert [entry[1:3] for entry in small_lane["owned"]] == [entry[1:3] for entry in large_owned]
+    assert [entry["offset"] for entry in small["offsets"]] == [entry["offset"] for entry in large["offsets"]]
 
 
 def test_memory_is_bounded_over_all_groups() -> None:
@@ -94,12 +94,12 @@ def test_memory_is_bounded_over_all_groups() -> None:
 
 def test_the_feed_is_bounded_newest_first_and_goes_back_by_number() -> None:
     index = bounded(feed_max=100)
-    told = list(index.feed())
-    assert [each.number for each in told] == list(range(index.records, index.records - 100, -1))
-    assert [each.number for each in index.feed(before=index.records - 50)] == list(
+    items = list(index.feed())
+    assert [item.number for item in items] == list(range(index.records, index.records - 100, -1))
+    assert [item.number for item in index.feed(before=index.records - 50)] == list(
         range(index.records - 51, index.records - 100, -1)
     )
-    assert [each.number for each in index.feed(after=index.records - 2)] == [index.records, index.records - 1]
+    assert [item.number for item in index.feed(after=index.records - 2)] == [index.records, index.records - 1]
 
 
 def test_only_changed_rows_are_told() -> None:
@@ -175,7 +175,7 @@ def test_a_group_can_be_replaced() -> None:
     group_ids = list(dict.fromkeys(record.group_id for record, _ in records))
     for _ in range(3):
         for group_id in group_ids:
-            index.replace_group(group_id, [each for each in records if each[0].group_id == group_id])
+            index.replace_group(group_id, [pair for pair in records if pair[0].group_id == group_id])
     assert index.rows(once.last_ms) == once.rows(once.last_ms)
     assert index.kept_bytes == once.kept_bytes
     assert index.records == len(list(index.feed())) == once.records
@@ -185,9 +185,9 @@ def test_chunks_of_replaced_groups_are_given_back() -> None:
     index = bounded(memory_max_bytes=4 * CHUNK_BYTES)
     records = [(decode_history(value), value) for value in scene.values()]
     group_id = records[0][0].group_id
-    of_group = [each for each in records if each[0].group_id == group_id]
+    of_group = [pair for pair in records if pair[0].group_id == group_id]
     for _ in range(50):
         index.replace_group(group_id, of_group)
         assert index.kept_bytes <= 4 * CHUNK_BYTES + len(records) * CHUNK_BYTES
     index.replace_group(group_id, [])
-    assert index.kept(group_id) is not None
+    assert index.group_records(group_id) is not None

@@ -23,7 +23,9 @@ def owned(from_ms: int, to_ms: int | None, topic: str = "t", partition: int = 0)
 
 
 def assigned(time_ms: int, *topics: str) -> AssignmentReceived:
-    share = MemberAssignment(member_id="m", topics=tuple(AssignedTopic(topic=each, partitions=(0,)) for each in topics))
+    share = MemberAssignment(
+        member_id="m", topics=tuple(AssignedTopic(topic=topic, partitions=(0,)) for topic in topics)
+    )
     cause = Cause(kind="request", partition=0, offset=0)
     return AssignmentReceived(
         group_id="g", epoch=0, seq=time_ms, time_ms=time_ms, timestamp_ms=time_ms, generation_id=1, cause=cause,
@@ -59,7 +61,7 @@ def test_lanes_are_without_holes_and_the_owner_is_the_one_of_the_ownership_table
     rows = [row for row in fold(scene()) if isinstance(row, Ownership) and row.group_id == group_id]
     assert page["lanes"]
     for lane in page["lanes"]:
-        spans = sorted([(each[1], each[2]) for each in lane["owned"]] + [(each[0], each[1]) for each in lane["gaps"]])
+        spans = sorted([(span[1], span[2]) for span in lane["owned"]] + [(span[0], span[1]) for span in lane["gaps"]])
         for (_, to_ms), (next_ms, _) in pairwise(spans):
             assert to_ms == next_ms
         assert spans[-1][1] in (None, end_ms)

@@ -117,11 +117,11 @@ def require_the_owners_of_the_table(page: Page, address: str, rows: list[dict[st
     page.goto(f"{address}#/group/payments?at={at_ms}")
     at = datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S.%f")[:-3]
     page.wait_for_selector(f".moment:has(h2:text-is('{at}')) .owners")
-    shown = owners_shown(page)
-    assert len(shown) == PARTITIONS
+    owners = owners_shown(page)
+    assert len(owners) == PARTITIONS
     for partition in range(PARTITIONS):
         owner = owner_at(rows, partition, at_ms)
-        name = next(name for place, name in shown.items() if place.endswith(f"-{partition}"))
+        name = next(name for place, name in owners.items() if place.endswith(f"-{partition}"))
         assert name == "nobody" if owner is None else owner.startswith(name), (at_ms, partition)
 
 
@@ -134,15 +134,15 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     row = page.locator(".rows .row:has(a:text-is('payments'))")
     row.locator(".state:text-is('Stable')").wait_for()
     everybody = {f"payments-{name}" for name in "abc"}
-    wait_until(lambda: {each.client_id for each in payments(index).members.values()} == everybody, TIMEOUT_S)
+    wait_until(lambda: {entry.client_id for entry in payments(index).members.values()} == everybody, TIMEOUT_S)
     row.locator("a").click()
     page.wait_for_selector("tr[data-key]")
 
     live.members["b"].end("crash")
     page.wait_for_selector("tr[data-key]:has-text('payments-b'):has-text('expired')")
     shown_after = live.batches[-1].batch_id
-    gone = [told.record for told in index.feed() if isinstance(told.record, MemberExpired)]
-    expired = next(record for record in gone if record.member.client_id == "payments-b")
+    expiries = [item.record for item in index.feed() if isinstance(item.record, MemberExpired)]
+    expired = next(record for record in expiries if record.member.client_id == "payments-b")
     wait_until(lambda: live.batches[-1].clock_ms >= expired.time_ms, TIMEOUT_S)  # a batch is told when it has ended
     decided_in = next(batch.batch_id for batch in live.batches if batch.clock_ms >= expired.time_ms)
     assert shown_after <= decided_in + 2, "within two batches"
@@ -157,7 +157,7 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     checkpoint = live.tables / CHECKPOINT
     batch = max((path.name for path in (checkpoint / "offsets").iterdir() if path.name.isdigit()), key=int)
     wait_until((checkpoint / "commits" / batch).exists, TIMEOUT_S)  # all tables of that batch are written
-    rows = [each.asDict() for each in sink.read(TABLES["ownership"]).collect()]
+    rows = [entry.asDict() for entry in sink.read(TABLES["ownership"]).collect()]
     for at_ms in (expired.timestamp_ms - 3_000, expired.timestamp_ms + 1, settled_ms):
         require_the_owners_of_the_table(page, address, rows, at_ms)
 

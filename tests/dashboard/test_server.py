@@ -32,14 +32,14 @@ def test_documents(served: RunningServer) -> None:
     rows = document(served, "/api/groups")["rows"]
     assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
     page = document(served, "/api/group?group=payments")
-    expired = next(each for each in page["rebalances"] if each["trigger"] == "member_expired")
-    told = document(served, f"/api/rebalance?group=payments&rebalance={expired['key']}")
-    assert "payments-b" in told["because"]
-    assert told["steps"][0]["text"].endswith("is heard for the last time")
-    assert told["steps"][0]["request"]["member"].startswith("payments-b")
-    assert {each["name"][:10] for each in told["waited"]} == {"payments-a", "payments-c"}
+    expired = next(entry for entry in page["rebalances"] if entry["trigger"] == "member_expired")
+    story = document(served, f"/api/rebalance?group=payments&rebalance={expired['key']}")
+    assert "payments-b" in story["because"]
+    assert story["steps"][0]["text"].endswith("is heard for the last time")
+    assert story["steps"][0]["request"]["member"].startswith("payments-b")
+    assert {entry["name"][:10] for entry in story["waited"]} == {"payments-a", "payments-c"}
     events = document(served, "/api/events?group=payments&type=member_expired")["events"]
-    assert [each["group"] for each in events] == ["payments"]
+    assert [entry["group"] for entry in events] == ["payments"]
     assert document(served, "/api/events?q=EXPIRES")["events"]
 
 
@@ -113,8 +113,8 @@ def test_cookies_of_others_lock_nobody_out(other: str, token: str) -> None:
         "headers": [],
     }  # fmt: skip
     _, headers = _request(access, visit)
-    own = headers[b"set-cookie"].split(b";")[0]
-    for cookies in (other.encode("latin-1") + b"; " + own, own + b"; " + other.encode("latin-1")):
+    own_cookie = headers[b"set-cookie"].split(b";")[0]
+    for cookies in (other.encode("latin-1") + b"; " + own_cookie, own_cookie + b"; " + other.encode("latin-1")):
         scope = {**visit, "query_string": b"", "headers": [(b"cookie", cookies)]}
         assert _request(access, scope)[0] == 200, cookies
     assert _request(access, {**visit, "query_string": b"", "headers": [(b"cookie", other.encode("latin-1"))]})[0] == 401
@@ -196,20 +196,20 @@ def test_what_is_new_is_told() -> None:
         connection.request("GET", "/api/stream")
         answer = connection.getresponse()
         assert answer.getheader("content-type", "").startswith("text/event-stream")
-        seen = _read_until(answer, b"event: clock")
+        text = _read_until(answer, b"event: clock")
         for value in values[500:520]:
             server.index.add(value)
-        seen += _read_until(answer, b"event: events")
-        assert b"event: rows" in seen
+        text += _read_until(answer, b"event: events")
+        assert b"event: rows" in text
         connection.close()
 
 
-def _read_until(answer: http.client.HTTPResponse, wanted: bytes) -> bytes:
-    seen, deadline_s = b"", time.monotonic() + 10
-    while wanted not in seen and time.monotonic() < deadline_s:
-        seen += answer.readline()
-    assert wanted in seen
-    return seen + answer.readline()
+def _read_until(answer: http.client.HTTPResponse, end: bytes) -> bytes:
+    text, deadline_s = b"", time.monotonic() + 10
+    while end not in text and time.monotonic() < deadline_s:
+        text += answer.readline()
+    assert end in text
+    return text + answer.readline()
 
 
 def test_a_port_that_is_taken_and_a_source_that_cannot_be_read(served: RunningServer) -> None:

@@ -12,9 +12,9 @@ from schemas.history import RebalanceTrigger
 
 def names_of(table: str) -> set[str]:
     """The names that a table of verdicts.js has."""
-    found = re.search(rf"const {table} = \{{(.*?)\}};", static_text("verdicts.js"), re.DOTALL)
-    assert found is not None
-    return set(re.findall(r"(\w+):", found[1]))
+    match = re.search(rf"const {table} = \{{(.*?)\}};", static_text("verdicts.js"), re.DOTALL)
+    assert match is not None
+    return set(re.findall(r"(\w+):", match[1]))
 
 
 def test_each_state_has_a_colour() -> None:

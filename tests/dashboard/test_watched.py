@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def index_of(name: str, *, with_logs: bool = True) -> Index:
-    logs = sorted(str(each) for each in CLUSTERS.glob(f"{name}.*server.log.gz")) if with_logs else []
+    logs = sorted(str(path) for path in CLUSTERS.glob(f"{name}.*server.log.gz")) if with_logs else []
     observed = observed_source([Path(CLUSTERS / f"{name}.offsets.jsonl.gz")], logs, None, UTC, UTC)
     index = Index()
     index.doubts, index.watched = observed.doubts, (observed.watched,)
@@ -37,11 +37,11 @@ def watched() -> Index:
 
 def test_a_rebalance_says_where_it_was_seen(watched: Index) -> None:
     page = Documents(watched).group("mixed")
-    seen = [each["seen"]["sources"] for each in page["rebalances"]]
-    assert seen == ["log of broker 3", "log of broker 3"]
-    told = Documents(watched).rebalance("mixed", page["rebalances"][1]["key"])
-    assert told["seen"]["places"].startswith("log of broker 3, three-brokers.broker-3.server.log.gz, line ")
-    assert {each["request"]["seen"]["sources"] for each in told["steps"]} == {"log of broker 3", "offsets topic"}
+    sources = [entry["seen"]["sources"] for entry in page["rebalances"]]
+    assert sources == ["log of broker 3", "log of broker 3"]
+    story = Documents(watched).rebalance("mixed", page["rebalances"][1]["key"])
+    assert story["seen"]["places"].startswith("log of broker 3, three-brokers.broker-3.server.log.gz, line ")
+    assert {entry["request"]["seen"]["sources"] for entry in story["steps"]} == {"log of broker 3", "offsets topic"}
 
 
 def test_how_long_a_member_kept_its_partitions_is_not_known(watched: Index) -> None:
@@ -53,7 +53,7 @@ def test_how_long_a_member_kept_its_partitions_is_not_known(watched: Index) -> N
 def test_without_logs_no_reason_is_claimed() -> None:
     index = index_of("three-brokers", with_logs=False)
     page = Documents(index).group("mixed")
-    assert {each["seen"]["certainty"] for each in page["rebalances"]} == {"not known"}
+    assert {rebalance["seen"]["certainty"] for rebalance in page["rebalances"]} == {"not known"}
     assert index.watched[0].not_known[0].startswith("No broker's log is read")
 
 
@@ -62,10 +62,10 @@ def test_the_report_has_its_sources_at_the_top(page: Page, watched: Index, tmp_p
     file.write_text(report_of_index(watched, "three-brokers"), encoding="utf-8")
     page.goto(f"{file.as_uri()}#/group/mixed")
     page.wait_for_selector("tr[data-key]")
-    said = page.locator("#watched").inner_text()
-    assert "three-brokers.offsets.jsonl.gz" in said
-    assert "log of broker 2" in said
-    assert "Not known: No request log is read" in said
+    text = page.locator("#watched").inner_text()
+    assert "three-brokers.offsets.jsonl.gz" in text
+    assert "log of broker 2" in text
+    assert "Not known: No request log is read" in text
     page.locator("#watched summary").click()
     assert page.locator("#watched tbody tr").count() == 4
     assert "log of broker 3" in page.locator("tr[data-key]").first.inner_text()
@@ -86,8 +86,8 @@ def test_groups_that_count_epochs(of_consumer_protocol: Index) -> None:
         ("pattern", "shop", "site"), "consumer"
     )
     page = documents.group("pattern")
-    assert {each["counts"] for each in page["rebalances"]} == {"epoch"}
-    before = [each for each in page["epochs"]["members"] if each[0] <= REVOKING_MS]
+    assert {entry["counts"] for entry in page["rebalances"]} == {"epoch"}
+    before = [entry for entry in page["epochs"]["members"] if entry[0] <= REVOKING_MS]
     assert before[-1][2:] == ["unrevoked_partitions", 5, "orders 5-8; orders-us 1", "orders-eu 2"]
     assert page["epochs"]["targets"][-1][1] == page["group"].generation
 
@@ -100,7 +100,7 @@ def test_share_and_streams_groups() -> None:
 def test_a_group_that_was_converted_and_back() -> None:
     page = Documents(index_of("migration")).group("live")
     assert page["group"].kind == "classic"
-    assert {each[1] for each in page["epochs"]["conversions"]} == {"consumer", "classic"}
+    assert {conversion[1] for conversion in page["epochs"]["conversions"]} == {"consumer", "classic"}
     assert page["epochs"]["members_now"] == {}
 
 
@@ -109,23 +109,23 @@ def test_target_beside_current_assignment(page: Page, of_consumer_protocol: Inde
     file.write_text(report_of_index(of_consumer_protocol, "consumer-protocol"), encoding="utf-8")
     page.goto(f"{file.as_uri()}#/group/pattern?at={REVOKING_MS}")
     page.wait_for_selector(".targets li")
-    said = page.locator(".side").inner_text()
-    assert "Target of epoch 6, by range" in said
-    assert "1 member still has to give up partitions, 1 is not there yet." in said
-    assert "must give up orders-eu 2" in said
+    text = page.locator(".side").inner_text()
+    assert "Target of epoch 6, by range" in text
+    assert "1 member still has to give up partitions, 1 is not there yet." in text
+    assert "must give up orders-eu 2" in text
     assert "consumer group (KIP-848)" in page.locator(".grouphead").inner_text()
     page.locator("tr[data-key]").first.click()
     page.wait_for_selector(".panel.rebalance h2:text('Epoch 8')")
 
 
 def test_what_if_says_why_it_cannot_be_played(of_consumer_protocol: Index, watched: Index) -> None:
-    for index, group_id, why in (
+    for index, group_id, reason in (
         (watched, "mixed", "brokers' logs and polls do not say which requests each client sent"),
         (of_consumer_protocol, "shop", "this is a consumer group, whose assignments its brokers compute"),
     ):
         documents = Documents(index)
-        assert why in documents.group(group_id)["no_what_if"]
-        with pytest.raises(NotFound, match=why):
+        assert reason in documents.group(group_id)["no_what_if"]
+        with pytest.raises(NotFound, match=reason):
             documents.what_if(group_id, Change())
 
 

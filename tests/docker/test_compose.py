@@ -53,11 +53,11 @@ def project(docker_engine: None) -> Iterator[Project]:
     compose = compose_command()
     if compose is None:
         pytest.skip("Docker: there is no compose command")
-    found = Project(compose, f"groups{uuid.uuid4().hex[:8]}", free_port())
+    started = Project(compose, f"groups{uuid.uuid4().hex[:8]}", free_port())
     try:
-        yield found
+        yield started
     finally:
-        found.run("down", "--volumes", "--timeout", "60")
+        started.run("down", "--volumes", "--timeout", "60")
 
 
 def test_up_and_down_and_up(project: Project) -> None:
@@ -72,8 +72,8 @@ def test_up_and_down_and_up(project: Project) -> None:
     wait_until_healthy(project.coordinator)
     with consumer.new_member(project.servers) as member:
         consumer.poll_until(member, lambda: consumer.owns_all(member))
-    told = project.run(
+    explanation = project.run(
         "exec", "-T", "coordinator", "group-coordinator", "explain", "--group", consumer.GROUP, "--bootstrap-servers",
         "kafka:9092",
     )  # fmt: skip
-    assert "joined the empty group" in told
+    assert "joined the empty group" in explanation

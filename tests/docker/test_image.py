@@ -28,16 +28,16 @@ class Place(Struct, frozen=True):
 @pytest.fixture
 def place(image: str) -> Iterator[Place]:
     name, port = f"group-coordinator-{uuid.uuid4().hex[:8]}", free_port()
-    found = Place(name, f"{name}-data", f"{name}-kafka", f"{name}-coordinator", f"127.0.0.1:{port}")
+    made = Place(name, f"{name}-data", f"{name}-kafka", f"{name}-coordinator", f"127.0.0.1:{port}")
     try:
-        docker("network", "create", found.network)
-        docker("volume", "create", found.volume)
-        _start_kafka(found, port)
-        yield found
+        docker("network", "create", made.network)
+        docker("volume", "create", made.volume)
+        _start_kafka(made, port)
+        yield made
     finally:
-        remove(["rm", "--force", "--volumes"], found.coordinator, found.broker)
-        remove(["volume", "rm", "--force"], found.volume)
-        remove(["network", "rm"], found.network)
+        remove(["rm", "--force", "--volumes"], made.coordinator, made.broker)
+        remove(["volume", "rm", "--force"], made.volume)
+        remove(["network", "rm"], made.network)
 
 
 def _start_kafka(place: Place, port: int) -> None:
@@ -81,9 +81,9 @@ def test_it_lives_beside_kafka(place: Place, image: str) -> None:
         assert (consumer.owns_all(member), consumer.generation_of(member)) == (True, generation)
         with consumer.new_member(place.servers) as second:
             consumer.poll_until(second, lambda: member.poll(0.1) is None or bool(second.assignment))
-    told = _ask(place, "explain", "--group", consumer.GROUP)
-    assert "reader" in told
-    assert "joined the empty group" in told
+    explanation = _ask(place, "explain", "--group", consumer.GROUP)
+    assert "reader" in explanation
+    assert "joined the empty group" in explanation
 
 
 def _groups(place: Place) -> str:

@@ -17,9 +17,11 @@ IN_EVERY_DOCUMENT = "schema_version"
 def field_list(kind: type[msgspec.Struct], *, without: Collection[str] = (), label: str = "") -> str:
     """Markdown: one line where no field needs words, else a bullet for each field."""
     meanings = _texts(kind)
-    shown = [field for field in msgspec.structs.fields(kind) if field.encode_name not in (*without, IN_EVERY_DOCUMENT)]
-    lines = [f"`{field.encode_name}` {_type_name(field.type)}{_default(field)}" for field in shown]
-    texts = [" ".join(meanings.get(field.name, "").replace("None", "null").split()) for field in shown]
+    listed_fields = [
+        field for field in msgspec.structs.fields(kind) if field.encode_name not in (*without, IN_EVERY_DOCUMENT)
+    ]
+    lines = [f"`{field.encode_name}` {_type_name(field.type)}{_default(field)}" for field in listed_fields]
+    texts = [" ".join(meanings.get(field.name, "").replace("None", "null").split()) for field in listed_fields]
     if not any(texts):
         return f"{label} {', '.join(lines)}".strip()
     bullets = (f"- {line}: {text}" if text else f"- {line}" for line, text in zip(lines, texts, strict=True))
@@ -44,10 +46,10 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
 def _texts(kind: type) -> dict[str, str]:
     """Field -> the string literal under it, of the class and its bases."""
     texts: dict[str, str] = {}
-    for each in reversed(kind.__mro__):
-        if each in (object, msgspec.Struct) or not issubclass(each, msgspec.Struct):
+    for cls in reversed(kind.__mro__):
+        if cls in (object, msgspec.Struct) or not issubclass(cls, msgspec.Struct):
             continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
         assert isinstance(definition, ast.ClassDef)
         for statement, following in zip(definition.body, definition.body[1:], strict=False):
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -18,15 +18,15 @@ def room_of(module: str) -> str:
 
 def imports_of(folder: Path) -> set[str]:
     """The other rooms that the modules of a folder import."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:
-                found.add(node.module)
+                modules.add(node.module)
             elif isinstance(node, ast.Import):
-                found.update(alias.name for alias in node.names)
-    ours = {name for name in found if name.split(".")[0] in (*TOPS, "group_coordinator")}
-    return {room_of(name) for name in ours} - {folder.name, "group_coordinator"}
+                modules.update(alias.name for alias in node.names)
+    own_modules = {name for name in modules if name.split(".")[0] in (*TOPS, "group_coordinator")}
+    return {room_of(name) for name in own_modules} - {folder.name, "group_coordinator"}
 
 
 def test_the_table_of_packages() -> None:
@@ -34,6 +34,6 @@ def test_the_table_of_packages() -> None:
     stated = {name.removeprefix(".../"): set(re.findall(r"`(\w+)`", imports)) for name, imports in rows}
     folders = [ROOT / top for top in TOPS]
     folders += [path.parent for path in (ROOT / "group_coordinator").glob("*/__init__.py")]
-    found = {folder.name: imports_of(folder) for folder in folders}
-    del stated["group_coordinator"], stated[ALL_ROOMS], found[ALL_ROOMS]
-    assert stated == found
+    actual = {folder.name: imports_of(folder) for folder in folders}
+    del stated["group_coordinator"], stated[ALL_ROOMS], actual[ALL_ROOMS]
+    assert stated == actual

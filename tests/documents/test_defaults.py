@@ -18,16 +18,16 @@ BEHIND = r"`(?:--)?([\w-]+)` \(([\d,]+)( MiB| s|)[) :]"
 
 def stated(text: str) -> set[tuple[str, int]]:
     """The settings that a text gives a default, with its value."""
-    found = [(name, number, unit) for number, unit, name in re.findall(BEFORE, text)]
-    found += re.findall(BEHIND, text)
-    named = [(name.replace("-", "_"), int(number.replace(",", "")) * UNITS[unit]) for name, number, unit in found]
-    return {(name, value) for name, value in named if name in SETTINGS}
+    matches = [(name, number, unit) for number, unit, name in re.findall(BEFORE, text)]
+    matches += re.findall(BEHIND, text)
+    values = [(name.replace("-", "_"), int(number.replace(",", "")) * UNITS[unit]) for name, number, unit in matches]
+    return {(name, value) for name, value in values if name in SETTINGS}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_defaults_are_those_of_the_settings(document: Path) -> None:
-    found = stated(document.read_text())
-    assert found == {(name, SETTINGS[name]) for name, _ in found}
+    stated_values = stated(document.read_text())
+    assert stated_values == {(name, SETTINGS[name]) for name, _ in stated_values}
 
 
 def test_defaults_are_found() -> None:

@@ -32,14 +32,14 @@ def test_documents_that_code_names() -> None:
     command = ["git", "ls-files", "*.py", "*.yml", "*.toml", "Makefile", "Dockerfile"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     files = [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).exists()]
-    named = {name for file in files for name in re.findall(r"\bdocs/[\w-]+\.md(?:#[\w-]+)?", file.read_text())}
-    assert named
-    assert [name for name in sorted(named) if not is_there(name, ROOT, ROOT)] == []
+    names = {name for file in files for name in re.findall(r"\bdocs/[\w-]+\.md(?:#[\w-]+)?", file.read_text())}
+    assert names
+    assert [name for name in sorted(names) if not is_there(name, ROOT, ROOT)] == []
 
 
 def test_pictures_are_shown() -> None:
-    shown = {name for document in DOCUMENTS for name in re.findall(r"images/([\w.-]+)", document.read_text())}
-    assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == shown
+    names = {name for document in DOCUMENTS for name in re.findall(r"images/([\w.-]+)", document.read_text())}
+    assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == names
 
 
 def test_every_decision_has_a_number_of_its_own() -> None:
@@ -60,5 +60,5 @@ def test_every_room_is_in_the_architecture() -> None:
 def test_files_that_a_document_names(document: Path) -> None:
     """Paths in backticks: `streaming/parts.py`, `tests/gateway`."""
     words = re.findall(r"`((?:\w+/)+[\w.-]*)`", document.read_text())
-    ours = [word for word in words if word.split("/")[0] in TOP_FOLDERS]
-    assert [word for word in ours if not (ROOT / word).exists()] == []
+    paths = [word for word in words if word.split("/")[0] in TOP_FOLDERS]
+    assert [word for word in paths if not (ROOT / word).exists()] == []

@@ -46,16 +46,21 @@ def printed_lines(document: Path) -> list[str]:
 @cache
 def all_commands() -> dict[str, set[str]]:
     """Words of a command -> its options."""
-    found: dict[str, set[str]] = {}
+    options_by_command: dict[str, set[str]] = {}
 
     def walk(command: Any, words: tuple[str, ...]) -> None:
-        options = {name for one in command.params for name in (*one.opts, *one.secondary_opts) if name.startswith("-")}
-        found[" ".join(words)] = options | {"--help", "--version"}
+        options = {
+            name
+            for parameter in command.params
+            for name in (*parameter.opts, *parameter.secondary_opts)
+            if name.startswith("-")
+        }
+        options_by_command[" ".join(words)] = options | {"--help", "--version"}
         for name, inner in getattr(command, "commands", {}).items():
             walk(inner, (*words, name))
 
     walk(typer.main.get_command(app), ())
-    return found
+    return options_by_command
 
 
 @cache
@@ -63,9 +68,11 @@ def identifiers() -> set[str]:
     """Every name in a file of the repository that is not documentation."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     kinds = (".py", ".java", ".js", ".json", ".toml", ".yml", ".yaml", ".xml", ".lock", "Makefile", "Dockerfile")
-    here = Path(__file__).relative_to(ROOT).as_posix()
+    own_path = Path(__file__).relative_to(ROOT).as_posix()
     texts = [
-        (ROOT / name).read_text() for name in listed if name.endswith(kinds) and name != here and (ROOT / name).exists()
+        (ROOT / name).read_text()
+        for name in listed
+        if name.endswith(kinds) and name != own_path and (ROOT / name).exists()
     ]
     return {Path(name).stem for name in listed} | {word for text in texts for word in re.findall(r"\w+", text)}
 
@@ -92,13 +99,13 @@ def test_commands_and_their_options(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_options_in_the_text(document: Path) -> None:
     """An option in backticks is one of a command of ours, or of a program that `python -m` or `make` calls."""
-    known = OPTIONS_OF_OTHERS.union(*all_commands().values())
+    known_options = OPTIONS_OF_OTHERS.union(*all_commands().values())
     texts = [span for span in spans(document) if not span.startswith(("python -m", "make ", "kafka-"))]
-    named = {
+    named_options = {
         option for span in texts for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", span) if not option.endswith("-")
     }
-    own = {f"--{name}" for name in identifiers()}
-    assert sorted(named - known - own) == []
+    own_names = {f"--{name}" for name in identifiers()}
+    assert sorted(named_options - known_options - own_names) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -115,21 +122,21 @@ def test_names_with_underscores(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_targets_of_the_makefile(document: Path) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {target for line in printed_lines(document) for target in re.findall(r"^make ([a-z][\w-]*)", line)}
-    assert sorted(named - targets) == []
+    named_targets = {target for line in printed_lines(document) for target in re.findall(r"^make ([a-z][\w-]*)", line)}
+    assert sorted(named_targets - targets) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_modules_and_their_options(document: Path) -> None:
     """`python -m benchmarks.core --jvm`: the module is there, and its source has the option."""
     pattern = re.compile(r"python -m ((?:benchmarks|group_coordinator|tests|simulation)[\w.]*)(.*)")
-    wrong = []
+    wrong_lines = []
     for line in printed_lines(document):
-        for module, rest in pattern.findall(line):
+        for module, tail in pattern.findall(line):
             place = ROOT / module.replace(".", "/")
             source = place / "__main__.py" if place.is_dir() else place.with_suffix(".py")
             text = source.read_text() if source.exists() else ""
-            options = re.findall(r"(?<![\w-])--[a-z][\w-]*", rest)
+            options = re.findall(r"(?<![\w-])--[a-z][\w-]*", tail)
             if not text or [option for option in options if f'"{option}"' not in text]:
-                wrong.append(line)
-    assert wrong == []
+                wrong_lines.append(line)
+    assert wrong_lines == []

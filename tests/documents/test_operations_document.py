@@ -33,6 +33,6 @@ def test_the_list_is_that_of_the_metrics() -> None:
 def test_every_alert_names_a_chapter_of_the_runbook() -> None:
     headings = anchors(DOCUMENT)
     rules = (DOCUMENT.parents[1] / "deploy" / "prometheus" / "alerts.yml").read_text()
-    named = re.findall(r"runbook: docs/operations\.md#(\S+)", rules)
-    assert named
-    assert set(named) <= headings
+    chapters = re.findall(r"runbook: docs/operations\.md#(\S+)", rules)
+    assert chapters
+    assert set(chapters) <= headings

@@ -41,12 +41,12 @@ def commands(document: Path) -> list[str]:
 def test_a_command_that_is_printed_is_one(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its words, flags and arguments; it is not run."""
     monkeypatch.chdir(tmp_path)
-    found = typer.main.get_command(app)
+    command_found = typer.main.get_command(app)
     _, *words = shlex.split(line, comments=True)
-    while isinstance(found, TyperGroup):
+    while isinstance(command_found, TyperGroup):
         name, *words = words
-        found = found.commands[name]
-    found.make_context(found.name, list(words))
+        command_found = command_found.commands[name]
+    command_found.make_context(command_found.name, list(words))
 
 
 @pytest.mark.end_to_end

@@ -31,6 +31,7 @@ from schemas.history import (
 )
 from schemas.known_topics import KnownTopic
 from schemas.messages import APIS, Message
+from schemas.query_progress import AnswerDifference, QueryProgress, ResponderClaim
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
 from tests.documents.fields import field_list, field_names, first_paragraph
 
@@ -55,12 +56,12 @@ def api_sections() -> list[str]:
                 for label, kind in (("Request:", api.request), ("Response:", api.response))
             ),
         ]
-    shown = {kind for api in APIS.values() for kind in (api.request, api.response)}
+    shown_kinds = {kind for api in APIS.values() for kind in (api.request, api.response)}
     parts.append("### Parts of requests and responses\n")
     parts += [
         f"{field_list(kind, label=f'`{kind.__name__}`:')}\n"
         for kind in Message.__subclasses__()
-        if kind not in shown and not kind.__name__.startswith("List")
+        if kind not in shown_kinds and not kind.__name__.startswith("List")
     ]
     return parts
 
@@ -68,8 +69,12 @@ def api_sections() -> list[str]:
 def history_sections() -> list[str]:
     parts = []
     for kind in get_args(History):
-        own = field_list(kind, without=field_names(HistoryRecord))
-        parts += [f"### `{kind.__struct_config__.tag}`\n", f"{first_paragraph(kind)}\n", *([f"{own}\n"] if own else [])]
+        own_fields = field_list(kind, without=field_names(HistoryRecord))
+        parts += [
+            f"### `{kind.__struct_config__.tag}`\n",
+            f"{first_paragraph(kind)}\n",
+            *([f"{own_fields}\n"] if own_fields else []),
+        ]
     return parts
 
 
@@ -105,6 +110,10 @@ def generated() -> str:
         ),
         "## `coordinator.topics`\n",
         section("A topic of the cluster", KnownTopic),
+        "## `coordinator.progress`\n",
+        section("Where the query is", QueryProgress),
+        section("A responder answers", ResponderClaim),
+        section("An answer differs", AnswerDifference),
         "## Reasons of dead letters\n",
         ", ".join(f"`{reason}`" for reason in (*EventProblem, OUTPUT_TOO_LARGE)) + "\n",
     ]

@@ -31,8 +31,8 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def options_of(given: str) -> list[str]:
-    return shlex.split(java_options(StreamingConfig(spark={"spark.driver.extraJavaOptions": given})))
+def options_of(user_options: str) -> list[str]:
+    return shlex.split(java_options(StreamingConfig(spark={"spark.driver.extraJavaOptions": user_options})))
 
 
 def written_by(options: Sequence[str]) -> Path:
@@ -86,9 +86,9 @@ def test_one_that_cannot_be_written_is_done_without(archive: Path, monkeypatch: 
 
     archive.unlink()
     monkeypatch.setattr(write_class_archives, "LIVES", {"spark": fail})
-    said: list[str] = []
-    write_class_archives.write_class_archives(said.append)
-    assert "The class archive of spark was not written (RuntimeError: the JVM ended with exit code 1)" in said[-1]
+    messages: list[str] = []
+    write_class_archives.write_class_archives(messages.append)
+    assert "The class archive of spark was not written (RuntimeError: the JVM ended with exit code 1)" in messages[-1]
     assert list(archive.parent.iterdir()) == []
 
 
@@ -107,10 +107,10 @@ def test_spark_loads_its_classes_from_it(tmp_path: Path) -> None:
     if not options:
         pytest.skip("no archive was written: make jars")
     loaded = tmp_path / "loaded"
-    given = [*options, f"-Xlog:class+load:file={loaded}"]
+    submit_options = [*options, f"-Xlog:class+load:file={loaded}"]
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--version"]
     subprocess.run(
-        command, env={**os.environ, "SPARK_SUBMIT_OPTS": shlex.join(given)}, check=True, capture_output=True,
+        command, env={**os.environ, "SPARK_SUBMIT_OPTS": shlex.join(submit_options)}, check=True, capture_output=True,
         timeout=120,
     )  # fmt: skip
     (submit,) = [

@@ -63,16 +63,16 @@ def test_lengths_without_requests_do_not_take_the_heap(kafka_jars: Path, tmp_pat
     those of Kafka's own bound would be all of a small heap."""
     with EmbeddedKafka(tmp_path) as kafka:
         hostile = [socket.create_connection(("127.0.0.1", kafka.port)) for _ in range(12)]
-        for number, each in enumerate(hostile):
-            each.sendall((100_000_000 if number % 2 else 16_000_000).to_bytes(4, "big") + b"\x00\x00\x00\x09")
+        for number, connection in enumerate(hostile):
+            connection.sendall((100_000_000 if number % 2 else 16_000_000).to_bytes(4, "big") + b"\x00\x00\x00\x09")
         for _ in range(12):  # the broker's threads take connections in turn: each has read the hostile ones before
             require_served(kafka.port)
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result(20)
         produce(kafka.bootstrap_servers, "t", b"v")
         assert "OutOfMemoryError" not in kafka.log_file.read_text()
-        for each in hostile:
-            each.close()
+        for connection in hostile:
+            connection.close()
 
 
 @pytest.mark.kafka
@@ -182,10 +182,10 @@ def test_a_broker_that_cannot_start_shows_why(kafka_jars: Path) -> None:
 
 @pytest.mark.kafka
 def test_a_broker_that_ends_while_it_starts_shows_why(kafka_jars: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        listener = f"SECOND://127.0.0.1:{taken.getsockname()[1]}"
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        listener = f"SECOND://127.0.0.1:{holder.getsockname()[1]}"
         properties = {
             "listeners": listener,
             "advertised.listeners": listener,
@@ -201,10 +201,10 @@ def test_a_broker_that_ends_while_it_starts_shows_why(kafka_jars: Path) -> None:
 
 
 def test_a_port_that_is_taken() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
         with pytest.raises(EmbeddedKafkaError, match=f"cannot listen on 127.0.0.1:{port}"):
             EmbeddedKafka(port=port).__enter__()
 
@@ -220,8 +220,8 @@ def test_before_the_first_start_nothing_is_known(tmp_path: Path) -> None:
 
 
 def test_properties_of_the_caller(tmp_path: Path) -> None:
-    mine = {"listeners": "SECOND://127.0.0.1:7", "log.dirs": "/elsewhere", "compression.type": "zstd"}
-    settings = broker_properties.server("127.0.0.1", 5, 6, tmp_path, mine)
+    own_properties = {"listeners": "SECOND://127.0.0.1:7", "log.dirs": "/elsewhere", "compression.type": "zstd"}
+    settings = broker_properties.server("127.0.0.1", 5, 6, tmp_path, own_properties)
     assert settings["listeners"] == "PLAINTEXT://127.0.0.1:5,CONTROLLER://127.0.0.1:6,SECOND://127.0.0.1:7"
     assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:5"
     assert settings["compression.type"] == "zstd"

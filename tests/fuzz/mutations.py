@@ -55,15 +55,15 @@ def _repeat(data: bytes, corpus: Sequence[bytes], dice: Random) -> bytes:
 
 
 def _splice(data: bytes, corpus: Sequence[bytes], dice: Random) -> bytes:
-    other = dice.choice(corpus)
-    return data[: dice.randint(0, len(data))] + other[dice.randint(0, len(other)) :]
+    other_data = dice.choice(corpus)
+    return data[: dice.randint(0, len(data))] + other_data[dice.randint(0, len(other_data)) :]
 
 
 def _replace_one(pattern: re.Pattern[bytes], data: bytes, by: bytes, dice: Random) -> bytes:
-    found = list(pattern.finditer(data))
-    if not found:
+    matches = list(pattern.finditer(data))
+    if not matches:
         return data
-    chosen = dice.choice(found)
+    chosen = dice.choice(matches)
     return data[: chosen.start()] + by + data[chosen.end() :]
 
 
@@ -72,9 +72,9 @@ def _other_number(data: bytes, corpus: Sequence[bytes], dice: Random) -> bytes:
 
 
 def _other_string(data: bytes, corpus: Sequence[bytes], dice: Random) -> bytes:
-    others = [found[0] for found in _STRING.finditer(dice.choice(corpus))] or [b'""']
+    other_strings = [match[0] for match in _STRING.finditer(dice.choice(corpus))] or [b'""']
     return _replace_one(
-        _STRING, data, dice.choice((*others, b'""', b'"' + b"x" * 40_000 + b'"', b"7", b"null", b'"\xff"')), dice
+        _STRING, data, dice.choice((*other_strings, b'""', b'"' + b"x" * 40_000 + b'"', b"7", b"null", b'"\xff"')), dice
     )
 
 

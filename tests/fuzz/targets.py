@@ -35,20 +35,16 @@ from schemas.history import decode_history, decode_snapshot
 from schemas.kafka.codec import decode
 from schemas.messages import JoinGroupProtocol
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
-from schemas.records import (
-    GroupMetadataValue,
-    MemberMetadata,
-    decode_record,
-    encode_group_metadata_value,
-)
+from schemas.records import GroupMetadataValue, MemberMetadata, decode_record, encode_group_metadata_value
 from schemas.records_file import RecordsFileError, decode_event_record, encode_record
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
-from streaming.buckets import StoredGroup, decode_bucket, encode_bucket
+from streaming.buckets import decode_bucket, encode_bucket
 from streaming.config import StreamingConfig
 from streaming.operator import OperatorError, Outcome, coordinate_rows
 from streaming.replay import replay_in_process
 from streaming.rows import EventRow, OutputRecord
+from streaming.stored_group import StoredGroup
 from tests.coordinator_state.harness import assignment, subscription
 from tests.gateway.random_messages import MESSAGES, random_message
 from tests.operations.tally_bench import bench
@@ -94,7 +90,7 @@ def _written(topic: str) -> list[bytes]:
 def _of_all_topics() -> list[bytes]:
     return [
         *_requests()[:50],
-        *(each for name in (TOPICS.responses, TOPICS.history, TOPICS.assignments) for each in _written(name)[:50]),
+        *(value for name in (TOPICS.responses, TOPICS.history, TOPICS.assignments) for value in _written(name)[:50]),
     ]
 
 
@@ -114,7 +110,7 @@ def _recorded() -> list[bytes]:
         member_id="m-1", client_id="m", client_host="/127.0.0.1", session_timeout_ms=6_000, rebalance_timeout_ms=9_000,
         protocols=(protocol,),
     )  # fmt: skip
-    known = RecordedGroup(
+    recorded_group = RecordedGroup(
         generation_id=7,
         protocol_type="consumer",
         protocol_name="range",
@@ -139,8 +135,13 @@ def _recorded() -> list[bytes]:
     )  # fmt: skip
     load = RecordedLoad(loaded_ms=START_MS, group_metadata=encode_group_metadata_value(stored, 3))
     return [
-        encode_json(each)
-        for each in (known, load, RecordedLeader(member_ids=("m-1", "b")), RecordingGap(reason="lines are missing"))
+        encode_json(fact)
+        for fact in (
+            recorded_group,
+            load,
+            RecordedLeader(member_ids=("m-1", "b")),
+            RecordingGap(reason="lines are missing"),
+        )
     ]
 
 
@@ -165,8 +166,8 @@ def _request_lines() -> list[bytes]:
 @cache
 def _offsets_records() -> list[bytes]:
     """Keys and values in one: two bytes of the key's length, the key, the value."""
-    found = [output for output in _outputs() if output.topic == TOPICS.offsets]
-    return [len(each.key or b"").to_bytes(2) + (each.key or b"") + (each.value or b"") for each in found]
+    records = [output for output in _outputs() if output.topic == TOPICS.offsets]
+    return [len(record.key or b"").to_bytes(2) + (record.key or b"") + (record.value or b"") for record in records]
 
 
 @cache
@@ -193,7 +194,7 @@ def _blobs() -> list[bytes]:
 def _states() -> list[tuple[bytes, bytes]]:
     """The two blobs of a group, at many moments of its life."""
     outcome = Outcome(None, None, [])
-    found, clock_ms = [], START_MS
+    states, clock_ms = [], START_MS
     for offset, record in enumerate(LOG):
         if record.key is None:
             with suppress(EventError):
@@ -204,9 +205,9 @@ def _states() -> list[tuple[bytes, bytes]]:
             row = EventRow(offset, clock_ms, clock_ms, record.value)
             outcome = coordinate_rows(b"group-0", [row], OPERATOR, group=outcome.group, clock_ms=clock_ms)
             if outcome.group is not None:
-                found.append(encode_group(outcome.group))
-                outcome = outcome._replace(group=decode_group(*found[-1]))
-    return found
+                states.append(encode_group(outcome.group))
+                outcome = outcome._replace(group=decode_group(*states[-1]))
+    return states
 
 
 OPERATOR = CONFIG.operator_config()
@@ -236,13 +237,13 @@ def _bucket_examples() -> list[bytes]:
 @cache
 def _frames() -> list[bytes]:
     """A request of every kind and version, as a client sends it."""
-    found = []
+    frames = []
     for message, version in MESSAGES:
         if message.endswith("Request"):
             request, _ = random_message(message, version, Random(f"{message}{version}"))
             request.with_header(correlation_id=7, client_id="c")
-            found.append(frame(bytes(request.encode(version=version, header=True))))
-    return found
+            frames.append(frame(bytes(request.encode(version=version, header=True))))
+    return frames
 
 
 def _csv() -> list[bytes]:
@@ -322,18 +323,22 @@ def _handle(data: bytes) -> None:
     What cannot be read changes nothing at all and becomes one dead letter.
     """
     states = _states()
-    kept = states[len(data) % len(states)]
+    stored = states[len(data) % len(states)]
     clock_ms = START_MS + 10_000_000
     outcome = coordinate_rows(
-        b"group-0", [EventRow(9_999, START_MS, START_MS, data)], OPERATOR, group=decode_group(*kept), clock_ms=START_MS
+        b"group-0",
+        [EventRow(9_999, START_MS, START_MS, data)],
+        OPERATOR,
+        group=decode_group(*stored),
+        clock_ms=START_MS,
     )
     try:
         decode_group_event("group-0", data)
     except EventError:
-        alone = coordinate_rows(b"group-0", [], OPERATOR, group=decode_group(*kept), clock_ms=START_MS)
-        letter, *others = outcome.records
+        alone = coordinate_rows(b"group-0", [], OPERATOR, group=decode_group(*stored), clock_ms=START_MS)
+        letter, *other_records = outcome.records
         assert letter.topic == TOPICS.dead_letters
-        assert others == alone.records
+        assert other_records == alone.records
         assert outcome.group is not None
         assert alone.group is not None
         assert encode_group(outcome.group) == encode_group(alone.group), "what cannot be read has changed the group"

@@ -57,12 +57,12 @@ def test_random_bytes(target: Target, data: bytes) -> None:
 def bombs(target: Target, size: int) -> list[bytes]:
     """Inputs that grow: tokens in a row, and good examples with a token, or a piece of their own, again and again."""
     dice = Random(7)
-    found = [token * (size // len(token)) for token in TOKENS]
+    all_bombs = [token * (size // len(token)) for token in TOKENS]
     for example in dice.choices(target.examples(), k=2):
         middle = len(example) // 2
         for piece in (b"[", b"{", b'{"a":', b"1,", b"[],", b"{},", b"\x01", b"\x00", example[middle:]):
-            found.append(example[:middle] + piece * (size // max(1, len(piece))) + example[middle:])
-    return found
+            all_bombs.append(example[:middle] + piece * (size // max(1, len(piece))) + example[middle:])
+    return all_bombs
 
 
 @every_target
@@ -78,11 +78,11 @@ def test_cost_is_in_proportion_to_size(target: Target) -> None:
             assert used < MEMORY_MAX * len(data) + 2_000_000, f"{used} bytes of memory for {data[:80]!r}..."
     finally:
         tracemalloc.stop()
-    for few, many in zip(small, large, strict=True):
-        long_s = seconds(target, many)
+    for small_bomb, large_bomb in zip(small, large, strict=True):
+        long_s = seconds(target, large_bomb)
         if long_s > TIME_FLOOR_S:
-            assert long_s < 4 * FACTOR * max(seconds(target, few), TIME_FLOOR_S / FACTOR), (
-                f"{long_s:.2f} s for {many[:80]!r}..."
+            assert long_s < 4 * FACTOR * max(seconds(target, small_bomb), TIME_FLOOR_S / FACTOR), (
+                f"{long_s:.2f} s for {large_bomb[:80]!r}..."
             )
 
 

@@ -39,43 +39,43 @@ class Audit(Struct):
 
 def audit(doings: dict[str, Doings], history: Iterable[History]) -> Audit:
     """Hold what the coordinator wrote against what was done."""
-    found = Audit(Counter(), [])
+    result = Audit(Counter(), [])
     joined: Counter[str] = Counter()
     rebalanced_ms: dict[str, int] = {}
     for position, record in enumerate(history):
         done = doings.get(record.group_id)
         if done is None:
-            found.problems.append(f"{record.group_id} is nobody's group")
+            result.problems.append(f"{record.group_id} is nobody's group")
             continue
         excused = done.gave_up if position in done.away else set()
         match record:
             case RebalanceStarted():
-                found.rebalances[record.trigger] += 1
+                result.rebalances[record.trigger] += 1
                 since_ms = record.time_ms - rebalanced_ms.get(record.group_id, -FOLLOW_UP_MS)
                 rebalanced_ms[record.group_id] = record.time_ms
                 if not _is_explained(
                     record, done, excused, is_follow_up=done.is_cooperative and since_ms < FOLLOW_UP_MS
                 ):
-                    found.problems.append(
+                    result.problems.append(
                         f"{record.group_id}: a rebalance for no reason that is known: {record.reason}"
                     )
             case MemberJoined() if record.member.client_id not in excused:
                 joined[record.member.client_id] += 1
             # Clients that are closed in the middle of a rebalance may go without a word.
             case MemberExpired() if record.member.client_id not in done.killed | done.closed:
-                found.problems.append(
+                result.problems.append(
                     f"{record.group_id}: {record.member.client_id} expired, but nobody killed or closed it"
                 )
             case MemberDropped() if record.member.client_id not in done.killed | done.closed:
-                found.problems.append(f"{record.group_id}: {record.member.client_id} was dropped: it {record.reason}")
+                result.problems.append(f"{record.group_id}: {record.member.client_id} was dropped: it {record.reason}")
             case MemberLeft() if record.member.client_id not in done.closed | excused:
-                found.problems.append(f"{record.group_id}: {record.member.client_id} left, but nobody closed it")
+                result.problems.append(f"{record.group_id}: {record.member.client_id} left, but nobody closed it")
             case _:
                 pass
-    found.problems += [
+    result.problems += [
         f"{client_id} joined {count} times: it lost its place" for client_id, count in joined.items() if count > 1
     ]
-    return found
+    return result
 
 
 def _is_explained(record: RebalanceStarted, done: Doings, excused: set[str], *, is_follow_up: bool) -> bool:

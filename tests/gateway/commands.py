@@ -37,11 +37,11 @@ class Command:
         process = self._process
         assert process is not None
 
-        def said() -> str:
+        def output() -> str:
             return self._output.read_text(errors="replace")
 
-        wait_until(lambda: words in said() or process.poll() is not None, START_TIMEOUT_S, said, interval_s=0.1)
-        assert words in said(), said()
+        wait_until(lambda: words in output() or process.poll() is not None, START_TIMEOUT_S, output, interval_s=0.1)
+        assert words in output(), output()
 
     def stop(self) -> None:
         """Ask it to end, and wait."""

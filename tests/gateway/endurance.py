@@ -204,7 +204,7 @@ class Endurance:
         """From the first start to the audit; what was wrong."""
         say(
             f"{sum(len(group.libraries) for group in self._groups)} consumers of "
-            f"{len({each for group in self._groups for each in group.libraries})} libraries start"
+            f"{len({library for group in self._groups for library in group.libraries})} libraries start"
         )
         for group in self._groups:
             group.complete()
@@ -223,11 +223,11 @@ class Endurance:
     def _churn(self, minutes: float) -> None:
         end, told_at = time.monotonic() + minutes * 60, 0.0
         while time.monotonic() < end:
-            what = self._chance.choice(self._groups).disturb(self._chance)
+            disturbance = self._chance.choice(self._groups).disturb(self._chance)
             if time.monotonic() > told_at + 20:
                 told_at = time.monotonic()
                 say(
-                    f"{what}; {sum(len(group.read()) for group in self._groups)} records read, "
+                    f"{disturbance}; {sum(len(group.read()) for group in self._groups)} records read, "
                     f"{len(self.history)} records of history"
                 )
             time.sleep(CHURN_INTERVAL_S)
@@ -239,26 +239,26 @@ class Endurance:
             group.settle()
         say("all groups are complete and share their partitions")
 
-    def _disturbs_nobody(self, what: str, do: Callable[[], None], excused: tuple[Library, ...] = ()) -> list[str]:
+    def _disturbs_nobody(self, name: str, do: Callable[[], None], excused: tuple[Library, ...] = ()) -> list[str]:
         self._settle()
         time.sleep(STILL_S)  # who was killed a while ago expires before
         self._settle()
         groups = [group for group in self._groups if not set(excused) & set(group.libraries)]
         watched = [member for group in groups for member in group.members.values()]
-        said = {member.name: len(member.events) for member in watched}
+        event_counts = {member.name: len(member.events) for member in watched}
         rebalances = self._rebalances(groups)
         since = time.monotonic()
         do()
         took_s = time.monotonic() - since
         time.sleep(STILL_S)
         moved = [
-            f"{what}: {member.name} said {[words for _, words in member.events[said[member.name]:]]}"
+            f"{name}: {member.name} said {[words for _, words in member.events[event_counts[member.name]:]]}"
             for member in watched
-            if len(member.events) > said[member.name]
+            if len(member.events) > event_counts[member.name]
         ]
         more = self._rebalances(groups) - rebalances
-        say(f"{what} (away for {took_s:.0f} s): {len(moved)} of {len(watched)} consumers felt it, {more} rebalances")
-        return moved + ([f"{what}: {more} rebalances"] if more else [])
+        say(f"{name} (away for {took_s:.0f} s): {len(moved)} of {len(watched)} consumers felt it, {more} rebalances")
+        return moved + ([f"{name}: {more} rebalances"] if more else [])
 
     def _rebalances(self, groups: list[Group]) -> int:
         names = {group.name for group in groups}
@@ -287,14 +287,14 @@ class Endurance:
         for group in self._groups:
             while list(lost(self._records.produced, group.read())) and time.monotonic() < deadline:
                 time.sleep(0.5)
-            problems += [f"{group.name}: {what}" for what in lost(self._records.produced, group.read())]
+            problems += [f"{group.name}: {problem}" for problem in lost(self._records.produced, group.read())]
             problems += [
                 f"{member.name} read {member.strays} records of partitions that it did not own"
                 for member in group.all
                 if member.strays
             ]
             problems += [f"{member.name} jumped: {jump}" for member in group.all for jump in member.jumps]
-        found = audit(self._doings(), self.history)
+        result = audit(self._doings(), self.history)
         reads = sum(len(group.read()) for group in self._groups)
         again = sum(len(group.read()) - len(set(group.read())) for group in self._groups)
         say(
@@ -307,10 +307,10 @@ class Endurance:
             f"{sum(len(group.doings.killed) for group in self._groups)} killed"
         )
         say(
-            f"{found.rebalances.total()} rebalances: "
-            + ", ".join(f"{count} {trigger}" for trigger, count in found.rebalances.most_common())
+            f"{result.rebalances.total()} rebalances: "
+            + ", ".join(f"{count} {trigger}" for trigger, count in result.rebalances.most_common())
         )
-        return problems + found.problems
+        return problems + result.problems
 
     def _doings(self) -> dict[str, Doings]:
         return {group.name: group.doings for group in self._groups}

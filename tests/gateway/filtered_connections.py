@@ -25,13 +25,13 @@ def access(rules: str = "") -> TopicAccess:
     return TopicAccess("coordinator", Authorizer(parse_rules(rules, "coordinator")))
 
 
-def connection(rules: str = "", known: TopicAccess | None = None) -> Connection:
+def connection(rules: str = "", topic_access: TopicAccess | None = None) -> Connection:
     return Connection(
         OURS,
         lambda node_id, _: Address("gateway", 20_000 + node_id),
         Bounds(),
         requires_sasl=False,
-        topic_filter=TopicFilter(known or access(rules)),
+        topic_filter=TopicFilter(topic_access or access(rules)),
     )
 
 
@@ -41,11 +41,13 @@ def fetch_request(version: int, *topics: str | UUID, session: tuple[int, int] = 
         version=version, partition=3, current_leader_epoch=-1, fetch_offset=7, last_fetched_epoch=-1,
         log_start_offset=-1, partition_max_bytes=100,
     )  # fmt: skip
-    names: list[dict[str, str | UUID]] = [{"topic_id" if isinstance(each, UUID) else "topic": each} for each in topics]
-    asked = [cls(version=version, partitions=[partition], **name) for name in names]
+    names: list[dict[str, str | UUID]] = [
+        {"topic_id" if isinstance(topic, UUID) else "topic": topic} for topic in topics
+    ]
+    fetch_topics = [cls(version=version, partitions=[partition], **name) for name in names]
     return FetchRequest(
         version=version, replica_id=-1, max_wait_ms=1, min_bytes=1, max_bytes=99, isolation_level=1,
-        session_id=session[0], session_epoch=session[1], topics=asked, forgotten_topics_data=[], rack_id="",
+        session_id=session[0], session_epoch=session[1], topics=fetch_topics, forgotten_topics_data=[], rack_id="",
     )  # fmt: skip
 
 

@@ -40,9 +40,9 @@ def connection(
     now_s: Callable[[], float] = lambda: 0.0,
     is_alone: bool = True,
 ) -> Connection:
-    ours = accepted_versions(rewrites_addresses=True, taps=False)
+    gateway_versions = accepted_versions(rewrites_addresses=True, taps=False)
     return (AloneConnection if is_alone else Connection)(
-        ours,
+        gateway_versions,
         lambda node_id, _: Address("gateway", 20_000 + node_id),
         bounds or Bounds(),
         requires_sasl=requires_sasl,

@@ -40,8 +40,8 @@ class Alone(ProxyServer):
         return [(1, Address("127.0.0.1", 1))]
 
     def _machine(self, locate: Locate | None) -> Connection:
-        ours = accepted_versions(rewrites_addresses=True, taps=False)
-        return Connection(ours, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl)
+        gateway_versions = accepted_versions(rewrites_addresses=True, taps=False)
+        return Connection(gateway_versions, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl)
 
     def _ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
         if self.on_ask is not None:

@@ -90,15 +90,15 @@ class Pump:
         """The history of a group, one kind of record."""
         return [record for record in list(self.history) if isinstance(record, kind) and record.group_id == group_id]
 
-    def wait_for_heartbeats(self, group_id: str, members: int, each: int = 3) -> None:
+    def wait_for_heartbeats(self, group_id: str, members: int, heartbeats_each: int = 3) -> None:
         """Until so many members of a group have been heard so often again: what was to happen to them has happened."""
         before = Counter(self._heartbeats[group_id])
 
-        def heard() -> bool:
+        def enough_heartbeats() -> bool:
             more = self._heartbeats[group_id] - before
-            return sum(count >= each for count in more.values()) >= members
+            return sum(count >= heartbeats_each for count in more.values()) >= members
 
-        wait_until(heard, what=lambda: f"{self._heartbeats[group_id] - before} heartbeats")
+        wait_until(enough_heartbeats, message=lambda: f"{self._heartbeats[group_id] - before} heartbeats")
 
     def _run(self) -> None:
         try:

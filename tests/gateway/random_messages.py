@@ -56,10 +56,10 @@ def random_message(
 ) -> tuple[Any, dict[str, Any]]:
     """A message of kafka-python's and the values that it was made of, in our form;
     its topics are called by these names."""
-    made = _Maker(version, random, names)
+    maker = _Maker(version, random, names)
     cls = wire_class(message)
-    theirs, values = made.fields(cls, cls.json["fields"])
-    return cls(version=version, **theirs), values
+    kafka_python_fields, values = maker.fields(cls, cls.json["fields"])
+    return cls(version=version, **kafka_python_fields), values
 
 
 class _Maker:
@@ -69,13 +69,13 @@ class _Maker:
         self._names = names
 
     def fields(self, holder: Any, definitions: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-        theirs, ours = {}, {}
+        kafka_python_fields, own_fields = {}, {}
         names = {_folded(name): name for name in holder.fields}
         for definition in definitions:
             if self._in(definition["versions"]) and "tag" not in definition:
                 name = names[_folded(definition["name"])]
-                theirs[name], ours[name] = self._value(holder, definition)
-        return theirs, ours
+                kafka_python_fields[name], own_fields[name] = self._value(holder, definition)
+        return kafka_python_fields, own_fields
 
     def _value(self, holder: Any, definition: dict[str, Any]) -> tuple[Any, Any]:
         kind = definition["type"]
@@ -83,8 +83,8 @@ class _Maker:
             return None, None
         if not kind.startswith("[]"):
             if "fields" in definition:
-                theirs, ours = self.fields(getattr(holder, kind), definition["fields"])
-                return getattr(holder, kind)(version=self._version, **theirs), ours
+                kafka_python_fields, own_fields = self.fields(getattr(holder, kind), definition["fields"])
+                return getattr(holder, kind)(version=self._version, **kafka_python_fields), own_fields
             if kind == "string" and (
                 definition.get("entityType") == "topicName" or definition["name"] == "ResourceName"
             ):
@@ -103,8 +103,10 @@ class _Maker:
             values = [self._random.choice(self._names) if is_name else self._plain(kind[2:]) for _ in range(count)]
             return values, tuple(values)
         item = getattr(holder, kind[2:])
-        made = [self.fields(item, definition["fields"]) for _ in range(count)]
-        return [item(version=self._version, **theirs) for theirs, _ in made], tuple(ours for _, ours in made)
+        items = [self.fields(item, definition["fields"]) for _ in range(count)]
+        return [item(version=self._version, **kafka_python_fields) for kafka_python_fields, _ in items], tuple(
+            own_fields for _, own_fields in items
+        )
 
     def _plain(self, kind: str) -> Any:
         if kind == "string":

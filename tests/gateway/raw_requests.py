@@ -12,10 +12,10 @@ def produce(body: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    found = b""
+    encoded = b""
     while number > 127:
-        found, number = found + bytes([number & 127 | 128]), number >> 7
-    return found + bytes([number])
+        encoded, number = encoded + bytes([number & 127 | 128]), number >> 7
+    return encoded + bytes([number])
 
 
 def find_coordinators(keys: int, correlation_id: int = 1) -> bytes:

@@ -60,15 +60,15 @@ def buffered(bytes_max: int = 1_000, timeout_s: float = 30.0) -> tuple[Buffered,
 def test_who_holds_most_for_longest_goes_first() -> None:
     account, clock = buffered()
     hostile, honest = [Someone() for _ in range(9)], Someone()
-    for each in hostile:
-        account.note(each, 100, 0, is_unfinished=True)
+    for holder in hostile:
+        account.note(holder, 100, 0, is_unfinished=True)
     clock.now = 5.0
     account.note(honest, 300, 0, is_unfinished=False)
     assert not honest.given_up
-    gone = [each for each in hostile if each.given_up]
-    assert gone
+    given_up = [holder for holder in hostile if holder.given_up]
+    assert given_up
     account.note(honest, 0, 1, is_unfinished=False)
-    assert account.bytes == 100 * (9 - len(gone))
+    assert account.bytes == 100 * (9 - len(given_up))
 
 
 def test_who_moves_on_counts_from_then() -> None:

@@ -44,9 +44,9 @@ def test_what_was_done_is_explained() -> None:
         joined("a"), started("member_joined", "a"), started("member_left", "b"), MemberLeft(**_COMMON, member=who("b")),
         expired("c"), started("member_expired", "c"),
     ]  # fmt: skip
-    found = audit(doings, history)
-    assert found.problems == []
-    assert found.rebalances == {"member_joined": 1, "member_left": 1, "member_expired": 1}
+    result = audit(doings, history)
+    assert result.problems == []
+    assert result.rebalances == {"member_joined": 1, "member_left": 1, "member_expired": 1}
 
 
 def test_members_that_cooperate_rejoin_after_a_rebalance_and_else_never() -> None:

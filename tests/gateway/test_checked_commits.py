@@ -42,10 +42,10 @@ class Book:
         self.waiting: list[Callable[[Answers], None]] = []
         self.is_full = False
 
-    def known(self, wanted: dict[str, int]) -> Answers | None:
+    def known(self, largest_partitions: dict[str, int]) -> Answers | None:
         return cast(Answers, self.topics) if self.at_once else None
 
-    def look_up(self, wanted: dict[str, int], on_known: Callable[[Answers], None]) -> bool:
+    def look_up(self, largest_partitions: dict[str, int], on_known: Callable[[Answers], None]) -> bool:
         if not self.is_full:
             self.waiting.append(on_known)
         return not self.is_full
@@ -83,7 +83,7 @@ class Bench:
                     OffsetCommitResponseTopic(
                         name=topic.name,
                         partitions=tuple(
-                            OffsetCommitResponsePartition(each.partition_index) for each in topic.partitions
+                            OffsetCommitResponsePartition(partition.partition_index) for partition in topic.partitions
                         ),
                     )
                     for topic in request.topics
@@ -96,7 +96,9 @@ class Bench:
         (answer,) = self.answers
         assert isinstance(answer, OffsetCommitResponse)
         return [
-            (topic.name, each.partition_index, each.error_code) for topic in answer.topics for each in topic.partitions
+            (topic.name, partition.partition_index, partition.error_code)
+            for topic in answer.topics
+            for partition in topic.partitions
         ]
 
 
@@ -107,7 +109,7 @@ def commit(*topics: tuple[str, tuple[int, ...]]) -> OffsetCommitRequest:
             OffsetCommitRequestTopic(
                 name=name,
                 partitions=tuple(
-                    OffsetCommitRequestPartition(partition_index=each, committed_offset=7) for each in each_of
+                    OffsetCommitRequestPartition(partition_index=index, committed_offset=7) for index in each_of
                 ),
             )
             for name, each_of in topics
@@ -130,7 +132,7 @@ def test_topics_and_partitions_that_are_not_there_are_refused_each_by_itself_in_
     bench.say(commit(("gone", (0,)), ("t", (5, 1, -1, 0)), ("gone", (3,)), ("t", (2,))))
     sent = bench.sent[0][0].request
     assert isinstance(sent, OffsetCommitRequest)
-    assert [(topic.name, [each.partition_index for each in topic.partitions]) for topic in sent.topics] == [
+    assert [(topic.name, [partition.partition_index for partition in topic.partitions]) for topic in sent.topics] == [
         ("t", [1, 0])
     ]
     bench.accept()
@@ -218,18 +220,18 @@ def test_too_much_to_ask_for_is_to_come_again() -> None:
 def test_what_waits_has_a_bound_in_bytes() -> None:
     bench = Bench(t=Topic(ID, 1))
     bench.book.at_once = False
-    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     bench.say(commit(("t", (0,))), size=8_000_000)
     for _ in range(10_000):
-        bench.say(beat, size=9_000)
-    taken = 10_000 - len(bench.answers)
-    assert 500 < taken < 1_000
-    assert bench.answers == [HeartbeatResponse(error_code=LOADING)] * (10_000 - taken)
+        bench.say(heartbeat, size=9_000)
+    waiting = 10_000 - len(bench.answers)
+    assert 500 < waiting < 1_000
+    assert bench.answers == [HeartbeatResponse(error_code=LOADING)] * (10_000 - waiting)
     bench.answers.clear()
     bench.say(commit(("t", (0,))), "another", size=9_000)
     assert bench.codes == [("t", 0, LOADING)], "of all groups together"
     bench.book.answer()
-    assert len(bench.sent) == 1 + taken
+    assert len(bench.sent) == 1 + waiting
     bench.say(commit(("t", (0,))), size=16_000_000)
     bench.book.answer()
-    assert len(bench.sent) == 2 + taken, "there is room again"
+    assert len(bench.sent) == 2 + waiting, "there is room again"

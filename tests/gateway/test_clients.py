@@ -186,12 +186,12 @@ def test_a_coordinator_that_is_away_costs_no_partition(consumers: Consumers, pro
     share(members, PARTITIONS)
     produce(0, 60)
     reads(60, *members)
-    before = [each.rebalances for each in members]
+    before = [member.rebalances for member in members]
     away(pump)
     produce(60, 120)
     reads(120, *members)
     pump.wait_for_heartbeats("away", members=len(members))
-    assert [each.rebalances for each in members] == before
+    assert [member.rebalances for member in members] == before
     assert values(*members) == list(range(120))
     newcomer = consumers.start("librdkafka", "away", session_timeout_ms=45_000)
     wait_until(lambda: len(pump.told(RebalanceStarted, "away")) > len(pump.told(RebalanceCompleted, "away")))
@@ -200,7 +200,7 @@ def test_a_coordinator_that_is_away_costs_no_partition(consumers: Consumers, pro
     produce(120, 180)
     reads(180, *members, newcomer)
     assert pump.told(MemberExpired, "away") == []
-    assert all(each.said("lost") == [] for each in members)
+    assert all(member.said("lost") == [] for member in members)
 
 
 def away(pump: Pump) -> None:

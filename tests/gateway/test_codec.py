@@ -25,8 +25,8 @@ _EACH = 10
 def test_reads_and_writes_what_kafka_python_does(message: str, version: int) -> None:
     random = Random(f"{message}{version}")
     for _ in range(_EACH):
-        theirs, values = random_message(message, version, random)
-        encoded = bytes(theirs.encode(version=version))
+        kafka_python_message, values = random_message(message, version, random)
+        encoded = bytes(kafka_python_message.encode(version=version))
         assert decode(message, version, encoded) == values
         assert encode(message, version, values) == encoded
 
@@ -58,14 +58,14 @@ def test_kio_reads_what_is_written_here(message: str, version: int) -> None:
 @pytest.mark.parametrize(("message", "version"), [each for each in MESSAGES if each[0].endswith("Request")])
 def test_headers_of_requests(message: str, version: int) -> None:
     random = Random(f"head{message}{version}")
-    theirs, values = random_message(message, version, random)
+    kafka_python_message, values = random_message(message, version, random)
     for client_id in ("me", "", None, "é" * 500):
-        theirs.with_header(correlation_id=77, client_id=client_id)
-        payload = bytes(theirs.encode(version=version, header=True))
+        kafka_python_message.with_header(correlation_id=77, client_id=client_id)
+        payload = bytes(kafka_python_message.encode(version=version, header=True))
         head = parse_request_head(payload)
         assert head is not None
         assert (head.api_key, head.api_version, head.correlation_id, head.client_id) == (
-            theirs.API_KEY,
+            kafka_python_message.API_KEY,
             version,
             77,
             client_id,
@@ -76,10 +76,10 @@ def test_headers_of_requests(message: str, version: int) -> None:
 def test_headers_of_responses() -> None:
     values = {"error_code": 27}
     for version in range(5):
-        theirs = wire_class("HeartbeatResponse")(version=version, error_code=27)
-        theirs.with_header(correlation_id=5)
+        kafka_python_message = wire_class("HeartbeatResponse")(version=version, error_code=27)
+        kafka_python_message.with_header(correlation_id=5)
         payload = response_payload("HeartbeatResponse", version, 5, values)
-        assert payload == bytes(theirs.encode(header=True))
+        assert payload == bytes(kafka_python_message.encode(header=True))
         start = response_body_start("HeartbeatResponse", version)
         assert decode("HeartbeatResponse", version, payload, start)["error_code"] == 27
 
@@ -95,8 +95,8 @@ def test_unknown_tagged_fields_are_skipped() -> None:
 @pytest.mark.parametrize(("message", "version"), [each for each in MESSAGES if each[0].endswith("Request")])
 def test_damage_is_a_decode_error_and_nothing_else(message: str, version: int) -> None:
     random = Random(f"damage{message}{version}")
-    theirs, _ = random_message(message, version, random)
-    encoded = bytes(theirs.encode(version=version))
+    kafka_python_message, _ = random_message(message, version, random)
+    encoded = bytes(kafka_python_message.encode(version=version))
     for end in range(max(0, len(encoded) - 300), len(encoded)):
         with pytest.raises(DecodeError):
             decode(message, version, encoded[:end])

@@ -55,7 +55,7 @@ def test_addresses_are_those_of_the_gateway() -> None:
     assert carried(machine.to_broker) == wire.metadata(3)
     machine.from_broker(wire.metadata_answer(3))
     read = MetadataResponse.decode(carried(machine.to_client)[4:], version=9, header=True)
-    assert [(each.host, each.port) for each in read.brokers] == [("gateway", 20_001)]
+    assert [(broker.host, broker.port) for broker in read.brokers] == [("gateway", 20_001)]
 
 
 def test_the_coordinator_of_a_transaction_is_the_brokers_business() -> None:
@@ -86,9 +86,9 @@ def test_a_produce_that_nobody_confirms_has_no_answer(version: int) -> None:
 
 def test_answers_leave_in_the_order_of_their_requests() -> None:
     machine = fed(connection(), wire.heartbeat(1), wire.heartbeat(2), wire.metadata(3), wire.produce(4, acks=1))
-    held, beat = machine.to_coordinator
+    held, heartbeat = machine.to_coordinator
     machine.from_broker(wire.metadata_answer(3) + wire.raw_answer(4))
-    machine.answer(beat.number, ALL_IS_WELL)
+    machine.answer(heartbeat.number, ALL_IS_WELL)
     assert carried(machine.to_client) == b"", "one that has no answer holds what is behind it"
     machine.answer(held.number, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert wire.correlations(carried(machine.to_client)) == [1, 2, 3, 4]
@@ -143,8 +143,8 @@ def test_behind_a_request_that_waits_for_others_nothing_is_begun(waits: bytes, r
     keeps_all_that_it_says = machine.reads_client
     assert (would_notice_the_clients_end, keeps_all_that_it_says) == (True, False)
     machine.answer(pending.number, response)
-    (beat,) = machine.to_coordinator
-    assert beat.api == "Heartbeat"
+    (heartbeat,) = machine.to_coordinator
+    assert heartbeat.api == "Heartbeat"
     assert carried(machine.to_broker) == wire.metadata(3)
 
 
@@ -165,7 +165,7 @@ def test_versions_are_those_of_both() -> None:
     assert carried(machine.to_broker) == wire.api_versions(1)
     machine.from_broker(wire.api_versions_answer(1))
     read = ApiVersionsResponse.decode(carried(machine.to_client)[4:], version=3, header=True)
-    assert {each.api_key: each.max_version for each in read.api_keys}.items() >= {0: 9, 11: 9, 9: 9}.items()
+    assert {api.api_key: api.max_version for api in read.api_keys}.items() >= {0: 9, 11: 9, 9: 9}.items()
 
 
 def test_an_unknown_version_of_api_versions_is_told_which_are_known() -> None:

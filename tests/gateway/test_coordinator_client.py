@@ -162,10 +162,10 @@ def test_in_doubt_a_client_is_sent_to_look_again_and_never_fenced() -> None:
 def test_a_late_answer_is_given_to_the_newer_heartbeat_of_the_same_member() -> None:
     """It is what librdkafka's own session clock waits for."""
     bench = Bench()
-    late = bench.ask()
+    late_heartbeat = bench.ask()
     assert bench.after(26) == [HeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)]
     newer, newest = bench.ask(), bench.ask()
-    bench.answer(late)
+    bench.answer(late_heartbeat)
     assert bench.answers[1:] == [HeartbeatResponse()]
     bench.answer(newer, HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert bench.answers[2:] == [HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)]
@@ -185,10 +185,10 @@ def test_a_late_answer_is_given_to_the_newer_heartbeat_of_the_same_member() -> N
 )
 def test_a_late_answer_is_for_nobody_else(other: HeartbeatRequest) -> None:
     bench = Bench()
-    late = bench.ask()
+    late_heartbeat = bench.ask()
     bench.after(26)
     bench.ask(other, group_id=other.group_id)
-    bench.answer(late)
+    bench.answer(late_heartbeat)
     assert len(bench.answers) == 1
     assert bench.metrics.answers_unexpected == 1
 
@@ -198,30 +198,33 @@ def test_a_late_answer_is_for_nobody_else(other: HeartbeatRequest) -> None:
 )
 def test_nobody_is_fenced_by_a_late_answer(code: ErrorCode) -> None:
     bench = Bench()
-    late = bench.ask()
+    late_heartbeat = bench.ask()
     bench.after(26)
     bench.ask()
-    bench.answer(late, HeartbeatResponse(error_code=code))
+    bench.answer(late_heartbeat, HeartbeatResponse(error_code=code))
     assert len(bench.answers) == 1
 
 
 def test_an_answer_of_ones_own_is_newer_than_a_late_one() -> None:
     bench = Bench()
-    late = bench.ask()
+    late_heartbeat = bench.ask()
     bench.after(26)
     newer = bench.ask()
-    records = [bench.record(late), bench.record(newer, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))]
+    records = [
+        bench.record(late_heartbeat),
+        bench.record(newer, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)),
+    ]
     bench.client.read(records)
     assert bench.answers[1:] == [HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)]
 
 
 def test_late_answers_are_waited_for_two_minutes() -> None:
     bench = Bench()
-    late = bench.ask()
+    late_heartbeat = bench.ask()
     bench.after(26)
     bench.after(121)
     bench.ask()
-    bench.answer(late)
+    bench.answer(late_heartbeat)
     assert len(bench.answers) == 1
 
 

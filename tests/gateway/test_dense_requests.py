@@ -112,10 +112,10 @@ def test_topics_that_one_request_names_are_bounded() -> None:
     assert begun(metadata(*["orders"] * 24_000)).closing is None
     assert begun(metadata(*["orders"] * 26_000)).closing is not None
     ids = [MetadataRequest.MetadataRequestTopic(version=12, topic_id=uuid4(), name=None) for _ in range(26_000)]
-    named = MetadataRequest(
+    request = MetadataRequest(
         version=12, topics=ids, allow_auto_topic_creation=False, include_topic_authorized_operations=False
     )
-    assert begun(named).closing is not None
+    assert begun(request).closing is not None
 
 
 # -------------------------------------------------------------------------------------------------------------- Produce
@@ -221,7 +221,7 @@ def test_a_list_of_very_many_groups_waits_for_its_turn() -> None:
     machine = connection()
     machine.listing_cost = lambda: cost_of_listing(5_000)
     machine.from_client(wire.heartbeat(1) + list_groups(2) + list_groups(3))
-    assert [each.api for each in machine.to_coordinator] == ["Heartbeat"]
+    assert [pending.api for pending in machine.to_coordinator] == ["Heartbeat"]
     assert machine.has_more
     machine.go_on()
     assert len(machine.to_coordinator) == 2

@@ -110,8 +110,8 @@ def test_a_request_has_only_so_many_items(partitions: int) -> None:
 
 
 def test_an_unfinished_request_is_told_from_one_that_waits() -> None:
-    whole = find_coordinators(10_000)
-    machine = fed(connection(), whole[:-1])
-    assert (machine.awaits_rest, machine.has_more, machine.buffered_bytes) == (True, False, len(whole) - 1)
-    machine.from_client(whole[-1:])
+    request = find_coordinators(10_000)
+    machine = fed(connection(), request[:-1])
+    assert (machine.awaits_rest, machine.has_more, machine.buffered_bytes) == (True, False, len(request) - 1)
+    machine.from_client(request[-1:])
     assert (machine.awaits_rest, machine.buffered_bytes) == (False, 0)

@@ -54,21 +54,21 @@ class FannedOut:
             name, on_answer = self.open.popitem()
             self.sizes.learn("DescribeGroups", name, self.size)
             on_answer(described(name, self.size))
-        return [each.error_code for each in self.answers]
+        return [answer.error_code for answer in self.answers]
 
 
 def test_a_group_that_is_named_a_thousand_times_is_asked_about_once_and_answered_each_time() -> None:
     fanned = FannedOut(["g"] * 1_000, size=5)
     assert fanned.group_ids == ["g"]
     assert fanned.answer_all() == [ErrorCode.NONE] * 1_000
-    assert len({id(each) for each in fanned.answers}) == 1, "one answer, not a thousand"
+    assert len({id(answer) for answer in fanned.answers}) == 1, "one answer, not a thousand"
 
 
 def test_repetitions_keep_their_places() -> None:
     fanned = FannedOut(["a", "b", "a", "c", "b"], size=5, bytes_max=100_000)
     assert fanned.group_ids == ["a", "b", "c"]
     fanned.answer_all()
-    assert [each.group_id for each in fanned.answers] == ["a", "b", "a", "c", "b"]
+    assert [answer.group_id for answer in fanned.answers] == ["a", "b", "a", "c", "b"]
 
 
 def test_repetitions_of_a_large_answer_find_only_so_much_room() -> None:

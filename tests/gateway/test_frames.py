@@ -22,9 +22,9 @@ def _pieces(stream: bytes, cuts: list[int]) -> list[bytes]:
 def test_whole_or_in_pieces_what_comes_out_is_what_went_in(payloads: list[tuple[bytes, bool]], cuts: list[int]) -> None:
     stream = b"".join(frame(payload) for payload, _ in payloads)
     splitter = FrameSplitter(1_000)
-    whole: list[bytes] = []
+    payloads_taken: list[bytes] = []
     let_through = b""
-    wanted = iter([takes_whole for _, takes_whole in payloads])
+    choices = iter([takes_whole for _, takes_whole in payloads])
     takes_whole: bool | None = None
     for piece in _pieces(stream, cuts):
         splitter.feed(piece)
@@ -39,16 +39,16 @@ def test_whole_or_in_pieces_what_comes_out_is_what_went_in(payloads: list[tuple[
             if takes_whole is None:
                 if splitter.peek(1) is None:
                     break
-                takes_whole = next(wanted)
+                takes_whole = next(choices)
             if takes_whole:
                 payload = splitter.whole()
                 if payload is None:
                     break
-                whole.append(payload)
+                payloads_taken.append(payload)
             else:
                 let_through += splitter.piece()
             takes_whole = None
-    assert whole == [payload for payload, takes in payloads if takes]
+    assert payloads_taken == [payload for payload, takes in payloads if takes]
     assert let_through == b"".join(frame(payload) for payload, takes in payloads if not takes)
     assert splitter.buffered == 0
 

@@ -14,12 +14,12 @@ from group_coordinator.gateway.handover import Handover, TopicRecord
 def test_a_reader_waits_while_the_loop_does_not_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("group_coordinator.gateway.handover._HANDED_OVER_BYTES_MAX", 1_000)
     monkeypatch.setattr("group_coordinator.gateway.handover._SLICE_BYTES", 300)
-    taken: list[TopicRecord] = []
+    received: list[TopicRecord] = []
     outstanding = []
 
     async def live() -> None:
         loop = asyncio.get_running_loop()
-        handover = Handover(loop, taken.extend)
+        handover = Handover(loop, received.extend)
         records = [TopicRecord(b"k", bytes(99), number) for number in range(500)]
         done = threading.Event()
         complete = asyncio.Event()
@@ -35,7 +35,7 @@ def test_a_reader_waits_while_the_loop_does_not_follow(monkeypatch: pytest.Monke
             outstanding.append(handover.waiting_bytes)
             await asyncio.sleep(0)
         thread.join()
-        assert taken == records
+        assert received == records
 
     asyncio.run(live())
     assert max(outstanding) <= 1_300

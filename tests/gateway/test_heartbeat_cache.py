@@ -40,10 +40,10 @@ class Bench:
         self.group: PublishedGroup | None = GROUP
         self.beats = HeartbeatCache(lambda group_id: self.group if group_id == "g" else None, patience_ms=5_000)
 
-    def known(self, said: ErrorCode = WELL) -> Bench:
+    def known(self, error_code: ErrorCode = WELL) -> Bench:
         """To whose first heartbeat the coordinator has said this."""
         self.beats.sent(BEAT, 0)
-        self.beats.answered(BEAT, said)
+        self.beats.answered(BEAT, error_code)
         return self
 
 
@@ -144,26 +144,26 @@ class World:
 
     def beat(self, member_id: str) -> None:
         request = HeartbeatRequest(group_id="g", generation_id=self.members[member_id], member_id=member_id)
-        told = self.beats.answer(request, self.now_ms)
+        error_code = self.beats.answer(request, self.now_ms)
         self.beats.sent(request, self.now_ms)
         self.send(request, "Heartbeat")
-        if told is None:
+        if error_code is None:
             return
-        assert told in (WELL, REJOIN), "the gateway fences no member"
+        assert error_code in (WELL, REJOIN), "the gateway fences no member"
         assert (member_id, request.generation_id) not in self.refused_ms, "the coordinator has said that it is out"
         # The coordinator's state is that after the last batch, all of which has been delivered: all is well must be
         # true of it. To rejoin is right as well for one who is out, and for whom another generation has begun.
-        found = self.coordinator.groups.get("g")
-        group = None if found is None else found.body
+        state = self.coordinator.groups.get("g")
+        group = None if state is None else state.body
         is_well = (
             isinstance(group, ClassicGroup)
             and member_id in group.members
             and group.generation_id == request.generation_id
             and group.state.value in ("Stable", "CompletingRebalance")
         )
-        assert is_well == (told is WELL)
-        self.said_well += told is WELL
-        self.said_rejoin += told is REJOIN
+        assert is_well == (error_code is WELL)
+        self.said_well += error_code is WELL
+        self.said_rejoin += error_code is REJOIN
 
     def run_batch(self) -> None:
         outputs: list[Output] = []

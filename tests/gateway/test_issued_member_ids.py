@@ -43,5 +43,5 @@ def test_digests_do_not_mistake_names_for_others() -> None:
     names: list[tuple[str | None, ...]] = [
         ("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("abc", None), ("1:a",), ("a",),
     ]  # fmt: skip
-    assert len({digest(*each) for each in names}) == len(names)
+    assert len({digest(*name_pair) for name_pair in names}) == len(names)
     assert digest("a", "b") == digest("a", "b")

@@ -37,16 +37,16 @@ def test_unfinished_requests_are_bounded_over_all_connections() -> None:
     with front(Bounds(buffered_bytes_max=8 * MIB), connections_max=200) as gateway:
         hostile = [connect(gateway) for _ in range(40)]
         honest = connect(gateway)
-        for number, each in enumerate(hostile):
+        for number, client in enumerate(hostile):
             with suppress(OSError):  # it may be gone already
-                each.sendall(unfinished)
+                client.sendall(unfinished)
             honest.sendall(wire.heartbeat(number))
             assert honest.recv(100)
         wait_until(lambda: gateway.shared.buffered.bytes <= 8 * MIB, timeout_s=10)
         assert gateway.metrics.connections_broken.keys() == {"no room"}
         assert gateway.metrics.connections_open < 20
-        for each in (*hostile, honest):
-            each.close()
+        for client in (*hostile, honest):
+            client.close()
         wait_until(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
         assert gateway.shared.buffered.bytes == 0
 
@@ -82,8 +82,8 @@ def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_con
     describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
     with front(Bounds(connections_max_idle_ms=500, login_timeout_ms=100)) as gateway:
         gateway.on_ask = lambda pending, reply: reply(described("g", 16 * MIB))
-        with connect(gateway) as deaf:
-            deaf.sendall(struct.pack(">i", len(describe)) + describe)
+        with connect(gateway) as client:
+            client.sendall(struct.pack(">i", len(describe)) + describe)
             wait_until(lambda: gateway.metrics.bytes_to_clients > 0, timeout_s=10)
             wait_until(lambda: gateway.metrics.connections_open == 0, timeout_s=10)
             wait_until(lambda: memory() < 4 * MIB, timeout_s=10)
@@ -108,19 +108,19 @@ def test_connections_that_are_held_open_and_not_used_give_way(monkeypatch: pytes
                 assert honest.recv(100)
         assert gateway.metrics.connections_broken.keys() == {"too many connections"}
         assert not is_closed_within(waiting, 0.2), "who waits for an answer stays"
-        for each in (*hostile, waiting):
-            each.close()
+        for client in (*hostile, waiting):
+            client.close()
 
 
 def test_a_request_that_comes_byte_by_byte_has_its_time() -> None:
     with front(Bounds(request_timeout_ms=1_000)) as gateway, connect(gateway) as slow, connect(gateway) as patient:
-        beat = wire.heartbeat(1)
-        slow.sendall(beat[:5])
+        heartbeat = wire.heartbeat(1)
+        slow.sendall(heartbeat[:5])
         for number in range(12):
             patient.sendall(wire.heartbeat(number))
             assert patient.recv(100)
             try:
-                slow.sendall(beat[5 + number : 6 + number])
+                slow.sendall(heartbeat[5 + number : 6 + number])
             except OSError:
                 break
             threading.Event().wait(0.2)
@@ -134,16 +134,16 @@ def test_answers_that_nobody_reads_are_bounded_over_all_connections() -> None:
         gateway.on_ask = lambda pending, reply: reply(
             described("g", MIB) if pending.api == "DescribeGroups" else HeartbeatResponse()
         )
-        deaf = [connect(gateway) for _ in range(12)]
-        for each in deaf:
-            each.sendall((struct.pack(">i", len(describe)) + describe) * 20)
+        silent_clients = [connect(gateway) for _ in range(12)]
+        for client in silent_clients:
+            client.sendall((struct.pack(">i", len(describe)) + describe) * 20)
         wait_until(lambda: gateway.metrics.connections_broken.get("no room", 0) > 0, timeout_s=30)
         with connect(gateway) as honest:
             honest.sendall(wire.heartbeat(1))
             assert honest.recv(100)
         assert gateway.shared.buffered.bytes <= 2 * MIB
-        for each in deaf:
-            each.close()
+        for client in silent_clients:
+            client.close()
 
 
 def test_what_the_coordinator_is_asked_is_bounded_over_all_connections() -> None:
@@ -152,16 +152,16 @@ def test_what_the_coordinator_is_asked_is_bounded_over_all_connections() -> None
     with front(Bounds(under_way_bytes_max=16 * MIB), connections_max=200) as gateway:
         gateway.holds = True
         hostile = [connect(gateway) for _ in range(30)]
-        for each in hostile:
-            each.sendall(large)
+        for client in hostile:
+            client.sendall(large)
         wait_until(lambda: gateway.metrics.requests.get("OffsetCommit", 0) >= 2, timeout_s=10)
         with connect(gateway) as honest:
             honest.sendall(wire.heartbeat(1))
             wait_until(lambda: gateway.metrics.requests.get("Heartbeat", 0) == 1, timeout_s=10)
         assert gateway.shared.room.bytes <= 16 * MIB + LIGHT_BYTES
         assert gateway.metrics.requests["OffsetCommit"] < 30
-        for each in hostile:
-            each.close()
+        for client in hostile:
+            client.close()
 
 
 def test_who_waits_and_does_not_read_does_not_hold_up_those_behind() -> None:
@@ -171,11 +171,11 @@ def test_who_waits_and_does_not_read_does_not_hold_up_those_behind() -> None:
     describes: list[Callable[[GroupResponse], None]] = []
     with front(Bounds(under_way_bytes_max=3 * MIB, buffered_bytes_max=100 * MIB)) as gateway:
         gateway.on_ask = lambda pending, reply: (commits if pending.api == "OffsetCommit" else describes).append(reply)
-        first, second, deaf, behind = (connect(gateway) for _ in range(4))
+        first, second, not_reading, behind = (connect(gateway) for _ in range(4))
         first.sendall(large)
         second.sendall(large)
         wait_until(lambda: len(commits) == 2, timeout_s=10)  # no room is left
-        deaf.sendall(struct.pack(">i", len(describe)) + describe + large)
+        not_reading.sendall(struct.pack(">i", len(describe)) + describe + large)
         loop, room = gateway.loop, gateway.shared.room
         wait_until(lambda: len(describes) == room.waiting == 1, timeout_s=10)
         behind.sendall(large)
@@ -184,8 +184,8 @@ def test_who_waits_and_does_not_read_does_not_hold_up_those_behind() -> None:
         wait_until(lambda: room.waiting == 1, timeout_s=10)
         loop.call_soon_threadsafe(commits[0], OffsetCommitResponse())
         wait_until(lambda: len(commits) == 3, timeout_s=10)
-        for each in (first, second, deaf, behind):
-            each.close()
+        for client in (first, second, not_reading, behind):
+            client.close()
 
 
 # --------------------------------------------------------------------------------------------------------- answer sizes
@@ -206,13 +206,13 @@ def test_one_question_about_an_unknown_group_costs_little_and_a_thousand_do_not(
 
 
 def published(group_id: str, metadata: bytes = b"", members: int = 1) -> TopicRecord:
-    each = SnapshotMember(
+    member = SnapshotMember(
         member_id="m", group_instance_id=None, client_id="c", client_host="/h", session_timeout_ms=1,
         rebalance_timeout_ms=1, metadata=metadata, assignment=metadata, partitions=None,
     )  # fmt: skip
     snapshot = GroupSnapshot(
         group_id=group_id, epoch=0, seq=1, time_ms=0, timestamp_ms=0, state="Stable", state_since_ms=0, generation_id=3,
-        protocol_type="consumer", protocol_name="range", leader_id="m", members=(each,) * members,
+        protocol_type="consumer", protocol_name="range", leader_id="m", members=(member,) * members,
     )  # fmt: skip
     return TopicRecord(group_id.encode(), encode_json(snapshot), 0)
 
@@ -224,8 +224,8 @@ def test_of_published_groups_only_what_is_needed_is_kept() -> None:
     assert groups.kept_bytes < 20 * 1_000
     group = groups.group("g7")
     assert group is not None
-    assert (group.state, group.generation_id, [each.member_id for each in group.members]) == ("Stable", 3, ["m"])
-    assert {each.group_id for each in groups.listed() or ()} == {f"g{number}" for number in range(20)}
+    assert (group.state, group.generation_id, [member.member_id for member in group.members]) == ("Stable", 3, ["m"])
+    assert {member.group_id for member in groups.listed() or ()} == {f"g{number}" for number in range(20)}
     assert PublishedGroups(1_000_000, keeps_members=False).group("g7") is None
 
 
@@ -233,13 +233,13 @@ def test_published_groups_are_bounded_in_bytes_and_those_that_go_make_room(caplo
     groups = PublishedGroups(100_000, keeps_members=False)
     groups.take([published("x" * 30_000 + str(number), members=1_000) for number in range(10)])
     groups.complete()
-    listed = [each.group_id for each in groups.listed() or ()]
+    listed = [group.group_id for group in groups.listed() or ()]
     assert len(listed) == 3
     assert "listed_bytes_max" in caplog.text
-    groups.take([TopicRecord(each.encode(), None, 0) for each in listed])
+    groups.take([TopicRecord(group.encode(), None, 0) for group in listed])
     assert groups.kept_bytes == 0
     groups.take([published("small")])
     groups.take([published("small")])
-    assert [each.group_id for each in groups.listed() or ()] == ["small"]
+    assert [group.group_id for group in groups.listed() or ()] == ["small"]
     groups.take([TopicRecord(b"small", None, 0)])
     assert groups.kept_bytes == 0

@@ -27,7 +27,7 @@ class Sink:
 
     def __init__(self) -> None:
         self.listening = socket.create_server(("127.0.0.1", 0))
-        self.taken = 0
+        self.bytes_taken = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -39,16 +39,16 @@ class Sink:
     def _take(self, client: socket.socket) -> None:
         with suppress(OSError):
             while data := client.recv(65_536):
-                self.taken += len(data)
+                self.bytes_taken += len(data)
 
 
 @pytest.fixture
 def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
-    found = Sink()
-    address = Address("127.0.0.1", found.listening.getsockname()[1])
+    started = Sink()
+    address = Address("127.0.0.1", started.listening.getsockname()[1])
     monkeypatch.setattr(Alone, "_find_brokers", lambda self: [(1, address)])
-    yield found
-    found.listening.close()
+    yield started
+    started.listening.close()
 
 
 def bulk(size: int, acks: bytes = b"\xff\xff") -> bytes:
@@ -75,30 +75,30 @@ def test_what_requests_without_an_end_claim_at_brokers_is_bounded(sink: Sink, op
     """A few bytes each, and a length."""
     with front(Bounds(passing_bytes_max=8 * MIB), connections_max=200) as gateway:
         hostile = [connect(gateway) for _ in range(40)]
-        for each in hostile:
-            each.sendall(opening)
+        for client in hostile:
+            client.sendall(opening)
         wait_until(lambda: gateway.metrics.connections_broken.get("no room", 0) >= 30, timeout_s=10)
         assert 0 < passing(gateway) <= 8 * MIB
         with connect(gateway) as honest:
-            before = sink.taken
+            before = sink.bytes_taken
             honest.sendall(bulk(MIB))
-            wait_until(lambda: sink.taken >= before + MIB, timeout_s=10)
+            wait_until(lambda: sink.bytes_taken >= before + MIB, timeout_s=10)
             assert not is_closed_within(honest, 0.1)
-        for each in hostile:
-            each.close()
+        for client in hostile:
+            client.close()
         wait_until(lambda: passing(gateway) == 0, timeout_s=10)
 
 
 def test_who_claims_much_goes_before_who_sends_what_others_send() -> None:
     clock = Clock()
-    account = Buffered(100 * MIB, 30.0, clock, honest_s=1.0, where="at brokers")
+    account = Buffered(100 * MIB, 30.0, clock, honest_s=1.0, place="at brokers")
     honest, hostile = [Someone() for _ in range(20)], Someone()
-    for each in honest:
-        account.note(each, MIB, 1, is_unfinished=True)
+    for holder in honest:
+        account.note(holder, MIB, 1, is_unfinished=True)
     clock.now = 1.5
     account.note(hostile, 90 * MIB, 1, is_unfinished=True)
     assert hostile.given_up
-    assert not any(each.given_up for each in honest)
+    assert not any(holder.given_up for holder in honest)
 
 
 @pytest.mark.parametrize("acks", [b"\xff\xff", b"\x00\x00"])

@@ -57,18 +57,18 @@ def test_a_coordinator_that_is_away_in_the_middle_of(
         members.append(start(library))
         share(members, PARTITIONS)
     if phase == "commit":  # who has read nothing in this generation has nothing to commit
-        seen = [len(member.records) for member in members]
+        counts = [len(member.records) for member in members]
         produce(60, 120)
-        wait_until(lambda: all(len(member.records) > count for member, count in zip(members, seen, strict=True)))
+        wait_until(lambda: all(len(member.records) > count for member, count in zip(members, counts, strict=True)))
     rounds = completed() + (phase == "second round")
     met = pump.pause_before(lambda _, request: isinstance(request, MET[phase]) and completed() >= rounds)
-    left: list[ConsumerProcess] = []
+    leaving: list[ConsumerProcess] = []
     if phase == "commit":
         for member in members:
             member.tell("commit")
     elif phase == "leave":
-        left.append(members.pop())
-        left[0].tell("close")
+        leaving.append(members.pop())
+        leaving[0].tell("close")
     else:
         members.append(start("java"))
     assert met.wait(30)
@@ -76,14 +76,14 @@ def test_a_coordinator_that_is_away_in_the_middle_of(
     pump.resume()
     share(members, PARTITIONS)
     produce(60, 120)
-    wait_until(lambda: set(values(*members, *left)) == set(range(120)), what=lambda: values(*members, *left))
+    wait_until(lambda: set(values(*members, *leaving)) == set(range(120)), message=lambda: values(*members, *leaving))
     if phase == "commit":
         for member in members:
             member.wait_until(lambda member=member: member.said("committed") != [], 20)  # type: ignore[misc]
     assert gateway.metrics.in_doubt == 0
     assert pump.told(MemberExpired, "phase") == []
     assert {record.outcome for record in pump.told(RebalanceCompleted, "phase")} == {"stable"}
-    assert [each.said("lost", "error") for each in (*members, *left)] == [[]] * (len(members) + len(left))
+    assert [consumer.said("lost", "error") for consumer in (*members, *leaving)] == [[]] * (len(members) + len(leaving))
 
 
 def test_a_rolling_change_from_range_to_cooperative_sticky(

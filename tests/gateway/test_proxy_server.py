@@ -36,22 +36,22 @@ def list_groups(correlation_id: int) -> bytes:
 
 
 def test_answers_of_the_gateway_itself_do_not_pile_up_for_a_client_that_does_not_read() -> None:
-    with front() as gateway, connect(gateway) as deaf:
+    with front() as gateway, connect(gateway) as client:
         requests = b"".join(map(list_groups, range(50_000)))
-        deaf.settimeout(1)
+        client.settimeout(1)
         sent = 0
         with suppress(TimeoutError):
             while sent < len(requests):
-                sent += deaf.send(requests[sent:])
+                sent += client.send(requests[sent:])
         wait_until_still(lambda: gateway.metrics.bytes_to_clients)
         (session,) = gateway.sessions
         assert session.client is not None
         assert session.client.get_write_buffer_size() < 1_000_000
         before = gateway.metrics.bytes_to_clients
         assert before < 20_000_000
-        taken = 0
-        while taken < before:
-            taken += len(deaf.recv(1_000_000))
+        bytes_received = 0
+        while bytes_received < before:
+            bytes_received += len(client.recv(1_000_000))
         wait_until(lambda: gateway.metrics.bytes_to_clients > before, timeout_s=10)
 
 

@@ -52,15 +52,19 @@ from tests.gateway.router_bench import NODES, Bench, join
 def test_the_coordinator_is_an_existing_broker_by_kafkas_hash() -> None:
     (answer,) = Bench().ask("FindCoordinator", FindCoordinatorRequest(coordinator_keys=("a", "orders", "billing")))
     assert isinstance(answer, FindCoordinatorResponse)
-    for each in answer.coordinators:
-        assert each.node_id == (2, 7, 1_001)[group_partition(each.key, 3)]
-        assert (each.host, each.port, each.error_code) == ("gateway", 20_000 + each.node_id, ErrorCode.NONE)
+    for coordinator in answer.coordinators:
+        assert coordinator.node_id == (2, 7, 1_001)[group_partition(coordinator.key, 3)]
+        assert (coordinator.host, coordinator.port, coordinator.error_code) == (
+            "gateway",
+            20_000 + coordinator.node_id,
+            ErrorCode.NONE,
+        )
 
 
 def test_every_gateway_names_the_same_broker() -> None:
-    here, there = Coordinators(NODES), Coordinators(NODES[::-1])
+    first, second = Coordinators(NODES), Coordinators(NODES[::-1])
     for number in range(50):
-        assert here.of(f"group-{number}") == there.of(f"group-{number}")
+        assert first.of(f"group-{number}") == second.of(f"group-{number}")
 
 
 def test_no_broker_no_coordinator() -> None:
@@ -191,8 +195,8 @@ def test_a_request_over_very_many_groups_asks_for_the_first_of_them(api: str) ->
     for event, on_answer in bench.coordinator.events:
         on_answer(refusal(event.request, ErrorCode.NONE))
     (answer,) = bench.answers
-    told: tuple[Any, ...] = getattr(answer, "results" if api == "DeleteGroups" else "groups")
-    assert [(each.group_id, each.error_code) for each in told] == [
+    groups: tuple[Any, ...] = getattr(answer, "results" if api == "DeleteGroups" else "groups")
+    assert [(group.group_id, group.error_code) for group in groups] == [
         (name, ErrorCode.NONE if number < 1_000 else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         for number, name in enumerate(names)
     ]
@@ -210,15 +214,15 @@ def test_each_broker_lists_its_own_groups() -> None:
         ListedGroup(group_id=f"g{number}", protocol_type="consumer", group_state="Stable") for number in range(30)
     ]
     bench = Bench(None, *listed)
-    found: list[str] = []
+    group_ids: list[str] = []
     for node in NODES:
         (answer,) = bench.ask("ListGroups", ListGroupsRequest(), node_id=node.node_id)
         assert isinstance(answer, ListGroupsResponse)
         assert answer.groups
-        found += [group.group_id for group in answer.groups]
-    assert sorted(found) == sorted(group.group_id for group in listed)
-    (everything,) = bench.ask("ListGroups", ListGroupsRequest())
-    assert everything == ListGroupsResponse(groups=tuple(listed))
+        group_ids += [group.group_id for group in answer.groups]
+    assert sorted(group_ids) == sorted(group.group_id for group in listed)
+    (complete_list,) = bench.ask("ListGroups", ListGroupsRequest())
+    assert complete_list == ListGroupsResponse(groups=tuple(listed))
 
 
 def test_list_filters() -> None:
@@ -290,9 +294,10 @@ def test_version_1_of_offset_fetch_has_its_error_at_each_partition() -> None:
     answer = refusal(REQUESTS["OffsetFetch"], ErrorCode.COORDINATOR_NOT_AVAILABLE)
     payload = write_response("OffsetFetch", 1, 1, answer)
     read = WireOffsetFetchResponse.decode(payload, version=1, header=True)
-    assert [(each.partition_index, each.committed_offset, each.error_code) for each in read.topics[0].partitions] == [
-        (0, -1, 15)
-    ]
+    assert [
+        (partition.partition_index, partition.committed_offset, partition.error_code)
+        for partition in read.topics[0].partitions
+    ] == [(0, -1, 15)]
 
 
 def test_an_answer_goes_through_as_it_is() -> None:

@@ -61,12 +61,14 @@ def test_metadata(version: int) -> None:
     payload = encoded(message)
     rewritten = rewrite_metadata(payload, version, locate)
     read = MetadataResponse.decode(rewritten, version=version, header=True)
-    assert [(each.node_id, each.host, each.port) for each in read.brokers] == [
+    assert [(broker.node_id, broker.host, broker.port) for broker in read.brokers] == [
         (node, "gateway.example", 20_000 + node) for node in (0, 3, 1_000)
     ]
-    assert [each.rack for each in read.brokers] == [None if version < 1 or not node else "r" for node in (0, 3, 1_000)]
-    for each in message.brokers:
-        each.host, each.port = "gateway.example", 20_000 + each.node_id
+    assert [broker.rack for broker in read.brokers] == [
+        None if version < 1 or not node else "r" for node in (0, 3, 1_000)
+    ]
+    for broker in message.brokers:
+        broker.host, broker.port = "gateway.example", 20_000 + broker.node_id
     assert rewritten == encoded(message)
 
 
@@ -88,8 +90,8 @@ def test_describe_cluster(version: int) -> None:
         version=version, error_code=0, cluster_id="c", controller_id=1, brokers=brokers(cls, version)
     )
     rewritten = rewrite_describe_cluster(encoded(message), version, locate)
-    for each in message.brokers:
-        each.host, each.port = "gateway.example", 20_000 + each.broker_id
+    for broker in message.brokers:
+        broker.host, broker.port = "gateway.example", 20_000 + broker.broker_id
     assert rewritten == encoded(message)
 
 
@@ -124,20 +126,20 @@ def api_versions(version: int, error_code: int = 0) -> Any:
 
 def offered_to(payload: bytes, version: int) -> dict[int, tuple[int, int]]:
     read = ApiVersionsResponse.decode(payload, version=version, header=True)
-    return {each.api_key: (each.min_version, each.max_version) for each in read.api_keys}
+    return {api.api_key: (api.min_version, api.max_version) for api in read.api_keys}
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_api_versions(version: int) -> None:
-    found = offered_to(rewrite_api_versions(encoded(api_versions(version)), version, OURS, taps=False), version)
-    assert found == offered_versions(BROKER, OURS, taps=False)
-    assert found[0] == (0, 9)
-    assert found[1] == (4, 15)
-    assert found[8] == (2, 9)
-    assert found[10] == (3, 5), "of a transaction it goes through"
-    assert found[11] == (0, 9), "the broker's own JoinGroup does not matter"
-    assert not found.keys() & {25, 28, 68, 999}
-    assert GROUP_VERSIONS.keys() <= found.keys()
+    offered = offered_to(rewrite_api_versions(encoded(api_versions(version)), version, OURS, taps=False), version)
+    assert offered == offered_versions(BROKER, OURS, taps=False)
+    assert offered[0] == (0, 9)
+    assert offered[1] == (4, 15)
+    assert offered[8] == (2, 9)
+    assert offered[10] == (3, 5), "of a transaction it goes through"
+    assert offered[11] == (0, 9), "the broker's own JoinGroup does not matter"
+    assert not offered.keys() & {25, 28, 68, 999}
+    assert GROUP_VERSIONS.keys() <= offered.keys()
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -167,7 +169,7 @@ def test_features_that_rest_on_what_is_hidden_are_not_offered() -> None:
     read = ApiVersionsResponse.decode(
         rewrite_api_versions(encoded(message), 3, OURS, taps=False), version=3, header=True
     )
-    assert [each.name for each in read.finalized_features] == ["metadata.version"]
+    assert [feature.name for feature in read.finalized_features] == ["metadata.version"]
     assert (read.finalized_features_epoch, read.throttle_time_ms) == (16, 5)
 
 
@@ -178,12 +180,12 @@ def test_a_version_of_api_versions_that_is_not_known_yet() -> None:
 
 
 def test_a_tap_offers_the_groups_of_the_broker() -> None:
-    found = offered_versions(BROKER, accepted_versions(rewrites_addresses=True, taps=True), taps=True)
-    assert found[11] == (0, 3)
-    assert 12 not in found
-    assert found[28] == (0, 5)
+    offered = offered_versions(BROKER, accepted_versions(rewrites_addresses=True, taps=True), taps=True)
+    assert offered[11] == (0, 3)
+    assert 12 not in offered
+    assert offered[28] == (0, 5)
 
 
 def test_nothing_is_capped_where_brokers_name_the_gateway_themselves() -> None:
-    found = offered_versions(BROKER, accepted_versions(rewrites_addresses=False, taps=False), taps=False)
-    assert (found[0], found[1]) == ((0, 12), (4, 18)), "Produce 13 names topics by id"
+    offered = offered_versions(BROKER, accepted_versions(rewrites_addresses=False, taps=False), taps=False)
+    assert (offered[0], offered[1]) == ((0, 12), (4, 18)), "Produce 13 names topics by id"

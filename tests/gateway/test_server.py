@@ -102,17 +102,17 @@ def test_members_of_one_group_may_come_through_different_gateways(
 ) -> None:
     other_config = replace(gateway_config, listen=Address("127.0.0.1", 0))
     with (
-        Gateway(other_config) as other,
-        consumers_of(gateway.bootstrap_servers, topic, java_classes) as here,
-        consumers_of(other.bootstrap_servers, topic, java_classes) as there,
+        Gateway(other_config) as other_gateway,
+        consumers_of(gateway.bootstrap_servers, topic, java_classes) as own_consumers,
+        consumers_of(other_gateway.bootstrap_servers, topic, java_classes) as other_consumers,
     ):
-        members = [here.start("librdkafka", "both"), there.start("java", "both")]
+        members = [own_consumers.start("librdkafka", "both"), other_consumers.start("java", "both")]
         share(members, PARTITIONS)
         produce(0, 60)
         reads(60, *members)
         assert values(*members) == list(range(60))
         assert gateway.metrics.requests["JoinGroup"]
-        assert other.metrics.requests["JoinGroup"]
+        assert other_gateway.metrics.requests["JoinGroup"]
         assert pump.told(MemberExpired, "both") == []
 
 
@@ -126,24 +126,24 @@ def test_bulk_data(gateway: Gateway, topic: str) -> None:
     assert producer.flush(60) == 0
     consumer = Consumer({"bootstrap.servers": gateway.bootstrap_servers, "group.id": "unused", "log_level": "2"})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes] = []
-    while len(found) < 60 and (messages := consumer.consume(10, 60)):
-        found += [message.value() or b"" for message in messages]
-    assert [payload[0] for payload in found] == list(range(60))
-    assert found == payloads
+    received: list[bytes] = []
+    while len(received) < 60 and (messages := consumer.consume(10, 60)):
+        received += [message.value() or b"" for message in messages]
+    assert [payload[0] for payload in received] == list(range(60))
+    assert received == payloads
     consumer.close()
     assert gateway.metrics.bytes_to_clients > 60 * 700_000
 
 
 def test_a_client_that_does_not_read_does_not_fill_the_memory(gateway: Gateway, topic: str) -> None:
     host, port = gateway.bootstrap_servers.rsplit(":", 1)
-    with socket.create_connection((host, int(port))) as deaf:
-        deaf.settimeout(2)
+    with socket.create_connection((host, int(port))) as client:
+        client.settimeout(2)
         requests = b"".join(wire.metadata(number) for number in range(1_000))
         sent = 0
         with suppress(TimeoutError):
             while sent < 50_000_000:
-                sent += deaf.send(requests)
+                sent += client.send(requests)
         assert sent < 50_000_000
         (session,) = gateway.sessions
         assert session.answers_waiting <= 256
@@ -161,19 +161,19 @@ def test_what_is_no_kafka_is_shown_the_door(gateway: Gateway) -> None:
 def test_no_more_connections_than_allowed(gateway_config: GatewayConfig, pump: Pump) -> None:
     with Gateway(replace(gateway_config, bounds=Bounds(connections_max=3))) as gateway:
         host, port = gateway.bootstrap_servers.rsplit(":", 1)
-        kept = [socket.create_connection((host, int(port))) for _ in range(3)]
+        connections = [socket.create_connection((host, int(port))) for _ in range(3)]
         wait_until(lambda: gateway.metrics.connections_open == 3)
         with socket.create_connection((host, int(port))) as refused:
             refused.settimeout(10)
             assert refused.recv(10) == b""
-        kept.pop().close()
+        connections.pop().close()
         wait_until(lambda: gateway.metrics.connections_open == 2)
-        with socket.create_connection((host, int(port))) as taken:
-            taken.sendall(wire.api_versions(1))
-            taken.settimeout(10)
-            assert taken.recv(10)
-        for each in kept:
-            each.close()
+        with socket.create_connection((host, int(port))) as accepted:
+            accepted.sendall(wire.api_versions(1))
+            accepted.settimeout(10)
+            assert accepted.recv(10)
+        for connection in connections:
+            connection.close()
 
 
 def test_a_group_request_is_answered_while_brokers_are_not_there(

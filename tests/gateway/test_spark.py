@@ -62,14 +62,14 @@ def coordinator(config: StreamingConfig, directory: Path) -> Command:
 def history_of(config: StreamingConfig) -> list[History]:
     """All that happened, each once: a batch that is repeated writes its records again."""
     records = [
-        decode_history(each.value() or b"")
-        for each in read_topic(config.client_properties, config.topic_settings.topics.history)
+        decode_history(record.value() or b"")
+        for record in read_topic(config.client_properties, config.topic_settings.topics.history)
     ]
-    return list({(each.group_id, each.epoch, each.seq): each for each in records}.values())
+    return list({(record.group_id, record.epoch, record.seq): record for record in records}.values())
 
 
 def group_of(config: StreamingConfig) -> GroupSnapshot:
-    return next(each for each in read_snapshots(config) if each.group_id == GROUP)
+    return next(snapshot for snapshot in read_snapshots(config) if snapshot.group_id == GROUP)
 
 
 def kill_and_restart(app: Command) -> float:
@@ -127,24 +127,30 @@ def test_a_group_of_three_libraries_lives_through_a_kill_of_the_coordinator(
         members = join_one_by_one(consumers, record_property)
         produce(0, 60)
         reads(60, *members)
-        left = members.pop(LIBRARIES.index("librdkafka"))
-        left.close()
+        leaver = members.pop(LIBRARIES.index("librdkafka"))
+        leaver.close()
         share(members, PARTITIONS, timeout_s=TIMEOUT_S)
 
-        rebalances, group, told = [each.rebalances for each in members], group_of(config), len(history_of(config))
+        rebalances, group, history_length = (
+            [each.rebalances for each in members],
+            group_of(config),
+            len(history_of(config)),
+        )
         away_s = kill_and_restart(app)
         record_property("away s", round(away_s, 1))
         assert away_s > SESSION_S, "a clock that jumped would have expired nobody either"
         heartbeats, doubts = gateway.metrics.answer_ms["Heartbeat"], gateway.metrics.in_doubt
         after_a_session = heartbeats.count + (SESSION_S // BEAT_S + 1) * len(members)
         produce(60, 120)
-        reads(120, left, *members)
+        reads(120, leaver, *members)
         for member in members:
             assert member.commit(timeout_s=60) == ["committed"]
         wait_until(lambda: heartbeats.count >= after_a_session)
         assert [each.rebalances for each in members] == rebalances, "nobody noticed that the coordinator was away"
-        assert set(values(left, *members)) == set(range(120))
-        assert {type(each) for each in history_of(config)[told:]} <= {OffsetsCommitted}, "nothing befell anybody"
+        assert set(values(leaver, *members)) == set(range(120))
+        assert {type(each) for each in history_of(config)[history_length:]} <= {OffsetsCommitted}, (
+            "nothing befell anybody"
+        )
         now = group_of(config)
         assert (now.generation_id, now.state, now.members) == (group.generation_id, "Stable", group.members)
 

@@ -85,15 +85,15 @@ def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
             if members:
                 share(members, PARTITIONS)
         assert tap.metrics.connections_broken == {}
-    assert group in {each.group_id for each in admin.list_consumer_groups().result().valid}, (
+    assert group in {listing.group_id for listing in admin.list_consumer_groups().result().valid}, (
         "the broker kept the group itself"
     )
-    theirs, ours = recorded(Path(f"{output}.answers")), replayed(output)
-    assert len(theirs) > 20
-    assert theirs.keys() == ours.keys()
-    for request_id, (envelope, response) in theirs.items():
-        assert gist(envelope, ours[request_id]) == gist(envelope, response), (
-            f"{ours[request_id]}, the broker: {response}"
+    broker_answers, replayed_answers = recorded(Path(f"{output}.answers")), replayed(output)
+    assert len(broker_answers) > 20
+    assert broker_answers.keys() == replayed_answers.keys()
+    for request_id, (envelope, response) in broker_answers.items():
+        assert gist(envelope, replayed_answers[request_id]) == gist(envelope, response), (
+            f"{replayed_answers[request_id]}, the broker: {response}"
         )
 
 
@@ -109,12 +109,12 @@ def test_a_full_disk_ends_the_recording_and_disturbs_no_client() -> None:
         def close(self) -> None: ...
 
     tap = Tap(GatewayConfig(bootstrap_servers="127.0.0.1:9"), Full())
-    asked = PendingRequest(
+    request = PendingRequest(
         number=1, api="Heartbeat", api_version=4, client_id="c", client_host="127.0.0.1", principal="User:ANONYMOUS",
         request=HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
     )  # fmt: skip
     for _ in range(2):
-        tapped = tap.note(asked)
+        tapped = tap.note(request)
         assert tapped is not None
         tapped.answered(HeartbeatResponse(error_code=ErrorCode.NONE), 1)
     assert tap.recording_failure == "[Errno 28] No space left on device"

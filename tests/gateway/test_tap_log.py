@@ -38,14 +38,14 @@ class Written:
     @property
     def said(self) -> list[Any]:
         """A number for a tick, (group, api, new member id) for a request."""
-        found: list[Any] = []
+        events: list[Any] = []
         for event in self.out:
             if event.key is None:
-                found.append(decode_tick(event.value).clock_ms)
+                events.append(decode_tick(event.value).clock_ms)
             else:
                 envelope, _ = decode_request_event(event.key.decode(), event.value)
-                found.append((event.key.decode(), envelope.api, envelope.new_member_id))
-        return found
+                events.append((event.key.decode(), envelope.api, envelope.new_member_id))
+        return events
 
 
 def pending(api: str, request: GroupRequest, version: int = 4) -> PendingRequest:
@@ -132,14 +132,18 @@ def test_a_request_for_several_groups_is_an_event_for_each_and_so_is_its_answer(
     tapped = written.log.request(pending("DescribeGroups", DescribeGroupsRequest(groups=("a", "b"))), 10)
     assert tapped is not None
     tapped.answered(
-        DescribeGroupsResponse(groups=tuple(DescribedGroup(group_id=each, group_state="Dead") for each in "ab")), 11
+        DescribeGroupsResponse(
+            groups=tuple(DescribedGroup(group_id=group_id, group_state="Dead") for group_id in "ab")
+        ),
+        11,
     )
     assert written.said == [10, ("a", "DescribeGroups", None), ("b", "DescribeGroups", None)]
     ids = [msgspec.json.decode(event.value)["request_id"] for event in written.out[1:]]
     answers = [decode_response_event(answer.value) for answer in written.answers]
     assert [envelope.request_id for envelope, _ in answers] == ids
     assert [(envelope.group_id, response) for envelope, response in answers] == [
-        (each, DescribeGroupsResponse(groups=(DescribedGroup(group_id=each, group_state="Dead"),))) for each in "ab"
+        (group_id, DescribeGroupsResponse(groups=(DescribedGroup(group_id=group_id, group_state="Dead"),)))
+        for group_id in "ab"
     ]
 
 
@@ -182,7 +186,7 @@ def test_requests_behind_one_without_an_answer_are_bounded_in_bytes() -> None:
         tapped = written.log.request(msgspec.structs.replace(beat(f"g{number}"), size=1_000_000), 2 + number)
         assert tapped is not None
         tapped.answered(HeartbeatResponse(), 3 + number)
-    said = [each for each in written.said if not isinstance(each, int)]
-    assert said[0] == ("g", "JoinGroup", None)
-    assert [each[0] for each in said[1:]] == [f"g{number}" for number in range(80)]
+    requests = [entry for entry in written.said if not isinstance(entry, int)]
+    assert requests[0] == ("g", "JoinGroup", None)
+    assert [entry[0] for entry in requests[1:]] == [f"g{number}" for number in range(80)]
     assert written.log.waiting_bytes == 0

@@ -77,16 +77,16 @@ def test_librdkafkas_admin_client(gateway: Gateway, working_group: str, consumer
     group = described["orders"].result()
     assert (group.state.name, group.partition_assignor, len(group.members)) == ("STABLE", "range", 2)
     assert {member.host for member in group.members} == {"/127.0.0.1"}
-    asked = [ConsumerGroupTopicPartitions("orders")]
-    offsets = admin.list_consumer_group_offsets(asked)["orders"].result().topic_partitions
-    assert sorted((each.topic, each.partition, each.offset) for each in offsets) == [
+    group_partitions = [ConsumerGroupTopicPartitions("orders")]
+    offsets = admin.list_consumer_group_offsets(group_partitions)["orders"].result().topic_partitions
+    assert sorted((partition.topic, partition.partition, partition.offset) for partition in offsets) == [
         (topic, n, 10) for n in range(PARTITIONS)
     ]
     consumers.close_all()
     altered = [ConsumerGroupTopicPartitions("orders", [TopicPartition(topic, 0, 3)])]
     admin.alter_consumer_group_offsets(altered)["orders"].result()
-    offsets = admin.list_consumer_group_offsets(asked)["orders"].result().topic_partitions
-    assert sorted((each.partition, each.offset) for each in offsets)[0] == (0, 3)
+    offsets = admin.list_consumer_group_offsets(group_partitions)["orders"].result().topic_partitions
+    assert sorted((partition.partition, partition.offset) for partition in offsets)[0] == (0, 3)
     admin.delete_consumer_groups(["orders"])["orders"].result()
     wait_until(lambda: admin.list_consumer_groups().result().valid == [])
 
@@ -97,7 +97,7 @@ def test_kafka_pythons_admin_client(gateway: Gateway, working_group: str, topic:
         wait_until(lambda: [group["group_id"] for group in admin.list_groups()] == ["orders"])
         assert admin.describe_groups(["orders"])["orders"]["group_state"] == "Stable"
         offsets = admin.list_group_offsets("orders")["orders"]
-        assert {at: each.offset for at, each in offsets.items()} == {
+        assert {at: offset.offset for at, offset in offsets.items()} == {
             PythonTopicPartition(topic, n): 10 for n in range(PARTITIONS)
         }
     finally:

@@ -102,8 +102,8 @@ def test_what_an_admin_client_may_not(
     """The same on a topic of the client's own is for the broker to say, which lets everybody do everything."""
     for code in [code_of(future) for future in ADMIN[what](through, secret).values()]:
         assert code in (REFUSED, NO_LEADER if what in ("delete records", "list offsets") else REFUSED)
-    found = admin.describe_configs([ConfigResource(ResourceType.TOPIC, secret)])
-    (settings,) = [future.result(10) for future in found.values()]
+    futures = admin.describe_configs([ConfigResource(ResourceType.TOPIC, secret)])
+    (settings,) = [future.result(10) for future in futures.values()]
     assert settings["retention.ms"].value == "-1"
     assert len(admin.list_topics(timeout=10).topics[secret].partitions) == 1
     if what != "delete records":  # there are none
@@ -111,9 +111,9 @@ def test_what_an_admin_client_may_not(
 
 
 def test_the_list_of_topics_is_without_them(through: AdminClient, topic_settings: TopicSettings, topic: str) -> None:
-    found = through.list_topics(timeout=10).topics
-    assert topic in found
-    assert not [name for name in found if name.startswith(f"{topic_settings.topic_prefix}.")]
+    topics = through.list_topics(timeout=10).topics
+    assert topic in topics
+    assert not [name for name in topics if name.startswith(f"{topic_settings.topic_prefix}.")]
 
 
 @pytest.mark.parametrize("acks", ["all", "1"])
@@ -123,10 +123,10 @@ def test_writing(
 ) -> None:
     """One producer, one broker, one request for both topics."""
     before = end_of(secret)
-    told: list[tuple[str | None, int | None]] = []
+    deliveries: list[tuple[str | None, int | None]] = []
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
-        told.append((message.topic(), None if error is None else error.code()))
+        deliveries.append((message.topic(), None if error is None else error.code()))
 
     producer = Producer(
         {"bootstrap.servers": gateway.bootstrap_servers, "acks": acks, "linger.ms": "50", "log_level": "2"}
@@ -135,8 +135,8 @@ def test_writing(
         producer.produce(secret, MESSAGE, b"g", partition=0, on_delivery=on_delivery)
         producer.produce(topic, MESSAGE, b"g", partition=0, on_delivery=on_delivery)
     assert producer.flush(20) == 0
-    assert sorted(set(told)) == sorted({(secret, REFUSED), (topic, None)})
-    assert len(told) == 20
+    assert sorted(set(deliveries)) == sorted({(secret, REFUSED), (topic, None)})
+    assert len(deliveries) == 20
     assert end_of(secret) == before
 
 
@@ -220,7 +220,7 @@ def test_a_pattern_does_not_stumble(
         assert message is not None
         assert message.error() is None, message.error()
         values.append(message.value())
-    assert {each.topic for each in consumer.assignment()} == {topic}
+    assert {partition.topic for partition in consumer.assignment()} == {topic}
     consumer.close()
 
 
@@ -232,11 +232,11 @@ def test_by_id(
     ids = {name: id_of(admin, name) for name in (secret, topic)}
     with connected(gateway) as client:
         request = fetch_request(13, ids[secret], ids[topic])
-        for each in request.topics:
-            each.partitions[0].partition, each.partitions[0].fetch_offset = 0, 0
+        for entry in request.topics:
+            entry.partitions[0].partition, entry.partitions[0].fetch_offset = 0, 0
         client.sendall(wire.request(request, 5))
         answer = FetchResponse.decode(frame_from(client), version=13, header=True)
-        assert {each.topic_id: each.partitions[0].error_code for each in answer.responses} == {
+        assert {entry.topic_id: entry.partitions[0].error_code for entry in answer.responses} == {
             ids[secret]: REFUSED,
             ids[topic]: 0,
         }
@@ -255,7 +255,7 @@ def test_a_topic_that_is_made_while_the_gateway_runs(
     with connected(gateway) as client:
         client.sendall(wire.request(fetch_request(13, id_of(admin, name)), 5))
         answer = FetchResponse.decode(frame_from(client), version=13, header=True)
-        assert [each.partitions[0].error_code for each in answer.responses] == [REFUSED]
+        assert [entry.partitions[0].error_code for entry in answer.responses] == [REFUSED]
     assert name not in through.list_topics(timeout=10).topics
 
 
@@ -290,8 +290,8 @@ def produce_of(topic: str, acks: int) -> bytes:
 
 def id_of(admin: AdminClient, topic: str) -> UUID:
     (future,) = admin.describe_topics(TopicCollection([topic])).values()
-    found = future.result(10).topic_id
-    return UUID(bytes=struct.pack(">qq", found.get_most_significant_bits(), found.get_least_significant_bits()))
+    topic_id = future.result(10).topic_id
+    return UUID(bytes=struct.pack(">qq", topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()))
 
 
 def connected(gateway: Gateway) -> socket.socket:
@@ -303,12 +303,12 @@ def frame_from(client: socket.socket) -> bytes:
     """The payload of the next answer."""
 
     def exactly(size: int) -> bytes:
-        found = b""
-        while len(found) < size:
-            data = client.recv(size - len(found))
+        received = b""
+        while len(received) < size:
+            data = client.recv(size - len(received))
             if not data:
                 raise ConnectionError
-            found += data
-        return found
+            received += data
+        return received
 
     return exactly(struct.unpack(">i", exactly(4))[0])

@@ -44,12 +44,12 @@ class Brokers:
         self.questions.append(names)
         self._on_answers = on_answers
 
-    def look_up(self, **wanted: int) -> Answers | None:
+    def look_up(self, **partitions: int) -> Answers | None:
         """What is known at once; None: it is asked for."""
-        known = self.book.known(wanted)
-        if known is None:
-            assert self.book.look_up(wanted, self.heard.append)
-        return known
+        answers = self.book.known(partitions)
+        if answers is None:
+            assert self.book.look_up(partitions, self.heard.append)
+        return answers
 
     def answer(self, **verdicts: Verdict) -> None:
         assert self._on_answers is not None
@@ -60,7 +60,7 @@ class Brokers:
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
         due = [do for at_s, do in self._later if at_s <= self.now_s]
-        self._later = [each for each in self._later if each[0] > self.now_s]
+        self._later = [timer for timer in self._later if timer[0] > self.now_s]
         for do in due:
             do()
 
@@ -128,9 +128,9 @@ def test_where_no_broker_answers_nobody_waits_and_what_was_known_holds() -> None
     brokers.look_up(t=7, u=0)
     brokers.look_up(v=0)
     brokers.answer()
-    told = {"t": Topic(ID, 2**31), "u": UNKNOWN}
-    assert brokers.heard[1:] == [told, {"v": UNKNOWN}], "no partition is denied either"
-    assert brokers.look_up(t=7, u=0) == told
+    answers = {"t": Topic(ID, 2**31), "u": UNKNOWN}
+    assert brokers.heard[1:] == [answers, {"v": UNKNOWN}], "no partition is denied either"
+    assert brokers.look_up(t=7, u=0) == answers
     assert len(brokers.questions) == 2
     brokers.sleep(BLIND_S)
     assert brokers.look_up(t=0) is None, "now and then they are asked"

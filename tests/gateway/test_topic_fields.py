@@ -36,11 +36,13 @@ def named(definition: dict[str, Any], values: dict[str, Any]) -> Iterator[tuple[
 
 def _of_item(field: dict[str, Any], item: dict[str, Any]) -> Iterator[tuple[str | None, bytes | None]]:
     name, topic_id = None, None
-    for each in field["fields"]:
-        value = next((value for name, value in item.items() if name.replace("_", "") == each["name"].lower()), None)
-        if each.get("entityType") == "topicName" or each["name"] == "ResourceName":
+    for inner_field in field["fields"]:
+        value = next(
+            (value for name, value in item.items() if name.replace("_", "") == inner_field["name"].lower()), None
+        )
+        if inner_field.get("entityType") == "topicName" or inner_field["name"] == "ResourceName":
             name = value
-        elif each["name"] == "TopicId" and value is not None and value != UUID(int=0):
+        elif inner_field["name"] == "TopicId" and value is not None and value != UUID(int=0):
             topic_id = value.bytes
     if name is not None or topic_id is not None:
         yield name, topic_id
@@ -51,19 +53,23 @@ def _of_item(field: dict[str, Any], item: dict[str, Any]) -> Iterator[tuple[str 
 def test_finds_what_was_named(message: str, version: int) -> None:
     random = Random(f"{message}{version}")
     for _ in range(_EACH):
-        theirs, values = random_message(message, version, random, NAMES)
-        encoded = b"before" + bytes(theirs.encode(version=version))
-        found = find_topics(message, version, encoded, 6)
-        assert [(each.name, each.topic_id) for each in found] == list(named(wire_class(message).json, values))
-        for each in found:
-            if each.name is not None:
-                assert encoded[each.name_at :].startswith(each.name.encode())
-            if each.topic_id is not None:
-                assert encoded[each.id_at : each.id_at + 16] == each.topic_id
-            if each.field is not None and each.field.struct is not None:
+        kafka_python_message, values = random_message(message, version, random, NAMES)
+        encoded = b"before" + bytes(kafka_python_message.encode(version=version))
+        mentions = find_topics(message, version, encoded, 6)
+        assert [(mention.name, mention.topic_id) for mention in mentions] == list(
+            named(wire_class(message).json, values)
+        )
+        for mention in mentions:
+            if mention.name is not None:
+                assert encoded[mention.name_at :].startswith(mention.name.encode())
+            if mention.topic_id is not None:
+                assert encoded[mention.id_at : mention.id_at + 16] == mention.topic_id
+            if mention.field is not None and mention.field.struct is not None:
                 flexible = is_flexible(message, version)
-                item = decode_struct(each.field.struct, version, flexible, encoded[each.begin : each.end])
-                assert encode_struct(each.field.struct, version, flexible, item) == encoded[each.begin : each.end]
+                item = decode_struct(mention.field.struct, version, flexible, encoded[mention.begin : mention.end])
+                assert (
+                    encode_struct(mention.field.struct, version, flexible, item) == encoded[mention.begin : mention.end]
+                )
 
 
 def test_each_api_that_goes_through_and_names_topics_is_known() -> None:
@@ -71,7 +77,11 @@ def test_each_api_that_goes_through_and_names_topics_is_known() -> None:
         if key in GROUP_APIS:
             continue
         definitions = {name: definition_of(name) for name in names_of("messages")}
-        messages = [name for name, each in definitions.items() if each.api_key == key and names_topics(each.struct)]
+        messages = [
+            name
+            for name, definition in definitions.items()
+            if definition.api_key == key and names_topics(definition.struct)
+        ]
         assert bool(messages) == (key in TOPIC_APIS), (key, messages)
         assert all(message.startswith(TOPIC_APIS[key]) for message in messages)
 
@@ -90,8 +100,8 @@ def names_topics(struct: StructDefinition) -> bool:
 def test_damage_is_told(message: str, version: int) -> None:
     """Nothing but DecodeError."""
     random = Random(f"damaged{message}{version}")
-    theirs, _ = random_message(message, version, random, NAMES)
-    encoded = bytes(theirs.encode(version=version))
+    kafka_python_message, _ = random_message(message, version, random, NAMES)
+    encoded = bytes(kafka_python_message.encode(version=version))
     for _ in range(100):
         damaged = bytearray(encoded)
         for _ in range(random.randrange(1, 4)):

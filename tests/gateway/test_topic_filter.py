@@ -40,16 +40,16 @@ def test_no_name_of_the_coordinators_topics_reaches_the_broker(message: str, ver
     """Whatever the API, the version and the place in the message, in whatever pieces it comes."""
     random = Random(f"{message}{version}")
     for round_ in range(10):
-        theirs, _ = random_message(
+        kafka_python_message, _ = random_message(
             message, version, random, (HONEST, SECRET, "coordinator.topic-ids", "coordinator-x", "xcoordinator.events")
         )
-        frame = wire.request(theirs, round_)
+        frame = wire.request(kafka_python_message, round_)
         if message == "FetchRequest" and version < 13:
-            theirs.forgotten_topics_data = []  # to forget one is no access
-            frame = wire.request(theirs, round_)
+            kafka_python_message.forgotten_topics_data = []  # to forget one is no access
+            frame = wire.request(kafka_python_message, round_)
         elif message == "DescribeTopicPartitionsRequest":
-            theirs.cursor = None
-            frame = wire.request(theirs, round_)
+            kafka_python_message.cursor = None
+            frame = wire.request(kafka_python_message, round_)
         machine = connection()
         for start in range(0, len(frame), step := random.choice((7, 100, 10_000))):
             machine.from_client(frame[start : start + step])
@@ -67,8 +67,8 @@ def test_no_name_of_the_coordinators_topics_reaches_the_broker(message: str, ver
 @pytest.mark.parametrize(("message", "version"), BY_NAME)
 def test_who_may_is_let_through_untouched(message: str, version: int) -> None:
     random = Random(f"allowed{message}{version}")
-    theirs, _ = random_message(message, version, random, (HONEST, SECRET))
-    frame = wire.request(theirs, 1)
+    kafka_python_message, _ = random_message(message, version, random, (HONEST, SECRET))
+    frame = wire.request(kafka_python_message, 1)
     machine = connection("User:ANONYMOUS topic coordinator.* allow")
     machine.from_client(frame)
     machine.go_on()
@@ -79,8 +79,8 @@ def test_who_may_is_let_through_untouched(message: str, version: int) -> None:
 @pytest.mark.parametrize(("message", "version"), REQUESTS)
 def test_damage_ends_the_connection_and_nothing_else(message: str, version: int) -> None:
     random = Random(f"damaged{message}{version}")
-    theirs, _ = random_message(message, version, random, (HONEST, SECRET))
-    frame = wire.request(theirs, 1)
+    kafka_python_message, _ = random_message(message, version, random, (HONEST, SECRET))
+    frame = wire.request(kafka_python_message, 1)
     for _ in range(30):
         damaged = bytearray(frame)
         for _ in range(random.randrange(1, 4)):
@@ -128,18 +128,18 @@ def test_the_refused_part_is_told_and_the_other_goes_on() -> None:
         connection(), wire.request(CreateTopicsRequest(version=7, topics=topics, timeout_ms=1, validate_only=False), 5)
     )
     forwarded = sent(machine, CreateTopicsRequest, 7)
-    assert [each.name for each in forwarded.topics] == [HONEST, "/oordinator.events"]
+    assert [topic.name for topic in forwarded.topics] == [HONEST, "/oordinator.events"]
     cls = wire_class("CreateTopicsResponse")
     answered = [
         cls.CreatableTopicResult(
-            version=7, name=each.name, topic_id=UUID(int=1 + number), error_code=(0, 17)[number],
+            version=7, name=topic.name, topic_id=UUID(int=1 + number), error_code=(0, 17)[number],
             error_message=(None, "/oordinator ...")[number], num_partitions=1, replication_factor=1, configs=[],
         )
-        for number, each in enumerate(forwarded.topics)
+        for number, topic in enumerate(forwarded.topics)
     ]  # fmt: skip
     machine.from_broker(wire.response(cls(version=7, throttle_time_ms=0, topics=answered), 5))
-    found = told(machine, cls, 7).topics
-    assert [(each.name, each.error_code, each.error_message) for each in found] == [
+    answered_topics = told(machine, cls, 7).topics
+    assert [(topic.name, topic.error_code, topic.error_message) for topic in answered_topics] == [
         (HONEST, 0, None),
         (SECRET, REFUSED, "Authorization failed."),
     ]
@@ -155,7 +155,7 @@ def test_names_that_are_items_by_themselves(version: int) -> None:
         for name, code in (("/oordinator.events", 3), (HONEST, 0))
     ]
     machine.from_broker(wire.response(DeleteTopicsResponse(version=version, responses=results), 5))
-    assert [(each.name, each.error_code) for each in told(machine, DeleteTopicsResponse, version).responses] == [
+    assert [(topic.name, topic.error_code) for topic in told(machine, DeleteTopicsResponse, version).responses] == [
         (SECRET, REFUSED),
         (HONEST, 0),
     ]
@@ -187,9 +187,9 @@ def test_the_list_of_all_topics_is_without_the_coordinators(version: int) -> Non
     machine.from_broker(
         metadata_answer(*(metadata_topic(name, uuid4(), version=version) for name in names), version=version)
     )
-    found = told(machine, MetadataResponse, version)
-    assert [each.name for each in found.topics] == ["a", "coordinator-mine", "z"]
-    assert found.brokers[0].host == "gateway"
+    answer = told(machine, MetadataResponse, version)
+    assert [topic.name for topic in answer.topics] == ["a", "coordinator-mine", "z"]
+    assert answer.brokers[0].host == "gateway"
 
 
 def test_who_may_see_them_sees_them() -> None:
@@ -197,7 +197,7 @@ def test_who_may_see_them_sees_them() -> None:
         connection("* topic coordinator.history allow"), wire.request(MetadataRequest(version=12, topics=None), 5)
     )
     machine.from_broker(metadata_answer(*(metadata_topic(name, uuid4()) for name in (SECRET, "coordinator.history"))))
-    assert [each.name for each in told(machine, MetadataResponse, 12).topics] == ["coordinator.history"]
+    assert [topic.name for topic in told(machine, MetadataResponse, 12).topics] == ["coordinator.history"]
 
 
 def test_a_page_of_descriptions_is_without_them_too() -> None:
@@ -213,7 +213,7 @@ def test_a_page_of_descriptions_is_without_them_too() -> None:
         for name in (SECRET, HONEST)
     ]
     machine.from_broker(wire.response(cls(version=0, throttle_time_ms=0, topics=topics, next_cursor=None), 5))
-    assert [each.name for each in told(machine, cls, 0).topics] == [HONEST]
+    assert [topic.name for topic in told(machine, cls, 0).topics] == [HONEST]
 
 
 # ------------------------------------------------------------------------------------------------------------- by id
@@ -222,15 +222,15 @@ def test_a_page_of_descriptions_is_without_them_too() -> None:
 def test_an_id_is_looked_up_before_the_request_goes_on() -> None:
     """By a question of the gateway's own, which the client does not hear of; what was learned is kept."""
     secret, honest, absent = uuid4(), uuid4(), uuid4()
-    known = access()
+    topic_access = access()
     states = [
-        DeleteTopicsRequest.DeleteTopicState(version=6, name=None, topic_id=each) for each in (secret, honest, absent)
+        DeleteTopicsRequest.DeleteTopicState(version=6, name=None, topic_id=topic) for topic in (secret, honest, absent)
     ]
     request = wire.request(DeleteTopicsRequest(version=6, topics=states, timeout_ms=1), 7)
-    machine = fed(connection(known=known), request, wire.heartbeat(8))
+    machine = fed(connection(topic_access=topic_access), request, wire.heartbeat(8))
     (frame,) = wire.frames(carried(machine.to_broker))
     forwarded = MetadataRequest.decode(frame[4:], version=12, header=True)
-    assert [each.topic_id for each in forwarded.topics] == [secret, honest, absent]
+    assert [topic.topic_id for topic in forwarded.topics] == [secret, honest, absent]
     assert not forwarded.allow_auto_topic_creation
     assert not machine.to_coordinator, "what the client says next waits"
     answer = [metadata_topic(SECRET, secret), metadata_topic(HONEST, honest), metadata_topic(None, absent, NO_SUCH_ID)]
@@ -242,18 +242,17 @@ def test_an_id_is_looked_up_before_the_request_goes_on() -> None:
     assert states[1].topic_id == honest
     results = [
         DeleteTopicsResponse.DeletableTopicResult(
-            version=6, name=name, topic_id=each.topic_id, error_code=code, error_message=None
+            version=6, name=name, topic_id=topic.topic_id, error_code=code, error_message=None
         )
-        for each, name, code in zip(states, (None, HONEST, None), (NO_SUCH_ID, 0, NO_SUCH_ID), strict=True)
+        for topic, name, code in zip(states, (None, HONEST, None), (NO_SUCH_ID, 0, NO_SUCH_ID), strict=True)
     ]
     machine.from_broker(wire.response(DeleteTopicsResponse(version=6, responses=results), 7))
-    found = told(machine, DeleteTopicsResponse, 6).responses
-    assert [(each.topic_id, each.name, each.error_code) for each in found] == [
+    responses = told(machine, DeleteTopicsResponse, 6).responses
+    assert [(topic.topic_id, topic.name, topic.error_code) for topic in responses] == [
         (secret, None, REFUSED), (honest, HONEST, 0), (absent, None, NO_SUCH_ID),
     ]  # fmt: skip
-    again = fed(
-        connection(known=known), wire.request(DeleteTopicsRequest(version=6, topics=states[1:2], timeout_ms=1), 9)
-    )
+    deletion = wire.request(DeleteTopicsRequest(version=6, topics=states[1:2], timeout_ms=1), 9)
+    again = fed(connection(topic_access=topic_access), deletion)
     assert len(sent(again, DeleteTopicsRequest, 6).topics) == 1, "known now"
 
 
@@ -266,12 +265,10 @@ def fetch_answer(version: int, *topics: str | UUID, error_code: int = 0) -> byte
         version=version, partition_index=3, error_code=0, high_watermark=9, last_stable_offset=9, log_start_offset=0,
         aborted_transactions=None, preferred_read_replica=-1, records=b"r" * 500,
     )  # fmt: skip
-    found = [
-        cls(version=version, partitions=[data], **({"topic_id": each} if isinstance(each, UUID) else {"topic": each}))
-        for each in topics
-    ]
+    names = [{"topic_id": topic} if isinstance(topic, UUID) else {"topic": topic} for topic in topics]
+    responses = [cls(version=version, partitions=[data], **name) for name in names]
     return wire.response(
-        FetchResponse(version=version, throttle_time_ms=0, error_code=error_code, session_id=0, responses=found), 5
+        FetchResponse(version=version, throttle_time_ms=0, error_code=error_code, session_id=0, responses=responses), 5
     )
 
 
@@ -281,7 +278,7 @@ def test_what_may_be_read_is_read_beside_what_may_not(version: int) -> None:
         connection(), wire.request(fetch_request(version, SECRET, HONEST, "coordinator.history", session=(77, 0)), 5)
     )
     forwarded = sent(machine, FetchRequest, version)
-    assert [each.topic for each in forwarded.topics] == [HONEST]
+    assert [topic.topic for topic in forwarded.topics] == [HONEST]
     if version >= 7:
         assert (forwarded.session_id, forwarded.session_epoch) == (0, -1), (
             "of no session, so that the refusal is told each time"
@@ -289,23 +286,24 @@ def test_what_may_be_read_is_read_beside_what_may_not(version: int) -> None:
     answer = fetch_answer(version, HONEST)
     for start in range(0, len(answer), 11):
         machine.from_broker(answer[start : start + 11])
-    found = told(machine, FetchResponse, version).responses
-    assert sorted((each.topic, each.partitions[0].partition_index, each.partitions[0].error_code) for each in found) == [
+    responses = told(machine, FetchResponse, version).responses
+    partitions = [(topic.topic, topic.partitions[0]) for topic in responses]
+    assert sorted((name, partition.partition_index, partition.error_code) for name, partition in partitions) == [
         (SECRET, 3, REFUSED), ("coordinator.history", 3, REFUSED), (HONEST, 3, 0),
     ]  # fmt: skip
-    assert [each.partitions[0].records for each in found if each.topic == HONEST] == [b"r" * 500]
+    assert [topic.partitions[0].records for topic in responses if topic.topic == HONEST] == [b"r" * 500]
 
 
 @pytest.mark.parametrize("version", range(13, 19))
 def test_the_same_by_id(version: int) -> None:
     secret, honest, absent = uuid4(), uuid4(), uuid4()
     machine = fed(connection(), wire.request(fetch_request(version, secret, honest, absent), 5))
-    assert [each.topic_id for each in sent(machine, MetadataRequest, 12).topics] == [secret, honest, absent]
+    assert [topic.topic_id for topic in sent(machine, MetadataRequest, 12).topics] == [secret, honest, absent]
     machine.from_broker(metadata_answer(metadata_topic(SECRET, secret), metadata_topic(HONEST, honest)))
-    assert [each.topic_id for each in sent(machine, FetchRequest, version).topics] == [honest]
+    assert [topic.topic_id for topic in sent(machine, FetchRequest, version).topics] == [honest]
     machine.from_broker(fetch_answer(version, honest))
-    found = told(machine, FetchResponse, version).responses
-    assert {each.topic_id: each.partitions[0].error_code for each in found} == {
+    responses = told(machine, FetchResponse, version).responses
+    assert {topic.topic_id: topic.partitions[0].error_code for topic in responses} == {
         secret: REFUSED,
         absent: NO_SUCH_ID,
         honest: 0,
@@ -333,7 +331,7 @@ def produce_request(
     version: int, *topics: str, acks: int = -1, sizes: tuple[int | None, ...] = (100, None, 0)
 ) -> bytes:
     cls = ProduceRequest.TopicProduceData
-    made = [
+    topic_data = [
         cls(version=version, name=name, partition_data=[
             cls.PartitionProduceData(version=version, index=index, records=None if size is None else (MARK * size)[:size])
             for index, size in enumerate(sizes)
@@ -341,7 +339,7 @@ def produce_request(
         for name in topics
     ]  # fmt: skip
     return wire.request(
-        ProduceRequest(version=version, transactional_id="t", acks=acks, timeout_ms=1, topic_data=made), 5
+        ProduceRequest(version=version, transactional_id="t", acks=acks, timeout_ms=1, topic_data=topic_data), 5
     )
 
 
@@ -357,8 +355,8 @@ def test_what_may_be_written_is_written_beside_what_may_not(version: int, step: 
     assert len(passed) == len(frame)
     masked = ["/oordinator.events", "/oordinator.dead-letters"]
     read = ProduceRequest.decode(passed[4:], version=version, header=True)
-    assert [each.name for each in read.topic_data] == [HONEST, masked[0], "xcoordinator.events", masked[1]]
-    assert [each.records for each in read.topic_data[1].partition_data] == [(MARK * 9)[:100], None, b""]
+    assert [topic.name for topic in read.topic_data] == [HONEST, masked[0], "xcoordinator.events", masked[1]]
+    assert [partition.records for partition in read.topic_data[1].partition_data] == [(MARK * 9)[:100], None, b""]
     cls = ProduceResponse.TopicProduceResponse
     answers = [
         cls(version=version, name=name, partition_responses=[
@@ -368,8 +366,8 @@ def test_what_may_be_written_is_written_beside_what_may_not(version: int, step: 
         for name, code in ((HONEST, 0), (masked[0], 3), (masked[1], 3))
     ]  # fmt: skip
     machine.from_broker(wire.response(ProduceResponse(version=version, responses=answers), 5))
-    found = told(machine, ProduceResponse, version).responses
-    assert [(each.name, each.partition_responses[0].error_code) for each in found] == [
+    responses = told(machine, ProduceResponse, version).responses
+    assert [(topic.name, topic.partition_responses[0].error_code) for topic in responses] == [
         (HONEST, 0), (SECRET, REFUSED), ("coordinator.dead-letters", REFUSED),
     ]  # fmt: skip
 
@@ -377,7 +375,7 @@ def test_what_may_be_written_is_written_beside_what_may_not(version: int, step: 
 def test_without_acknowledgement_nothing_is_answered() -> None:
     machine = fed(connection(), produce_request(9, SECRET, HONEST, acks=0), wire.heartbeat(6))
     passed = carried(machine.to_broker)
-    assert [each.name for each in ProduceRequest.decode(passed[4:], version=9, header=True).topic_data] == [
+    assert [topic.name for topic in ProduceRequest.decode(passed[4:], version=9, header=True).topic_data] == [
         "/oordinator.events",
         HONEST,
     ]

@@ -68,8 +68,8 @@ class Reader:
         """None: the coordinator did not answer in time."""
         consumer = Consumer(self._settings)
         try:
-            (found,) = consumer.committed([TopicPartition(self._topic, 0)], timeout=30.0)
-            return int(found.offset)
+            (partition,) = consumer.committed([TopicPartition(self._topic, 0)], timeout=30.0)
+            return int(partition.offset)
         except KafkaException as problem:
             if problem.args[0].code() not in (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError._TIMED_OUT):
                 raise
@@ -81,11 +81,11 @@ class Reader:
 def alter(gateway: Gateway, *places: tuple[str, int]) -> list[int | None]:
     """Commits without being a member; the error code of each partition, or None."""
     admin = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": 0})
-    wanted = ConsumerGroupTopicPartitions(
+    group_partitions = ConsumerGroupTopicPartitions(
         "strangers", [TopicPartition(topic, partition, 7) for topic, partition in places]
     )
-    done = admin.alter_consumer_group_offsets([wanted])["strangers"].result().topic_partitions
-    codes = {(each.topic, each.partition): None if each.error is None else each.error.code() for each in done}
+    done = admin.alter_consumer_group_offsets([group_partitions])["strangers"].result().topic_partitions
+    codes = {(result.topic, result.partition): None if result.error is None else result.error.code() for result in done}
     return [codes[place] for place in places]
 
 
@@ -130,9 +130,9 @@ def test_a_topic_made_again_is_read_from_its_beginning(
         old, _ = make(orders, 50, "old"), make(stays, 5, "stays")
         app.start()
         with Gateway(gateway_config) as gateway:
-            reader, other = Reader(gateway, orders), Reader(gateway, stays)
+            reader, other_reader = Reader(gateway, orders), Reader(gateway, stays)
             assert reader.read(50) == old
-            other.read(5)
+            other_reader.read(5)
             assert reader.committed() == 50
 
             delete_topics(admin, lambda name: name == orders)
@@ -151,14 +151,14 @@ def test_a_topic_made_again_is_read_from_its_beginning(
             app.wait_for(" members, ")  # its first batch has ended
             wait_until(lambda: reader.committed() == OFFSET_INVALID, timeout_s=TIMEOUT_S)
             assert reader.read(30) == newest, "it went while nobody watched"
-            assert (reader.committed(), other.committed()) == (30, 5)
+            assert (reader.committed(), other_reader.committed()) == (30, 5)
             app.stop()
             app.start()
             app.wait_for(" members, ")
-            assert (reader.committed(), other.committed()) == (30, 5), "at a start nothing is dropped that stays"
+            assert (reader.committed(), other_reader.committed()) == (30, 5), "at a start nothing is dropped that stays"
     finally:
         app.kill()
-    dropped = [(each.cause.kind, each.offsets[0]) for each in deletions(config)]
+    dropped = [(record.cause.kind, record.offsets[0]) for record in deletions(config)]
     assert [(kind, offset.topic, offset.previous_offset) for kind, offset in dropped] == [
         ("topics_deleted", orders, 50), ("topics_deleted", orders, 80),
     ]  # fmt: skip
@@ -185,5 +185,5 @@ def coordinator_of(config: StreamingConfig, directory: Path) -> Command:
 def deletions(config: StreamingConfig) -> Iterable[OffsetsDeleted]:
     """What the history says of deleted offsets, each once."""
     topic = read_topic(config.client_properties, config.topic_settings.topics.history)
-    records = [decode_history(each.value() or b"") for each in topic]
-    return {(each.epoch, each.seq): each for each in records if isinstance(each, OffsetsDeleted)}.values()
+    records = [decode_history(record.value() or b"") for record in topic]
+    return {(record.epoch, record.seq): record for record in records if isinstance(record, OffsetsDeleted)}.values()

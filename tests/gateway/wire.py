@@ -88,13 +88,13 @@ def raw_answer(correlation_id: int, body: bytes = b"body") -> bytes:
 
 def frames(stream: bytes) -> list[bytes]:
     """The frames of a stream, lengths included; it must end with one."""
-    found = []
+    complete = []
     while stream:
         size = 4 + struct.unpack_from(">i", stream)[0]
         assert len(stream) >= size
-        found.append(stream[:size])
+        complete.append(stream[:size])
         stream = stream[size:]
-    return found
+    return complete
 
 
 def correlations(stream: bytes) -> list[int]:

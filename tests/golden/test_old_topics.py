@@ -35,9 +35,9 @@ def test_reader_says_what_it_said(topics: Path, reader: str, tmp_path: Path, req
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     log = request.node.callspec.params["topics"]
-    said = READERS[reader](topics, scratch)
+    text = READERS[reader](topics, scratch)
     file = FOLDER / log / f"{reader}.txt.gz"
     if os.environ.get("REWRITE"):
-        file.write_bytes(gzip.compress(said.encode(), mtime=0))
+        file.write_bytes(gzip.compress(text.encode(), mtime=0))
     # Split: where one line differs, pytest shows that line alone.
-    assert said.splitlines() == gzip.decompress(file.read_bytes()).decode().splitlines()
+    assert text.splitlines() == gzip.decompress(file.read_bytes()).decode().splitlines()

@@ -18,28 +18,28 @@ INPUTS = inputs()
 
 def committed() -> dict[str, dict[str, str]]:
     """The digests by input and topic."""
-    found: dict[str, dict[str, str]] = json.loads(FILE.read_text()) if FILE.exists() else {}
-    return found
+    digests_by_name: dict[str, dict[str, str]] = json.loads(FILE.read_text()) if FILE.exists() else {}
+    return digests_by_name
 
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_outputs_are_those_committed(name: str, tmp_path: Path) -> None:
     lines = INPUTS[name](tmp_path)
-    found = digests(lines)
+    actual = digests(lines)
     if os.environ.get("GOLDEN_OUT"):
         write_lines(Path(os.environ["GOLDEN_OUT"]) / name.replace(": ", "-").replace(" ", "-"), lines)
     if os.environ.get("REWRITE"):
         FILE.parent.mkdir(exist_ok=True)
-        FILE.write_text(json.dumps(committed() | {name: found}, indent=1, sort_keys=True) + "\n")
+        FILE.write_text(json.dumps(committed() | {name: actual}, indent=1, sort_keys=True) + "\n")
     expected = committed().get(name, {})
-    differing = [topic for topic in sorted(expected | found) if expected.get(topic) != found.get(topic)]
+    differing = [topic for topic in sorted(expected | actual) if expected.get(topic) != actual.get(topic)]
     assert not differing, f"{name}: other records in {', '.join(differing)} (GOLDEN_OUT=DIR writes them into files)"
 
 
 def test_no_input_is_left_over() -> None:
     if os.environ.get("REWRITE"):
-        kept = {name: found for name, found in committed().items() if name in INPUTS}
-        FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        kept_digests = {name: topic_digests for name, topic_digests in committed().items() if name in INPUTS}
+        FILE.write_text(json.dumps(kept_digests, indent=1, sort_keys=True) + "\n")
     assert set(committed()) == set(INPUTS)
 
 

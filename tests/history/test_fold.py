@@ -18,20 +18,20 @@ class Lives(GroupFold):
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.entries: list[str] = []
 
     def life_began(self, record: HistoryRecord) -> None:
-        self.said.append("life")
+        self.entries.append("life")
 
     def state_entered(self, record: HistoryRecord, state: str) -> None:
-        self.said.append(state)
+        self.entries.append(state)
 
 
 def lives(records: list[History]) -> list[str]:
     view = Lives()
     for record in records:
         view.add(record)
-    return view.said
+    return view.entries
 
 
 def of_group(group_id: str) -> list[History]:
@@ -55,7 +55,7 @@ def test_what_comes_again_changes_nothing() -> None:
     records = of_group("nervous")
     assert (
         lives([*records, *records])
-        == lives([each for record in records for each in (record, record)])
+        == lives([copy for record in records for copy in (record, record)])
         == lives(records)
     )
 

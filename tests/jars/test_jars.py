@@ -98,17 +98,17 @@ def test_resolved_once(ivy: FakeIvy, capsys: pytest.CaptureFixture[str]) -> None
     assert tools_jars() == [directory / "tools" / "a-1.jar", directory / "broker" / "a-1.jar"]
     assert ivy.runs == 1
     assert sorted(path.suffix for path in directory.parent.iterdir()) == ["", ".lock", ".log"]
-    said = capsys.readouterr().err
-    assert f"Resolving {JARS_EXPECTED} jars" in said
-    assert "Resolved 3 jars" in said
+    output = capsys.readouterr().err
+    assert f"Resolving {JARS_EXPECTED} jars" in output
+    assert "Resolved 3 jars" in output
 
 
 def test_two_processes_at_once_resolve_once(ivy: FakeIvy, slow_process: subprocess.Popen[str]) -> None:
-    other = resolve_in_a_process()
-    said = other.communicate(timeout=30)
-    assert "waiting for it" in said[1]
-    assert said[0].strip() == slow_process.communicate(timeout=30)[0].strip() == str(jars_directory())
-    assert (other.returncode, slow_process.returncode, ivy.runs) == (0, 0, 1)
+    other_process = resolve_in_a_process()
+    output = other_process.communicate(timeout=30)
+    assert "waiting for it" in output[1]
+    assert output[0].strip() == slow_process.communicate(timeout=30)[0].strip() == str(jars_directory())
+    assert (other_process.returncode, slow_process.returncode, ivy.runs) == (0, 0, 1)
 
 
 def test_a_killed_process_leaves_no_half_cache(ivy: FakeIvy, slow_process: subprocess.Popen[str]) -> None:

@@ -23,17 +23,17 @@ class Values:
     """The values that have come, and a way to wait for some."""
 
     def __init__(self) -> None:
-        self.found: list[bytes | None] = []
+        self.received: list[bytes | None] = []
         self._changed = threading.Condition()
 
     def take(self, messages: list[Message]) -> None:
         with self._changed:
-            self.found += [message.value() for message in messages]
+            self.received += [message.value() for message in messages]
             self._changed.notify_all()
 
     def await_count(self, count: int) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.found) >= count, WAIT_S)
+            assert self._changed.wait_for(lambda: len(self.received) >= count, WAIT_S)
 
 
 @pytest.fixture
@@ -50,21 +50,21 @@ def write(kafka: EmbeddedKafka) -> Callable[[str, bytes], None]:
 def test_from_the_beginning_and_from_the_end(
     kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, write: Callable[[str, bytes], None]
 ) -> None:
-    whole, new = f"{topic_prefix}.whole", f"{topic_prefix}.new"
-    for topic in (whole, new):
+    complete, new = f"{topic_prefix}.whole", f"{topic_prefix}.new"
+    for topic in (complete, new):
         make_topic(admin, topic)
         write(topic, b"before")
     values, caught_up = Values(), threading.Event()
     follower = TopicFollower(
         {"bootstrap.servers": kafka.bootstrap_servers}, "test", values.take, on_caught_up=caught_up.set
     )
-    assert follower.start(from_beginning=[(whole, 0)], from_end=[(new, 0)]) == {(whole, 0): 0, (new, 0): 1}
+    assert follower.start(from_beginning=[(complete, 0)], from_end=[(new, 0)]) == {(complete, 0): 0, (new, 0): 1}
     assert caught_up.wait(WAIT_S)
-    assert (values.found, follower.unread_at_start) == ([b"before"], 1)
+    assert (values.received, follower.unread_at_start) == ([b"before"], 1)
     write(new, b"after")
     values.await_count(2)
     follower.stop()
-    assert values.found == [b"before", b"after"]
+    assert values.received == [b"before", b"after"]
     assert follower.is_stopping
 
 

@@ -78,8 +78,8 @@ def test_a_topic_that_is_not_there(properties: dict[str, str], reader: TopicRead
 
 
 def test_the_bounds_of_many_partitions(admin: AdminClient, topic: str) -> None:
-    wanted = [(topic, 1), (topic, 0), (topic, 9), (f"{topic}-absent", 0)]
-    assert log_bounds(admin, wanted) == {(topic, 0): Bounds(0, 5), (topic, 1): Bounds(0, 5)}
+    partitions = [(topic, 1), (topic, 0), (topic, 9), (f"{topic}-absent", 0)]
+    assert log_bounds(admin, partitions) == {(topic, 0): Bounds(0, 5), (topic, 1): Bounds(0, 5)}
     assert log_bounds(admin, []) == {}
 
 

@@ -46,7 +46,7 @@ def test_a_session_of_silence_is_told_and_the_member_keeps_its_partitions() -> N
     bench = Bench(session_timeout_ms=10_000, heartbeat_interval_ms=3_000)
     bench.stable(P0)
     bench.wait(35_000)
-    reasons = [told.reason for told in bench.heard(CoordinatorUnknown)]
+    reasons = [notification.reason for notification in bench.heard(CoordinatorUnknown)]
     assert reasons.count("session timed out without receiving a heartbeat response") == 3
     assert bench.member.assignment == (P0,)
     assert bench.open("Heartbeat")

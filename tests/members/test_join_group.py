@@ -94,8 +94,8 @@ def test_a_join_that_meets_no_coordinator_is_repeated_with_growing_pauses(
         assert not bench.open("JoinGroup")
         bench.wait(1)
         assert bench.asked(JoinGroupRequest).reason == f"rebalance failed due to {exception}"
-    told = bool(bench.heard(CoordinatorUnknown))
-    assert told == (error_code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    is_told = bool(bench.heard(CoordinatorUnknown))
+    assert is_told == (error_code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def test_an_unknown_member_joins_with_an_empty_id_and_loses_what_it_kept() -> None:

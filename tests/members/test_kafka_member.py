@@ -120,16 +120,16 @@ def test_a_record_whose_processing_failed_is_read_again(place: Place) -> None:
     with pytest.raises(ZeroDivisionError) as failed, place.member() as member:
         handle_until_it_fails(member)
     with place.member() as member:
-        rest = [int(record.value or b"-1") for record in islice(member, 6)]
-    assert sorted(done + rest) == list(range(10)), "each record once"
-    assert int(failed.value.args[0]) in rest
+        remaining = [int(record.value or b"-1") for record in islice(member, 6)]
+    assert sorted(done + remaining) == list(range(10)), "each record once"
+    assert int(failed.value.args[0]) in remaining
 
 
 def test_members_of_one_host_share_the_partitions_and_hand_them_over(place: Place) -> None:
-    told: list[tuple[str, str, int]] = []
+    notes: list[tuple[str, str, int]] = []
 
-    def note(name: str, what: str) -> Callable[[Member, tuple[TopicPartition, ...]], None]:
-        return lambda _, partitions: told.append((name, what, len(partitions)))
+    def note(name: str, sign: str) -> Callable[[Member, tuple[TopicPartition, ...]], None]:
+        return lambda _, partitions: notes.append((name, sign, len(partitions)))
 
     with MemberHost(place.servers, prefix=place.prefix) as host:
         settings: dict[str, Any] = {
@@ -140,19 +140,19 @@ def test_members_of_one_host_share_the_partitions_and_hand_them_over(place: Plac
         place.produce(40)
         values = poll_until([first], lambda: len(first.assignment) == 4)
         second = Member(host, "readers", [place.topic], on_assign=note("b", "+"), on_revoke=note("b", "-"), **settings)
-        both = [first, second]
-        poll_until(both, lambda: len(first.assignment) == len(second.assignment) == 2, values=values)
+        members = [first, second]
+        poll_until(members, lambda: len(first.assignment) == len(second.assignment) == 2, values=values)
         place.produce(40, first=40)
-        poll_until(both, lambda: len(values) >= 80, values=values)
+        poll_until(members, lambda: len(values) >= 80, values=values)
         place.produce(4, first=80)  # one in each partition, behind all that could be read twice
-        poll_until(both, lambda: len(values) >= 84, values=values)
+        poll_until(members, lambda: len(values) >= 84, values=values)
         assert sorted(map(int, values)) == list(range(84)), "each record once"
         first.close()
         poll_until([second], lambda: len(second.assignment) == 4)
         second.close()
-    assert ("a", "+", 4) in told
-    assert ("a", "-", 2) in told
-    assert ("b", "+", 2) in told
+    assert ("a", "+", 4) in notes
+    assert ("a", "-", 2) in notes
+    assert ("b", "+", 2) in notes
     assert sum(place.committed().values()) == 84
 
 
@@ -220,10 +220,10 @@ def test_latest_begins_at_the_end_and_none_says_so(place: Place) -> None:
             "23",
         ]
     with (
-        Member(place.servers, "others", [place.topic], prefix=place.prefix, auto_offset_reset="none") as other,
+        Member(place.servers, "others", [place.topic], prefix=place.prefix, auto_offset_reset="none") as without_reset,
         pytest.raises(NoOffsetError),
     ):
-        poll_until([other], lambda: False, limit_s=20)
+        poll_until([without_reset], lambda: False, limit_s=20)
 
 
 def test_a_twin_ends_the_first_with_an_error(place: Place) -> None:

@@ -35,7 +35,7 @@ def test_requests_go_to_the_shard_of_the_group() -> None:
 
 
 def test_request_ids_are_unique_and_the_same_for_the_same_namespace() -> None:
-    first, again, other = request_ids(NAMESPACE_OID), request_ids(NAMESPACE_OID), request_ids(NAMESPACE_DNS)
-    mine = [next(first) for _ in range(100)]
-    assert mine == [next(again) for _ in range(100)]
-    assert len({*mine, *(next(other) for _ in range(100))}) == 200
+    first, again, other_ids = request_ids(NAMESPACE_OID), request_ids(NAMESPACE_OID), request_ids(NAMESPACE_DNS)
+    own_ids = [next(first) for _ in range(100)]
+    assert own_ids == [next(again) for _ in range(100)]
+    assert len({*own_ids, *(next(other_ids) for _ in range(100))}) == 200

@@ -175,7 +175,7 @@ def test_an_older_commit_is_never_repeated_over_a_later_one() -> None:
     bench.member.commit({P1: OffsetAndMetadata(9)})
     bench.wait(100)
     assert bench.last(CommitFailed).commit_id == second
-    assert first in [told.commit_id for told in bench.heard(Committed)]
+    assert first in [notification.commit_id for notification in bench.heard(Committed)]
 
 
 def test_a_commit_is_not_repeated_in_another_generation() -> None:
@@ -237,7 +237,7 @@ def test_a_commit_that_is_refused_for_good_ends_the_member(error_code: ErrorCode
     bench.poll()
     bench.commit_answer(error_code)
     assert bench.last(Failed).error_code is error_code
-    assert [told.error_code for told in bench.heard(CommitFailed)] == [error_code]
+    assert [notification.error_code for notification in bench.heard(CommitFailed)] == [error_code]
 
 
 def test_metadata_that_is_too_long_fails_the_commit_and_nothing_else() -> None:

@@ -73,12 +73,12 @@ def test_an_offset_fetch_without_an_answer_is_asked_again_and_the_late_answer_ig
     bench.join()
     bench.sync(P0)
     bench.poll()
-    late = bench.open("OffsetFetch")[0]
+    late_request = bench.open("OffsetFetch")[0]
     bench.wait(5_100)
     bench.offsets({P0: 8})
-    bench.reopen(late)
+    bench.reopen(late_request)
     bench.offsets({P0: 4})
-    assert [told.positions for told in bench.heard(Positioned)] == [{P0: 8}]
+    assert [notification.positions for notification in bench.heard(Positioned)] == [{P0: 8}]
 
 
 def test_an_old_answer_does_not_place_a_partition_that_was_given_up_meanwhile() -> None:

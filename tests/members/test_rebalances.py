@@ -73,8 +73,11 @@ def test_eager_members_give_up_everything_and_say_why_they_rejoin() -> None:
     first = world.applications["m0"]
     world.start("m1")
     world.run_until(lambda: world.is_shared() and bool(world.applications["m1"].owned))
-    assert [told.partitions for told in first.told(Revoked)] == [orders(0, 1, 2, 3, 4, 5)]
-    assert [told.partitions for told in first.told(Assigned)] == [orders(0, 1, 2, 3, 4, 5), orders(0, 1, 2)]
+    assert [notification.partitions for notification in first.told(Revoked)] == [orders(0, 1, 2, 3, 4, 5)]
+    assert [notification.partitions for notification in first.told(Assigned)] == [
+        orders(0, 1, 2, 3, 4, 5),
+        orders(0, 1, 2),
+    ]
     assert first.requests("JoinGroup")[-1].reason == "group is already rebalancing"
 
 
@@ -83,11 +86,11 @@ def test_cooperative_members_keep_what_they_may_and_rebalance_twice() -> None:
     first = world.applications["m0"]
     second = world.start("m1", partition_assignment_strategy=COOPERATIVE)
     world.run_until(lambda: world.is_shared() and bool(second.owned))
-    assert [told.partitions for told in first.told(Revoked)] == [orders(3, 4, 5)]
-    assert [told.partitions for told in first.told(Assigned)] == [orders(0, 1, 2, 3, 4, 5), (), ()]
+    assert [notification.partitions for notification in first.told(Revoked)] == [orders(3, 4, 5)]
+    assert [notification.partitions for notification in first.told(Assigned)] == [orders(0, 1, 2, 3, 4, 5), (), ()]
     assert first.requests("JoinGroup")[-1].reason == "need to revoke partitions and re-join"
     # Nobody had the partitions while they changed hands: the newcomer got them one generation later.
-    assert [told.partitions for told in second.told(Assigned)] == [(), orders(3, 4, 5)]
+    assert [notification.partitions for notification in second.told(Assigned)] == [(), orders(3, 4, 5)]
 
 
 def test_a_rolling_restart_with_cooperative_sticky_moves_only_what_it_must() -> None:
@@ -97,15 +100,17 @@ def test_a_rolling_restart_with_cooperative_sticky_moves_only_what_it_must() -> 
         before = world.owners()
         world.close(world.applications[name])
         world.run_until(world.is_shared)
-        kept = {partition for partition, owner in before.items() if owner != name}
-        assert all(world.owners()[partition] == before[partition] for partition in kept)
+        staying = {partition for partition, owner in before.items() if owner != name}
+        assert all(world.owners()[partition] == before[partition] for partition in staying)
         world.start(name, partition_assignment_strategy=COOPERATIVE)
         world.run_until(lambda: world.is_shared() and len(set(world.owners().values())) == 3)
         world.produce("orders", 50)
         world.run(6_000)
     handled = [(partition, offset) for partition, offset, _ in world.processed]
     assert len(handled) == len(set(handled)) == 6 * 200, "every record once"
-    assert [left.cause.reason for left in world.history(MemberLeft)] == ["the consumer is being closed"] * 3
+    assert [leave_record.cause.reason for leave_record in world.history(MemberLeft)] == [
+        "the consumer is being closed"
+    ] * 3
 
 
 def test_a_crashed_member_expires_after_its_session_and_the_others_take_over() -> None:
@@ -156,7 +161,7 @@ def test_a_static_member_leaves_if_it_is_told_to() -> None:
     application = world.start("a", group_instance_id="a")
     world.run_until(world.is_shared)
     world.close(application, leave_group=True)
-    assert [left.member.group_instance_id for left in world.history(MemberLeft)] == ["a"]
+    assert [leave_record.member.group_instance_id for leave_record in world.history(MemberLeft)] == ["a"]
 
 
 def test_a_twin_with_the_same_instance_id_fences_the_first() -> None:
@@ -167,7 +172,7 @@ def test_a_twin_with_the_same_instance_id_fences_the_first() -> None:
     world.run_until(lambda: bool(first.told(Failed)))
     assert first.member.failure is not None
     assert first.member.failure[0] is ErrorCode.FENCED_INSTANCE_ID
-    assert [told.partitions for told in first.told(Lost)] == [orders(0, 1)]
+    assert [notification.partitions for notification in first.told(Lost)] == [orders(0, 1)]
     sent = len(first.sent)
     world.run(60_000)
     assert len(first.sent) == sent, "it is silent from now on"
@@ -186,8 +191,8 @@ def test_an_application_that_does_not_poll_leaves_and_comes_back_with_the_next_p
     slow.polling = True
     slow.owned.clear()
     slow.member.poll(world.now_ms)
-    lost = [output for output in slow.member.take_outputs() if isinstance(output, Lost)]
-    assert [len(told.partitions) for told in lost] == [3]
+    losses = [output for output in slow.member.take_outputs() if isinstance(output, Lost)]
+    assert [len(notification.partitions) for notification in losses] == [3]
     world.run_until(lambda: len(slow.owned) == 3 and world.is_shared())
     rejoin = [join.reason for join in slow.requests("JoinGroup") if join.member_id == ""][-1]
     assert rejoin == "consumer pro-actively leaving the group"
@@ -342,7 +347,7 @@ def test_a_changed_subscription_rejoins_with_the_new_topics(strategy: tuple[str,
     application.member.subscribe(("payments",))
     world.run_until(lambda: {partition.topic for partition in application.owned} == {"payments"})
     assert application.requests("JoinGroup")[-1].reason == "subscription has changed"
-    assert [told.partitions for told in application.told(Revoked)] == [orders(0, 1)]
+    assert [notification.partitions for notification in application.told(Revoked)] == [orders(0, 1)]
 
 
 def test_unsubscribing_leaves_the_group_and_subscribing_joins_it_again() -> None:

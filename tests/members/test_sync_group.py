@@ -154,4 +154,4 @@ def test_an_assignment_without_bytes_is_an_empty_one_and_a_damaged_one_ends_the_
         bench.answer("SyncGroup", SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=data))
         bench.poll()
         assert bool(bench.heard(Failed)) is failed
-        assert [told.partitions for told in bench.heard(Assigned)] == ([] if failed else [()])
+        assert [notification.partitions for notification in bench.heard(Assigned)] == ([] if failed else [()])

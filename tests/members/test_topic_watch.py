@@ -18,8 +18,8 @@ class FakeCluster:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
-    def partition_counts(self, topics: Iterable[str], found: Callable[[dict[str, int]], None]) -> None:
-        found({topic: self.counts[topic] for topic in topics if topic in self.counts})
+    def partition_counts(self, topics: Iterable[str], on_counts: Callable[[dict[str, int]], None]) -> None:
+        on_counts({topic: self.counts[topic] for topic in topics if topic in self.counts})
 
 
 def test_a_topic_that_is_missing_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -234,7 +234,7 @@ class World:
     def is_shared(self) -> bool:
         """Whether every partition has an owner, and nobody means to change that."""
         alive = [application for application in self.applications.values() if application.alive]
-        settled = all(each.member.state == "stable" and not each.member.is_rejoining for each in alive)
+        settled = all(program.member.state == "stable" and not program.member.is_rejoining for program in alive)
         return settled and len(self.owners()) == sum(self.topics.values())
 
     def history(self, kind: type[N]) -> list[N]:

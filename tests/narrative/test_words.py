@@ -137,8 +137,8 @@ def test_times_beyond_the_calendar_do_not_fail() -> None:
 def test_the_reason_that_every_first_join_gives_is_left_out() -> None:
     (joined, *_) = (record for record in crash() if isinstance(record, MemberJoined))
     for reason, is_said in (("need to re-join with the given member-id: a-1", False), ("rebalance failed", True)):
-        told = sentences.sentence(replace(joined, cause=replace(joined.cause, reason=reason)))
-        assert ("saying" in told) is is_said
+        sentence = sentences.sentence(replace(joined, cause=replace(joined.cause, reason=reason)))
+        assert ("saying" in sentence) is is_said
 
 
 def test_who_expires_after_a_pause_of_the_clock_is_not_said_to_have_had_one_session_only() -> None:

@@ -59,13 +59,13 @@ def every_kind_of_record(config: StreamingConfig) -> list[OutputRecord]:
     generation = harness.stable("m1", "m2")
     harness.commit("m1", generation, {("t", 0): 7, ("t", 1): 2**40}, metadata="läuft")
     harness.commit("m1", generation, {("t", 2): 9}, version=3, retention_time_ms=100_000)  # with an expiry of its own
-    named = OffsetCommitRequestTopic(
+    request_topic = OffsetCommitRequestTopic(
         name="u",
         topic_id="8d1f2f4c-6b1b-4f57-9f0e-0d5a1f0c7b11",
         partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=3, committed_leader_epoch=5),),
     )
     request = OffsetCommitRequest(
-        group_id=harness.group_id, generation_id_or_member_epoch=generation, member_id="m1", topics=(named,)
+        group_id=harness.group_id, generation_id_or_member_epoch=generation, member_id="m1", topics=(request_topic,)
     )
     harness.send("OffsetCommit", request, 10)
     harness.leave("m1", "m2")

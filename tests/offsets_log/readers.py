@@ -38,16 +38,16 @@ def require_kafka_reads_as_we_do(config: StreamingConfig) -> list[Json]:
 def require_the_log_tells_the_groups(config: StreamingConfig) -> dict[str, StoredGroup]:
     """Who knows the offsets topic only, knows every group that the assignments topic has, and its offsets.
     Returns them."""
-    found = replay_offsets_log(read(config, config.topic_settings.topics.offsets))
+    groups = replay_offsets_log(read(config, config.topic_settings.topics.offsets))
     snapshots = {snapshot.group_id: snapshot for snapshot in read_snapshots(config)}
-    assert found.keys() == snapshots.keys()
+    assert groups.keys() == snapshots.keys()
     steady = [snapshot for snapshot in snapshots.values() if snapshot.state in ("Stable", "Empty")]
     assert steady
     for snapshot in steady:
-        assert agrees(found[snapshot.group_id], snapshot), snapshot.group_id
-    for group_id, stored in found.items():
+        assert agrees(groups[snapshot.group_id], snapshot), snapshot.group_id
+    for group_id, stored in groups.items():
         assert stored.offsets == read_offsets(config, group_id)
-    return found
+    return groups
 
 
 def agrees(stored: StoredGroup, snapshot: GroupSnapshot) -> bool:
@@ -56,11 +56,11 @@ def agrees(stored: StoredGroup, snapshot: GroupSnapshot) -> bool:
         (member.member_id, member.group_instance_id, member.subscription, member.assignment)
         for member in stored.members.values()
     ]
-    shown = [
+    snapshot_members = [
         (member.member_id, member.group_instance_id, member.metadata, member.assignment) for member in snapshot.members
     ]
     return (stored.state.value, stored.generation_id, stored.leader_id, stored.protocol_name, members) == (
-        snapshot.state, snapshot.generation_id, snapshot.leader_id, snapshot.protocol_name, shown,
+        snapshot.state, snapshot.generation_id, snapshot.leader_id, snapshot.protocol_name, snapshot_members,
     )  # fmt: skip
 
 
@@ -68,8 +68,8 @@ def printed(lines: list[str]) -> Iterator[Json]:
     """The formatters print one object after the other, without an end of line."""
     text, decoder, position = "\n".join(lines), json.JSONDecoder(), 0
     while position < len(text):
-        found, position = decoder.raw_decode(text, position)
-        yield found
+        document, position = decoder.raw_decode(text, position)
+        yield document
 
 
 def as_printed(key: bytes, value: bytes | None) -> Json:
@@ -79,12 +79,12 @@ def as_printed(key: bytes, value: bytes | None) -> Json:
         names = {"group": decoded_key.group_id, "topic": decoded_key.topic, "partition": decoded_key.partition}
     else:
         names = {"group": decoded_key.group_id}  # type: ignore[union-attr]
-    shown = {"key": {"type": int.from_bytes(key[:2]), "data": names}, "value": None}
+    document = {"key": {"type": int.from_bytes(key[:2]), "data": names}, "value": None}
     if value is not None:
         assert decoded_value is not None
         version = int.from_bytes(value[:2])
-        shown["value"] = {"version": version, "data": _value_as_printed(decoded_value, version)}
-    return shown
+        document["value"] = {"version": version, "data": _value_as_printed(decoded_value, version)}
+    return document
 
 
 def _value_as_printed(value: Value, version: int) -> Json:
@@ -111,14 +111,14 @@ def _value_as_printed(value: Value, version: int) -> Json:
             "members": members,
         }
     assert isinstance(value, OffsetCommitValue)
-    shown: Json = {"offset": value.offset, "metadata": value.metadata, "commitTimestamp": value.commit_timestamp_ms}
+    document: Json = {"offset": value.offset, "metadata": value.metadata, "commitTimestamp": value.commit_timestamp_ms}
     if version == 1:
-        shown["expireTimestamp"] = value.expire_timestamp_ms
+        document["expireTimestamp"] = value.expire_timestamp_ms
     if version >= 3:
-        shown["leaderEpoch"] = value.leader_epoch
+        document["leaderEpoch"] = value.leader_epoch
     if value.topic_id is not None:
-        shown["topicId"] = urlsafe_b64encode(UUID(value.topic_id).bytes).decode().rstrip("=")
-    return shown
+        document["topicId"] = urlsafe_b64encode(UUID(value.topic_id).bytes).decode().rstrip("=")
+    return document
 
 
 def in_order(records: Iterator[Json] | list[Json]) -> list[str]:

@@ -31,7 +31,8 @@ def history(outputs: list[Output]) -> list[Any]:
 def now_of(outputs: list[Output]) -> CommittedOffsets:
     stored = replay_offsets_log((output.key, output.value) for output in of_type(outputs, LogRecord))
     return {
-        group_id: {place: value.offset for place, value in each.offsets.items()} for group_id, each in stored.items()
+        group_id: {place: value.offset for place, value in stored_group.offsets.items()}
+        for group_id, stored_group in stored.items()
     }
 
 
@@ -48,7 +49,9 @@ def life() -> tuple[GroupHarness, list[tuple[int, CommittedOffsets]]]:
     steps: list[tuple[int, CommittedOffsets]] = []
 
     def step(duration_ms: int = 1_000) -> None:
-        steps.append((harness.now_ms, {group_id: each for group_id, each in now_of(harness.outputs).items() if each}))
+        steps.append(
+            (harness.now_ms, {group_id: offsets for group_id, offsets in now_of(harness.outputs).items() if offsets})
+        )
         harness.sleep(duration_ms)
 
     step()
@@ -86,8 +89,8 @@ def test_a_history_whose_beginning_is_gone_still_tells_all_that_came_after() -> 
     harness, steps = life()
     records, now = history(harness.outputs), now_of(harness.outputs)
     for at_ms, offsets in steps:
-        kept = [record for record in records if record.timestamp_ms > at_ms]
-        assert as_of(at_ms, kept, now) == offsets
+        later_records = [record for record in records if record.timestamp_ms > at_ms]
+        assert as_of(at_ms, later_records, now) == offsets
 
 
 def test_what_a_crash_wrote_again_changes_nothing() -> None:

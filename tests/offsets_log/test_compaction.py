@@ -67,48 +67,54 @@ def close_segments(config: StreamingConfig) -> None:
 
 def wait_for_compaction(config: StreamingConfig, topic: str, tombstones: set[bytes]) -> Pairs:
     """What is left when every key is there once, and those that were deleted not at all."""
-    left: Pairs = []
+    pairs_left: Pairs = []
 
     def is_compacted() -> bool:
         close_segments(
             config
         )  # each time: a tombstone goes with the second cleaning, and there must be something to clean
-        left[:] = [(key, value) for key, value in read(config, topic) if key != LAST_KEY]
-        counts = Counter(key for key, _ in left)
+        pairs_left[:] = [(key, value) for key, value in read(config, topic) if key != LAST_KEY]
+        counts = Counter(key for key, _ in pairs_left)
         return max(counts.values()) == 1 and not counts.keys() & tombstones
 
     def otherwise() -> str:
-        return f"not compacted within {TIMEOUT_S:g} s: {Counter(key for key, _ in left).most_common(5)}"
+        return f"not compacted within {TIMEOUT_S:g} s: {Counter(key for key, _ in pairs_left).most_common(5)}"
 
     wait_until(is_compacted, TIMEOUT_S, otherwise, interval_s=5 * SEGMENT_MS / 1_000)
-    return left
+    return pairs_left
 
 
-def require_the_command_shows(config: StreamingConfig, found: dict[str, StoredGroup]) -> None:
+def require_the_command_shows(config: StreamingConfig, stored_groups: dict[str, StoredGroup]) -> None:
     """`group-coordinator groups` says the same of these groups as was rebuilt from the log,
     in its list and of each one."""
     arguments = [
         "groups", "--json", "--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", config.topic_prefix,
     ]  # fmt: skip
     listed = [json.loads(line) for line in CliRunner().invoke(app, arguments).stdout.splitlines()]
-    assert [group["group_id"] for group in listed] == sorted(found)
+    assert [group["group_id"] for group in listed] == sorted(stored_groups)
     for group in listed:
-        stored = found[group["group_id"]]
-        shown = json.loads(CliRunner().invoke(app, [*arguments, "--group", stored.group_id]).stdout)
-        assert in_short(shown) == in_short(group)
+        stored = stored_groups[group["group_id"]]
+        description = json.loads(CliRunner().invoke(app, [*arguments, "--group", stored.group_id]).stdout)
+        assert in_short(description) == in_short(group)
         if group["state"] in ("Stable", "Empty"):  # of the others the log has what they last were
-            assert in_short(shown) == (stored.state.value, stored.generation_id, list(stored.members))
+            assert in_short(description) == (stored.state.value, stored.generation_id, list(stored.members))
         committed = {
             (offset["topic"], offset["partition"]): (offset["current_offset"], offset["metadata"])
-            for offset in shown["offsets"]
+            for offset in description["offsets"]
         }
-        assert {place: each for place, each in committed.items() if each[0] is not None} == {
-            place: (value.offset, value.metadata) for place, value in stored.offsets.items()
-        }
+        assert {
+            place: offset_and_metadata
+            for place, offset_and_metadata in committed.items()
+            if offset_and_metadata[0] is not None
+        } == {place: (value.offset, value.metadata) for place, value in stored.offsets.items()}
 
 
-def in_short(shown: dict[str, Any]) -> tuple[str, int, list[str]]:
-    return shown["state"], shown["generation_id"], [member["member_id"] for member in shown["members"]]
+def in_short(description: dict[str, Any]) -> tuple[str, int, list[str]]:
+    return (
+        description["state"],
+        description["generation_id"],
+        [member["member_id"] for member in description["members"]],
+    )
 
 
 @pytest.mark.usefixtures("eager_cleaner")
@@ -126,13 +132,13 @@ def test_after_compaction_every_group_and_offset_is_there(
 
     latest = {record.key: record.value for record in records}
     tombstones = {key for key, value in latest.items() if key is not None and value is None}
-    left = wait_for_compaction(config, topics.offsets, tombstones)
+    compacted = wait_for_compaction(config, topics.offsets, tombstones)
     assert tombstones
-    assert len(left) < len(records) / 2
+    assert len(compacted) < len(records) / 2
 
-    found = replay_offsets_log(left)
-    assert found == replay_offsets_log((record.key or b"", record.value) for record in records)
+    groups = replay_offsets_log(compacted)
+    assert groups == replay_offsets_log((record.key or b"", record.value) for record in records)
 
-    assert require_the_log_tells_the_groups(config) == found
-    assert {group.state.value for group in found.values()} == {"Stable", "Empty"}
-    require_the_command_shows(config, found)
+    assert require_the_log_tells_the_groups(config) == groups
+    assert {group.state.value for group in groups.values()} == {"Stable", "Empty"}
+    require_the_command_shows(config, groups)

@@ -39,8 +39,8 @@ class Log:
         """Returns the moment of it."""
         self._now_ms += 1_000
         partitions = tuple(
-            OffsetCommitRequestPartition(partition_index=each, committed_offset=offset)
-            for each, offset in offsets.items()
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
+            for index, offset in offsets.items()
         )
         request = OffsetCommitRequest(
             group_id=group_id, topics=(OffsetCommitRequestTopic(name=self.topic, partitions=partitions),)
@@ -89,65 +89,67 @@ def test_out_of_the_topics_through_kafkas_tool_and_onto_a_cluster(
     kafka: EmbeddedKafka, admin: AdminClient, config: StreamingConfig, tmp_path: Path
 ) -> None:
     topic = f"{config.topic_prefix}-consumed"
-    one, other = f"{config.topic_prefix}-one", f"{config.topic_prefix}, the other"
+    first_group, second_group = f"{config.topic_prefix}-one", f"{config.topic_prefix}, the other"
     log = Log(topic)
-    log.commit(one, {0: 1, 1: 1})
-    then_ms = log.commit(other, {0: 7})
-    log.commit(one, {1: 5})
-    log.commit(other, {0: 40, 1: 3})  # 40 lies beyond the end of the partition
+    log.commit(first_group, {0: 1, 1: 1})
+    then_ms = log.commit(second_group, {0: 7})
+    log.commit(first_group, {1: 5})
+    log.commit(second_group, {0: 40, 1: 3})  # 40 lies beyond the end of the partition
     outputs = list(outputs_of(log.records, config))
     write(config, outputs)
     make_consumed(config, admin, topic)
-    now: CommittedOffsets = {one: {(topic, 0): 1, (topic, 1): 5}, other: {(topic, 0): 40, (topic, 1): 3}}
-    then: CommittedOffsets = {one: {(topic, 0): 1, (topic, 1): 1}, other: {(topic, 0): 7}}
+    now: CommittedOffsets = {first_group: {(topic, 0): 1, (topic, 1): 5}, second_group: {(topic, 0): 40, (topic, 1): 3}}
+    offsets_then: CommittedOffsets = {first_group: {(topic, 0): 1, (topic, 1): 1}, second_group: {(topic, 0): 7}}
 
     # Export: now, as of a moment, of one group; from the topics and from the files of a replay the same.
-    of_all, of_one, before = export(config, tmp_path, one, then_ms)
+    of_all, of_one, before = export(config, tmp_path, first_group, then_ms)
     assert from_csv(of_all.read_text()) == now
     assert of_one.read_text() == f"{topic},0,1\n{topic},1,5\n"
-    assert from_csv(before.read_text()) == then
+    assert from_csv(before.read_text()) == offsets_then
     write_as_replayed(tmp_path, outputs)
     assert from_csv(call(config, "export", "--replayed", str(tmp_path))) == now
-    assert from_csv(call(config, "export", "--replayed", str(tmp_path), "--at", "2026-01-01T00:00:02Z")) == then
+    assert from_csv(call(config, "export", "--replayed", str(tmp_path), "--at", "2026-01-01T00:00:02Z")) == offsets_then
 
     # Kafka's own tool takes both forms of the file.
     target = Target(config.client_properties)
     reset = ("--reset-offsets", "--from-file")
     printed = consumer_groups(
-        kafka.bootstrap_servers, *reset, str(before), "--group", one, "--group", other, "--dry-run"
+        kafka.bootstrap_servers, *reset, str(before), "--group", first_group, "--group", second_group, "--dry-run"
     )
-    assert [one, topic, "1", "1"] in [row[:4] for row in rows(printed)]
-    assert target.committed(one) == {}
-    consumer_groups(kafka.bootstrap_servers, *reset, str(of_one), "--group", one, "--execute")
-    assert target.committed(one) == now[one]
+    assert [first_group, topic, "1", "1"] in [row[:4] for row in rows(printed)]
+    assert target.committed(first_group) == {}
+    consumer_groups(kafka.bootstrap_servers, *reset, str(of_one), "--group", first_group, "--execute")
+    assert target.committed(first_group) == now[first_group]
 
     # Ours: shown first, then done; an offset that the log does not reach is moved to its end, as Kafka's tool does.
-    shown = call(config, "import", str(before))
-    assert [one, topic, "1", "5", "1"] in rows(shown)
-    assert [one, topic, "0", "1", "1", "unchanged"] in rows(shown)
-    assert "would commit 2 offsets of 2 groups" in shown
-    assert target.committed(one) == now[one]
+    printed_changes = call(config, "import", str(before))
+    assert [first_group, topic, "1", "5", "1"] in rows(printed_changes)
+    assert [first_group, topic, "0", "1", "1", "unchanged"] in rows(printed_changes)
+    assert "would commit 2 offsets of 2 groups" in printed_changes
+    assert target.committed(first_group) == now[first_group]
     call(config, "import", str(of_all), "--execute")
-    assert target.committed(one) == now[one]
-    assert target.committed(other) == {(topic, 0): RECORDS, (topic, 1): 3}
-    call(config, "import", str(before), "--group", other, "--execute")
-    assert target.committed(other) == {(topic, 0): 7, (topic, 1): 3}
+    assert target.committed(first_group) == now[first_group]
+    assert target.committed(second_group) == {(topic, 0): RECORDS, (topic, 1): 3}
+    call(config, "import", str(before), "--group", second_group, "--execute")
+    assert target.committed(second_group) == {(topic, 0): 7, (topic, 1): 3}
 
-    require_a_consumer_begins_there_and_keeps_the_group(config, one, topic, before)
-    require_nothing_is_changed_where_a_partition_is_missing(config, one, topic, of_one)
+    require_a_consumer_begins_there_and_keeps_the_group(config, first_group, topic, before)
+    require_nothing_is_changed_where_a_partition_is_missing(config, first_group, topic, of_one)
 
 
 def require_a_consumer_begins_there_and_keeps_the_group(
-    config: StreamingConfig, one: str, topic: str, before: Path
+    config: StreamingConfig, group: str, topic: str, before: Path
 ) -> None:
     # A real consumer begins where it was told; while it lives, and where a partition does not exist, nothing is
     # changed.
-    consumer = Consumer({**config.client_properties, "group.id": one, "log_level": 0, "auto.offset.reset": "earliest"})
+    consumer = Consumer(
+        {**config.client_properties, "group.id": group, "log_level": 0, "auto.offset.reset": "earliest"}
+    )
     try:
         consumer.subscribe([topic])
         assert first_offsets(consumer.consume(2 * RECORDS - 6, timeout=30)) == {0: 1, 1: 5}
         refused = call(config, "import", str(before), "--execute", exit_code=1)
-        assert f"Group '{one}' is stable with 1 members: stop them first." in refused
+        assert f"Group '{group}' is stable with 1 members: stop them first." in refused
         assert "Nothing was changed." in refused
     finally:
         consumer.close()
@@ -167,17 +169,17 @@ def export(config: StreamingConfig, directory: Path, group_id: str, then_ms: int
 def write_as_replayed(directory: Path, outputs: list[OutputRecord]) -> None:
     """The files of a replay that the commands read."""
     for name in ("offsets", "history"):
-        written = [output for output in outputs if output.topic.endswith(f".{name}")]
-        lines = [encode_record(Record(partition=None, key=each.key, value=each.value)) for each in written]
+        topic_records = [output for output in outputs if output.topic.endswith(f".{name}")]
+        lines = [encode_record(Record(partition=None, key=record.key, value=record.value)) for record in topic_records]
         (directory / f"{name}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
 
 
 def first_offsets(messages: list[Message]) -> dict[int | None, int]:
     """Partition -> the smallest offset that was read."""
-    found: dict[int | None, int] = {}
+    offsets: dict[int | None, int] = {}
     for message in messages:
-        found[message.partition()] = min(found.get(message.partition(), RECORDS), message.offset() or 0)
-    return found
+        offsets[message.partition()] = min(offsets.get(message.partition(), RECORDS), message.offset() or 0)
+    return offsets
 
 
 def require_nothing_is_changed_where_a_partition_is_missing(
@@ -198,6 +200,6 @@ def test_a_history_that_does_not_reach_back_says_so(config: StreamingConfig, adm
     history = config.topic_settings.topics.history
     for future in admin.delete_records([TopicPartition(history, 0, 2)]).values():
         future.result(30)
-    said = call(config, "export", "--topic-prefix", config.topic_prefix, "--at", str(START_MS), exit_code=1)
-    assert f"{history} begins at" in said
-    assert "is known no more" in said
+    message = call(config, "export", "--topic-prefix", config.topic_prefix, "--at", str(START_MS), exit_code=1)
+    assert f"{history} begins at" in message
+    assert "is known no more" in message

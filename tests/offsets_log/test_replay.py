@@ -38,7 +38,7 @@ CONFIG = GroupConfig(group_initial_rebalance_delay_ms=1_000)
 
 def same_hard_state(stored: StoredGroup, group: ClassicGroup) -> bool:
     """Whether the log tells of a group, Stable or Empty, all that must survive."""
-    told = (stored.state, stored.generation_id, stored.leader_id, tuple(stored.members.values()))
+    hard_state = (stored.state, stored.generation_id, stored.leader_id, tuple(stored.members.values()))
     members = tuple(
         MemberMetadata(
             member_id=member.member_id,
@@ -52,7 +52,7 @@ def same_hard_state(stored: StoredGroup, group: ClassicGroup) -> bool:
         )
         for member in group.members.values()
     )
-    return told == (group.state, group.generation_id, group.leader_id, members)
+    return hard_state == (group.state, group.generation_id, group.leader_id, members)
 
 
 def offsets_of(group: Group) -> dict[tuple[str, int], int]:
@@ -71,9 +71,11 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
             classic = classic_group(group)
             if classic.state in (GroupState.STABLE, GroupState.EMPTY) and group.is_logged:
                 assert same_hard_state(stored.groups[group_id], classic)
-            found = stored.groups.get(group_id)
-            told = {} if found is None else {place: value.offset for place, value in found.offsets.items()}
-            assert told == offsets_of(group)
+            stored_group = stored.groups.get(group_id)
+            offsets = (
+                {} if stored_group is None else {place: value.offset for place, value in stored_group.offsets.items()}
+            )
+            assert offsets == offsets_of(group)
         return len(coordinator.groups)
 
     clock_ms = 0
@@ -105,12 +107,12 @@ def test_a_rebalance_that_goes_on_is_found_as_it_was_before() -> None:
     harness.commit("m1", generation, {("t", 0): 7, ("t", 1): 8}, metadata="mine")
     harness.add("m2")
     assert harness.state == "PreparingRebalance"
-    found = replay_offsets_log(records(harness))["g"]
-    assert found.state is GroupState.STABLE
-    assert found.generation_id == generation
-    assert {member.member_id: member.assignment for member in found.members.values()} == {"m1": assignment("t", 0)}
-    assert {place: value.offset for place, value in found.offsets.items()} == {("t", 0): 7, ("t", 1): 8}
-    assert found.offsets["t", 0].metadata == "mine"
+    group = replay_offsets_log(records(harness))["g"]
+    assert group.state is GroupState.STABLE
+    assert group.generation_id == generation
+    assert {member.member_id: member.assignment for member in group.members.values()} == {"m1": assignment("t", 0)}
+    assert {place: value.offset for place, value in group.offsets.items()} == {("t", 0): 7, ("t", 1): 8}
+    assert group.offsets["t", 0].metadata == "mine"
 
 
 def test_static_members_keep_their_instance_id() -> None:
@@ -119,18 +121,18 @@ def test_static_members_keep_their_instance_id() -> None:
     harness.sleep(0)
     harness.sync("i1-a", 1, {"i1-a": assignment("t", 0)}, group_instance_id="i1")
     harness.join(group_instance_id="i1", new_member_id="i1-b")
-    found = replay_offsets_log(records(harness))["g"]
-    assert [(member.member_id, member.group_instance_id, member.assignment) for member in found.members.values()] == [
+    group = replay_offsets_log(records(harness))["g"]
+    assert [(member.member_id, member.group_instance_id, member.assignment) for member in group.members.values()] == [
         ("i1-b", "i1", assignment("t", 0))
     ]
-    assert found.leader_id == "i1-b"
+    assert group.leader_id == "i1-b"
 
 
 def test_commits_alone_make_a_group_and_tombstones_end_it() -> None:
     value = encode_offset_commit_value(OffsetCommitValue(offset=5, commit_timestamp_ms=1))
     key, group_key = encode_key(OffsetCommitKey("g", "t", 0)), encode_key(GroupMetadataKey("g"))
-    found = replay_offsets_log([(key, value)])["g"]
-    assert (found.state, found.protocol_type, found.offsets["t", 0].offset) == (GroupState.EMPTY, None, 5)
+    group = replay_offsets_log([(key, value)])["g"]
+    assert (group.state, group.protocol_type, group.offsets["t", 0].offset) == (GroupState.EMPTY, None, 5)
     assert replay_offsets_log([(key, value), (key, None), (group_key, None)]) == {}
 
 
@@ -141,10 +143,10 @@ def test_what_old_records_lack_is_filled_in_as_kafka_does() -> None:
     )  # fmt: skip
     value = GroupMetadataValue(protocol_type="consumer", generation=3, protocol="range", leader=None, members=(member,))
     data = encode_group_metadata_value(value, version=0)
-    found = replay_offsets_log([(encode_key(GroupMetadataKey("g")), data)])["g"]
-    assert found.members["m"].rebalance_timeout_ms == 10_000
-    assert found.leader_id == "m"
-    assert found.state_since_ms is None
+    group = replay_offsets_log([(encode_key(GroupMetadataKey("g")), data)])["g"]
+    assert group.members["m"].rebalance_timeout_ms == 10_000
+    assert group.leader_id == "m"
+    assert group.state_since_ms is None
 
 
 def test_a_group_record_does_not_touch_the_offsets() -> None:
@@ -155,8 +157,8 @@ def test_a_group_record_does_not_touch_the_offsets() -> None:
     empty = GroupMetadataValue(protocol_type="consumer", generation=9, protocol=None, leader=None)
     group = (encode_key(GroupMetadataKey("g")), encode_group_metadata_value(empty))
     for log in ([offset, group], [group, offset]):
-        found = replay_offsets_log(log)["g"]
-        assert (found.generation_id, found.offsets["t", 0].offset) == (9, 5)
+        stored = replay_offsets_log(log)["g"]
+        assert (stored.generation_id, stored.offsets["t", 0].offset) == (9, 5)
 
 
 def test_other_records_are_passed_over_and_damaged_ones_change_nothing() -> None:

@@ -41,7 +41,7 @@ def series(expression: str) -> list[Series]:
     tokens = _tokens(expression)
     _check_brackets(tokens)
     grouped = frozenset(_grouped(tokens))
-    found = []
+    all_series = []
     for index, (kind, text) in enumerate(tokens):
         if kind != "name" or text in FUNCTIONS | KEYWORDS or _inside_braces_or_by(tokens, index):
             continue
@@ -52,8 +52,8 @@ def series(expression: str) -> list[Series]:
         is_new = tokens[end : end + 2] == [("name", "unless"), ("name", text)] or [
             kind for kind, _ in tokens[end : end + 1]
         ] == ["offset"]
-        found.append(Series(text, matched | grouped, ranged, is_new))
-    return found
+        all_series.append(Series(text, matched | grouped, ranged, is_new))
+    return all_series
 
 
 def _tokens(expression: str) -> list[tuple[str, str]]:

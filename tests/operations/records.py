@@ -83,4 +83,4 @@ def log(group_id: str = "g", client_id: str = "c") -> list[Record]:
 
 def outputs(records: Iterable[Record]) -> list[OutputRecord]:
     """What the coordinator writes for them."""
-    return [output for _, found in replay_in_process(records, CONFIG) for output in found]
+    return [output for _, group_outputs in replay_in_process(records, CONFIG) for output in group_outputs]

@@ -63,8 +63,8 @@ def secure_broker(directory: Path) -> Iterator[dict[str, Listener]]:
             "SSL": {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(directory / "client.pem"), **trust},
         }
         yield {
-            kind: Listener(f"127.0.0.1:{ports[kind]}", {"security.protocol": kind, **own})
-            for kind, own in settings.items()
+            kind: Listener(f"127.0.0.1:{ports[kind]}", {"security.protocol": kind, **listener_properties})
+            for kind, listener_properties in settings.items()
         }
 
 

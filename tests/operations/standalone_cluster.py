@@ -36,8 +36,8 @@ class Cluster:
     def state(self) -> dict[str, Any]:
         """What the master says of itself."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._web_port}/json/", timeout=5) as answer:
-            found: dict[str, Any] = json.load(answer)
-        return found
+            state: dict[str, Any] = json.load(answer)
+        return state
 
     @contextmanager
     def running(self, workers: int) -> Iterator[Cluster]:
@@ -46,11 +46,11 @@ class Cluster:
         with ExitStack() as stack:
             stack.enter_context(self._process("master", *master))
             for number in range(workers):
-                where = (
+                directories = (
                     "--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(self._directory / f"work-{number}"),
                 )  # fmt: skip
                 stack.enter_context(
-                    self._process(f"worker-{number}", "worker.Worker", "-c", "1", "-m", "700M", *where, self.url)
+                    self._process(f"worker-{number}", "worker.Worker", "-c", "1", "-m", "700M", *directories, self.url)
                 )
             self._wait_for_workers(workers)
             yield self
@@ -90,9 +90,11 @@ def environment_without_us(directory: Path) -> dict[str, str]:
     python = directory / "python"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     python.chmod(0o755)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "PYTHON"))
+    }
     return {
-        **kept,
+        **environment,
         "PYTHONPATH": sysconfig.get_path("purelib"),
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),

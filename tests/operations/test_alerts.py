@@ -106,6 +106,10 @@ CASES = [
         "CoordinatorBatchSlow", 30, {f'{BATCH}"5"}}': "0x60", f'{BATCH}"30"}}': "0+3x60", f'{BATCH}"+Inf"}}': "0+3x60"}
     ),
     quiet("CoordinatorBatchSlow", 30, {f'{BATCH}"5"}}': "0+60x60", f'{BATCH}"+Inf"}}': "0+60x60"}),
+    fires("ResponderDown", 14, {f'{P}responder_up{{shard="0"}}': "1x9 0x20"}),
+    quiet("ResponderDown", 14, {f'{P}responder_up{{shard="0"}}': "1x9 0 1x20"}),
+    fires("ResponderDiffers", 11, {f"{P}responder_differences": "0x9 1x20"}),
+    quiet("ResponderDiffers", 11, {f"{P}responder_differences": "0x30"}),
     *counters("DeadLetters", LETTERS, 0, 1),
     fires("GroupStuck", 8, {f'{P}group_rebalancing_seconds{{group="g",state="PreparingRebalance"}}': "0+60x20"}),
     quiet("GroupStuck", 8, {f'{P}group_rebalancing_seconds{{group="g",state="PreparingRebalance"}}': "0 60 120 _x20"}),
@@ -127,10 +131,10 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def promtool() -> str:
-    found = shutil.which("promtool")
-    if found is None:
+    path = shutil.which("promtool")
+    if path is None:
         pytest.skip("there is no promtool here (Debian's package prometheus)")
-    return found
+    return path
 
 
 def test_every_alert_is_tried() -> None:
@@ -169,14 +173,14 @@ def test_alerts_fire_at_the_first_occurrence_and_not_in_quiet(promtool: str, tmp
 def test_what_an_alert_says(promtool: str, tmp_path: Path) -> None:
     """The words of one, with its labels and value in them."""
     (tmp_path / "rules.yml").write_text(RULES.read_text())
-    said = next(
+    alert_rule = next(
         rule
         for group in yaml.safe_load(RULES.read_text())["groups"]
         for rule in group["rules"]
         if rule["alert"] == "RefusalsRise"
     )
     expected = {
-        **said["annotations"],
+        **alert_rule["annotations"],
         "summary": "1.3k requests were refused by the rule unknown_member in ten minutes.",
     }
     alert = {"exp_labels": {"severity": "warning", "rule": "unknown_member"}, "exp_annotations": expected}
@@ -192,8 +196,8 @@ def test_what_an_alert_says(promtool: str, tmp_path: Path) -> None:
 
 
 def without_words() -> Any:
-    found = yaml.safe_load(RULES.read_text())
-    for group in found["groups"]:
+    rules = yaml.safe_load(RULES.read_text())
+    for group in rules["groups"]:
         for rule in group["rules"]:
             del rule["annotations"]
-    return found
+    return rules

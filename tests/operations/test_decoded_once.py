@@ -71,8 +71,8 @@ class Logs:
         self.fetched: Counter[Partition] = Counter()
 
     def write(self, topic: str, value: bytes | None, headers: Mapping[str, bytes] | None = None) -> None:
-        found = self.of_topic[topic]
-        found.append(Message((topic, 0), len(found), value, list((headers or {}).items())))
+        messages = self.of_topic[topic]
+        messages.append(Message((topic, 0), len(messages), value, list((headers or {}).items())))
 
 
 class MemoryReader:
@@ -98,38 +98,40 @@ class MemoryReader:
         self._positions = dict(positions)
 
     def poll(self, timeout_s: float) -> list[Message]:
-        found = [each for place, offset in self._positions.items() for each in self._logs.of_topic[place[0]][offset:]]
-        for each in found:
-            self._positions[each.place] = each.at + 1
-            self._logs.fetched[each.place] += 1
-        if not found:
+        messages = [
+            message for place, offset in self._positions.items() for message in self._logs.of_topic[place[0]][offset:]
+        ]
+        for message in messages:
+            self._positions[message.place] = message.at + 1
+            self._logs.fetched[message.place] += 1
+        if not messages:
             self._never.wait(min(timeout_s, 0.02))
-        return found
+        return messages
 
     def close(self) -> None: ...
 
 
 @pytest.fixture
 def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
-    found = Logs()
+    all_logs = Logs()
     for module in ("kafka_topics.follower", "command_line.live_groups"):
-        monkeypatch.setattr(f"group_coordinator.{module}.TopicReader", lambda *_, **__: MemoryReader(found))
+        monkeypatch.setattr(f"group_coordinator.{module}.TopicReader", lambda *_, **__: MemoryReader(all_logs))
     monkeypatch.setattr("group_coordinator.dashboard.end_poller.log_bounds", lambda *_: {})
-    return found
+    return all_logs
 
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]:
     """How often each value of the history topic was decoded."""
-    found: Counter[bytes] = Counter()
+    counts: Counter[bytes] = Counter()
     decode: Callable[[bytes], History] = json_decoder(History)
 
     def count(value: bytes) -> History:
-        found[value] += 1
+        counts[value] += 1
         return decode(value)
 
     monkeypatch.setattr("schemas.history._decode_history", count)
-    return found
+    return counts
 
 
 @dataclass(frozen=True)
@@ -145,11 +147,13 @@ class Process:
 
     def lags(self) -> set[float]:
         families = self.operations.metrics.registry.collect()
-        return {each.value for family in families if family.name == m.READER_LAG.name for each in family.samples}
+        return {sample.value for family in families if family.name == m.READER_LAG.name for sample in family.samples}
 
 
 def history_of(group_id: str) -> list[bytes]:
-    return [each.value for each in outputs(log(group_id)) if each.topic == TOPICS.history and each.value is not None]
+    return [
+        record.value for record in outputs(log(group_id)) if record.topic == TOPICS.history and record.value is not None
+    ]
 
 
 @pytest.fixture

@@ -27,18 +27,18 @@ OF_PROMETHEUS = {"job", "instance"}
 
 def exposed() -> dict[str, frozenset[str]]:
     """Every series that the endpoint has, with its labels."""
-    found = dict(OTHERS)
+    labels_by_name = dict(OTHERS)
     for metric in METRICS:
         labels = frozenset(metric.labels)
         if metric.kind == "histogram":
-            found |= {
+            labels_by_name |= {
                 f"{metric.name}_bucket": labels | {"le"},
                 f"{metric.name}_sum": labels,
                 f"{metric.name}_count": labels,
             }
         else:
-            found[metric.name] = labels
-    return found
+            labels_by_name[metric.name] = labels
+    return labels_by_name
 
 
 def rules() -> list[dict[str, Any]]:
@@ -52,21 +52,21 @@ def panels() -> list[dict[str, Any]]:
 def expressions() -> Iterator[tuple[str, str]]:
     for panel in panels():
         yield from ((panel["title"], target["expr"]) for target in panel["targets"])
-    yield from ((each["name"], each["expr"]) for each in DASHBOARD["annotations"]["list"])
+    yield from ((annotation["name"], annotation["expr"]) for annotation in DASHBOARD["annotations"]["list"])
     yield from ((rule["alert"], rule["expr"]) for rule in rules())
 
 
 @pytest.mark.parametrize(("where", "expression"), list(expressions()))
 def test_an_expression_asks_for_what_there_is(where: str, expression: str) -> None:
-    known = exposed()
-    found = series(expression)
-    assert found
-    for each in found:
-        assert each.name in known, where
-        assert each.labels <= known[each.name] | OF_PROMETHEUS, where
-        is_counter = each.name.endswith(("_total", "_bucket", "_sum", "_count"))
-        assert each.ranged or each.is_new or not is_counter, f"{where}: a counter without rate"
-    assert any(each.ranged for each in found) == any(f"{name}(" in expression for name in RANGES)
+    exposed_labels = exposed()
+    all_series = series(expression)
+    assert all_series
+    for one_series in all_series:
+        assert one_series.name in exposed_labels, where
+        assert one_series.labels <= exposed_labels[one_series.name] | OF_PROMETHEUS, where
+        is_counter = one_series.name.endswith(("_total", "_bucket", "_sum", "_count"))
+        assert one_series.ranged or one_series.is_new or not is_counter, f"{where}: a counter without rate"
+    assert any(one_series.ranged for one_series in all_series) == any(f"{name}(" in expression for name in RANGES)
 
 
 def test_the_check_finds_mistakes() -> None:
@@ -79,9 +79,9 @@ def test_the_check_finds_mistakes() -> None:
         False,
         False,
     ]
-    for wrong in ("sum(x", "x{a=1}", "rate(x[5 minutes])", "x }"):
+    for expression in ("sum(x", "x{a=1}", "rate(x[5 minutes])", "x }"):
         with pytest.raises(ValueError, match=r"not understood|no matcher|no duration|brackets"):
-            series(wrong)
+            series(expression)
 
 
 def test_label_values_that_are_matched_exist() -> None:
@@ -96,9 +96,9 @@ def test_label_values_that_are_matched_exist() -> None:
         "job": {"group-coordinator"},
     }
     matched = [match for _, text in expressions() for match in re.findall(r'(\w+)(=~|!~|!=|=)"([^"]+)"', text)]
-    for label, _, wanted in matched:
+    for label, _, pattern in matched:
         if label != "instance":
-            assert set(wanted.split("|")) <= values[label], (label, wanted)
+            assert set(pattern.split("|")) <= values[label], (label, pattern)
 
 
 def literals(kind: type, field: str) -> set[str]:
@@ -135,7 +135,7 @@ def test_the_dashboard_is_one_that_grafana_takes() -> None:
     assert DASHBOARD["uid"]
     numbers = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(numbers) == len(set(numbers))
-    taken: set[tuple[int, int]] = set()
+    taken_cells: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
         cells = {
@@ -144,8 +144,8 @@ def test_the_dashboard_is_one_that_grafana_takes() -> None:
             for y in range(place["y"], place["y"] + place["h"])
         }
         assert all(0 <= x < 24 for x, _ in cells), panel["title"]
-        assert not cells & taken, panel["title"]
-        taken |= cells
+        assert not cells & taken_cells, panel["title"]
+        taken_cells |= cells
     assert all("${datasource}" in json.dumps(panel["datasource"]) for panel in panels())
 
 
@@ -160,8 +160,8 @@ def test_compose_mounts_what_there_is_and_prometheus_scrapes_the_endpoint() -> N
     assert job["job_name"] == "group-coordinator"
     assert job["static_configs"] == [{"targets": [f"coordinator:{port}"]}]
     assert services["watcher"]["environment"]["GROUP_COORDINATOR_METRICS_PORT"] == port
-    (found,) = job["dns_sd_configs"]
-    assert (found["names"], str(found["port"])) == (["watcher"], port)
+    (discovery,) = job["dns_sd_configs"]
+    assert (discovery["names"], str(discovery["port"])) == (["watcher"], port)
     provisioning = DEPLOY / "grafana" / "provisioning"
     assert (
         yaml.safe_load((provisioning / "datasources" / "prometheus.yml").read_text())["datasources"][0]["type"]
@@ -176,8 +176,10 @@ def test_settings_in_environments_are_settings(tmp_path: Path) -> None:
     documents = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "coordinator.yaml").read_text()))
     secret, _, workload = documents
     container = workload["spec"]["template"]["spec"]["containers"][0]
-    named = [*services["coordinator"]["environment"], *(variable["name"] for variable in container["env"])]
-    assert {name.removeprefix("GROUP_COORDINATOR_").lower() for name in named} <= settings_of(StreamingConfig).keys()
+    variables = [*services["coordinator"]["environment"], *(variable["name"] for variable in container["env"])]
+    assert {name.removeprefix("GROUP_COORDINATOR_").lower() for name in variables} <= settings_of(
+        StreamingConfig
+    ).keys()
     file = tmp_path / "coordinator.toml"
     file.write_text(secret["stringData"]["coordinator.toml"])
     config = StreamingConfig.load({}, file)

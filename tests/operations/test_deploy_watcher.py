@@ -32,30 +32,30 @@ def parsed(words: list[str]) -> dict[str, Any]:
 
 
 def unit() -> configparser.RawConfigParser:
-    found = configparser.RawConfigParser(strict=False)
-    found.optionxform = str  # type: ignore[assignment, method-assign]
-    found.read_string(UNIT.read_text().replace("\\\n", " "))
-    return found
+    parser = configparser.RawConfigParser(strict=False)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(UNIT.read_text().replace("\\\n", " "))
+    return parser
 
 
 def test_the_unit_starts_a_watcher_again_and_keeps_its_state() -> None:
     service = unit()["Service"]
     program, *words = shlex.split(service["ExecStart"])
     assert Path(program).name == "group-coordinator"
-    found = parsed(words)
-    assert found["follow"] is True
-    assert found["broker_log"] == ["/var/log/kafka/server.log*"]
-    assert str(found["state"]) == "${STATE_DIRECTORY}"
-    assert found["metrics_port"] == 9464
+    options = parsed(words)
+    assert options["follow"] is True
+    assert options["broker_log"] == ["/var/log/kafka/server.log*"]
+    assert str(options["state"]) == "${STATE_DIRECTORY}"
+    assert options["metrics_port"] == 9464
     assert service["StateDirectory"] == "group-coordinator-watch"
     assert service["Restart"] == "always"
 
 
 def test_the_compose_service_keeps_its_state_and_publishes_on_this_machine_only() -> None:
     words = [re.sub(r"\$\{\w+:-([^}]*)}", r"\1", word) for word in COMPOSE["command"]]
-    found = parsed(words)
-    assert found["bootstrap_servers"] == "kafka:9092"
-    assert any(volume.endswith(f":/{Path(found['state']).parts[1]}") for volume in COMPOSE["volumes"])
+    options = parsed(words)
+    assert options["bootstrap_servers"] == "kafka:9092"
+    assert any(volume.endswith(f":/{Path(options['state']).parts[1]}") for volume in COMPOSE["volumes"])
     assert all(port.startswith("127.0.0.1:") for port in COMPOSE["ports"])
     settings = {name.removeprefix("GROUP_COORDINATOR_").lower() for name in COMPOSE["environment"]}
     assert settings - {"dashboard_token"} <= settings_of(StreamingConfig).keys()
@@ -66,18 +66,18 @@ def test_the_manifest_fits_together(tmp_path: Path) -> None:
     secret, service, claim, workload = MANIFEST
     pod = workload["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    found = parsed(container["args"])
-    assert found["host"] == "0.0.0.0"
+    options = parsed(container["args"])
+    assert options["host"] == "0.0.0.0"
     file = tmp_path / "watch.toml"
     file.write_text(secret["stringData"]["watch.toml"])
     config = StreamingConfig.load({}, file)
-    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
-    assert ports == {each["name"]: each["port"] for each in service["spec"]["ports"]}
-    assert (ports["http"], ports["metrics"]) == (found["port"], config.metrics_port)
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {port["name"]: port["port"] for port in service["spec"]["ports"]}
+    assert (ports["http"], ports["metrics"]) == (options["port"], config.metrics_port)
     mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounted.keys() == {volume["name"] for volume in pod["volumes"]}
-    assert Path(found["config_file"]).parent == Path(mounted["settings"])
-    assert Path(found["state"]).is_relative_to(mounted["data"])
+    assert Path(options["config_file"]).parent == Path(mounted["settings"])
+    assert Path(options["state"]).is_relative_to(mounted["data"])
     assert {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}, "name": "data"} in pod["volumes"]
     (token,) = container["env"]
     assert token["name"] == "GROUP_COORDINATOR_DASHBOARD_TOKEN"
@@ -89,7 +89,9 @@ def test_the_manifest_fits_together(tmp_path: Path) -> None:
 def test_the_alerts_that_hold_for_watched_groups() -> None:
     names = {metric.name for metric in OF_A_WATCHER} | {"up"}
     rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
-    holding = {rule["alert"] for rule in rules if {each.name for each in series(rule["expr"])} <= names}
+    holding = {
+        rule["alert"] for rule in rules if {metric_series.name for metric_series in series(rule["expr"])} <= names
+    }
     assert holding == {
         "CoordinatorDown", "CoordinatorMissing", "CoordinatorNotReady", "GroupStuck", "GroupRebalanceStorm",
         "SessionExpiries", "RefusalsRise", "OffsetsExpire",

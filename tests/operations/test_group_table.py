@@ -33,7 +33,9 @@ def test_sums_follow_every_change() -> None:
             truth[name] = state, chance.randrange(5)
             groups.put(name, snapshot(name, *truth[name]))
     states = {value.labels[0]: value.value for value in groups.values() if value.metric is metrics.GROUPS}
-    assert states == {state: Counter(each for each, _ in truth.values())[state] for state in group_table.STATES}
+    assert states == {
+        state: Counter(group_state for group_state, _ in truth.values())[state] for state in group_table.STATES
+    }
     (members,) = (value.value for value in groups.values() if value.metric is metrics.MEMBERS)
     assert members == sum(number for _, number in truth.values())
 
@@ -44,10 +46,10 @@ def test_only_the_groups_that_stand_out_have_names() -> None:
         groups.put(f"g{number:02}", snapshot(f"g{number:02}", "PreparingRebalance", number, since_ms=1_000 * number))
         for _ in range(number):
             groups.happened(groups.rebalances, f"g{number:02}")
-    named = {metric: [(v.labels[0], v.value) for v in groups.values() if v.metric is metric] for metric in NAMED}
-    assert named[metrics.GROUP_REBALANCING] == [("g00", 60.0), ("g01", 59.0), ("g02", 58.0)]
-    assert named[metrics.GROUP_REBALANCES] == [("g49", 49), ("g48", 48), ("g47", 47)]
-    assert named[metrics.GROUP_MEMBERS] == [("g49", 49), ("g48", 48), ("g47", 47)]
+    named_groups = {metric: [(v.labels[0], v.value) for v in groups.values() if v.metric is metric] for metric in NAMED}
+    assert named_groups[metrics.GROUP_REBALANCING] == [("g00", 60.0), ("g01", 59.0), ("g02", 58.0)]
+    assert named_groups[metrics.GROUP_REBALANCES] == [("g49", 49), ("g48", 48), ("g47", 47)]
+    assert named_groups[metrics.GROUP_MEMBERS] == [("g49", 49), ("g48", 48), ("g47", 47)]
     assert not any(value.labels for value in table(top=0).values() if value.metric is not metrics.GROUPS)
 
 

@@ -160,5 +160,5 @@ def test_silent_connections_keep_no_probe_out(endpoint: HttpServer) -> None:
         assert status_of(endpoint.url, "/health/live", "localhost") in (200, 503)
         assert threads < 2 * CONNECTIONS_MAX
     finally:
-        for each in silent:
-            each.close()
+        for connection in silent:
+            connection.close()

@@ -45,19 +45,21 @@ def events(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> Itera
     plain = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     plain.produce(topic, encode_tick(1_000), partition=0)
     plain.flush()
-    other = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "log_level": "2"})
-    other.init_transactions(30)
+    other_producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "log_level": "2"}
+    )
+    other_producer.init_transactions(30)
     for key in (ABORTED, OPEN):
-        other.begin_transaction()
-        other.produce(topic, b"{}", key, partition=0)
-        other.flush()
+        other_producer.begin_transaction()
+        other_producer.produce(topic, b"{}", key, partition=0)
+        other_producer.flush()
         if key == ABORTED:
-            other.abort_transaction(30)
+            other_producer.abort_transaction(30)
     plain.produce(topic, b"{}", LATER, partition=0)
     plain.produce(topic, encode_tick(2_000), partition=0)
     plain.flush()
     yield topic
-    other.abort_transaction(30)
+    other_producer.abort_transaction(30)
 
 
 def test_the_stream(spark: SparkSession, config: StreamingConfig, events: str, tmp_path: Path) -> None:
@@ -67,14 +69,14 @@ def test_the_stream(spark: SparkSession, config: StreamingConfig, events: str, t
         stream.select("key", "clock_ms").writeStream.format("memory").queryName("isolation").trigger(availableNow=True)
     )
     rows.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
-    found = spark.table("isolation").collect()
-    assert [bytes(row["key"]) for row in found if row["key"] is not None] == KEYS
-    assert max(row["clock_ms"] for row in found) == 2_000
+    records = spark.table("isolation").collect()
+    assert [bytes(row["key"]) for row in records if row["key"] is not None] == KEYS
+    assert max(row["clock_ms"] for row in records) == 2_000
 
 
 def test_a_replay_of_the_topic(spark: SparkSession, config: StreamingConfig, events: str) -> None:
-    found = records_of_topic(spark, config, events).collect()
-    assert [bytes(row["key"]) for row in found if row["key"] is not None] == KEYS
+    rows = records_of_topic(spark, config, events).collect()
+    assert [bytes(row["key"]) for row in rows if row["key"] is not None] == KEYS
 
 
 def test_the_tickers_reader(config: StreamingConfig, events: str) -> None:

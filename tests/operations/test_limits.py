@@ -46,14 +46,14 @@ def join(
 
 
 def commit(partitions: int, metadata: str = "") -> tuple[str, int, Request, str]:
-    each = tuple(
+    commit_partitions = tuple(
         OffsetCommitRequestPartition(partition_index=number, committed_offset=1, committed_metadata=metadata)
         for number in range(partitions)
     )
     return (
         "OffsetCommit",
         7,
-        OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=each),)),
+        OffsetCommitRequest(group_id="g", topics=(OffsetCommitRequestTopic(name="t", partitions=commit_partitions),)),
         "c",
     )
 
@@ -80,7 +80,7 @@ def coordinate(config: StreamingConfig, *requests: tuple[str, int, Request, str]
     counted = bench()
     counted.count(log, outputs)
     answers = [json.loads(record.value or b"") for record in outputs if record.topic.endswith(".responses")]
-    return [answer["body"] for answer in sorted(answers, key=lambda each: int(each["request_id"]))], counted
+    return [answer["body"] for answer in sorted(answers, key=lambda answer: int(answer["request_id"]))], counted
 
 
 def config(**group: Any) -> StreamingConfig:
@@ -105,8 +105,8 @@ def test_ids_of_members() -> None:
 
 
 def test_protocols() -> None:
-    many = [(f"p{number}", b"") for number in range(GroupConfig().member_max_protocols + 1)]
-    answers, counted = coordinate(config(), join(*many), join(*many[1:]))
+    protocols = [(f"p{number}", b"") for number in range(GroupConfig().member_max_protocols + 1)]
+    answers, counted = coordinate(config(), join(*protocols), join(*protocols[1:]))
     assert [answer["error_code"] for answer in answers] == [ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.NONE]
     assert (
         counted.value(m.REFUSALS, api="JoinGroup", rule="too_many_protocols", error="INCONSISTENT_GROUP_PROTOCOL") == 1
@@ -161,13 +161,13 @@ def test_events(kafka: EmbeddedKafka, topic_prefix: str) -> None:
     """The broker refuses an event of more than `event_max_bytes`, before the log has it."""
     settings = make_topics(kafka.bootstrap_servers, topic_prefix)
     producer = Producer({"message.max.bytes": 10_000_000, "log_level": 0, **settings.client_properties})
-    found: list[KafkaError | None] = []
+    errors: list[KafkaError | None] = []
     for size in (settings.event_max_bytes - 1_000, settings.event_max_bytes + 1_000):
         producer.produce(
             settings.topic_settings.topics.events,
             key=b"g",
             value=bytes(size),
-            on_delivery=lambda error, _: found.append(error),
+            on_delivery=lambda error, _: errors.append(error),
         )
         try:
             producer.flush(
@@ -175,6 +175,6 @@ def test_events(kafka: EmbeddedKafka, topic_prefix: str) -> None:
             )  # one at a time: the first may have to be sent again, while the leader of a new topic is not known
         except KafkaException as problem:
             pytest.fail(str(problem))
-    assert found[0] is None
-    assert found[1] is not None
-    assert found[1].code() == KafkaError.MSG_SIZE_TOO_LARGE
+    assert errors[0] is None
+    assert errors[1] is not None
+    assert errors[1].code() == KafkaError.MSG_SIZE_TOO_LARGE

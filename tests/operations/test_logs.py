@@ -83,9 +83,9 @@ def test_libraries_are_heard_only_when_something_is_wrong(capsys: pytest.Capture
     configure_logs("text", "debug")
     logging.getLogger("py4j.clientserver").info("chatter")
     logging.getLogger("py4j.clientserver").warning("trouble")
-    told = capsys.readouterr().err
-    assert "chatter" not in told
-    assert "trouble" in told
+    log_text = capsys.readouterr().err
+    assert "chatter" not in log_text
+    assert "trouble" in log_text
 
 
 def test_a_storm_is_cut_short_and_counted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,9 +14,9 @@ LONG = "g" * 32_000
 def test_short_names_are_kept_as_they_are_and_long_ones_stay_distinct() -> None:
     assert kept_name("orders") == "orders"
     assert kept_name("g" * NAME_CHARACTERS_MAX) == "g" * NAME_CHARACTERS_MAX
-    found = {kept_name(LONG + str(number)) for number in range(100)}
-    assert len(found) == 100
-    assert max(map(len, found)) <= 2 * NAME_CHARACTERS_MAX
+    short_names = {kept_name(LONG + str(number)) for number in range(100)}
+    assert len(short_names) == 100
+    assert max(map(len, short_names)) <= 2 * NAME_CHARACTERS_MAX
 
 
 def test_repeats_are_told_by_names_of_any_length_in_bounded_memory() -> None:

@@ -29,8 +29,8 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture(scope="module")
 def listeners(tmp_path_factory: pytest.TempPathFactory, kafka_jars: Path) -> Iterator[dict[str, Listener]]:
-    with secure_broker(tmp_path_factory.mktemp("certificates")) as found:
-        yield found
+    with secure_broker(tmp_path_factory.mktemp("certificates")) as started:
+        yield started
 
 
 def settings(listener: Listener, prefix: str) -> StreamingConfig:
@@ -51,7 +51,7 @@ def test_each_of_our_clients_comes_in(kind: str, listeners: dict[str, Listener],
     report = ensure_topics(admin_client(config.bootstrap_servers, properties), config.topic_settings)
     metrics = Metrics()
     tally = Tally(metrics, GroupTable(0, lambda group: 0, time.monotonic), lambda group: 0)
-    reader = TopicsReader(properties, report.topics, (0,), tally, GroupLog(), everything=True)
+    reader = TopicsReader(properties, report.topics, (0,), tally, GroupLog(), for_metrics=True)
     reader.start(report.partitions)
     ticks: list[None] = []
     ticker = Ticker(
@@ -81,8 +81,8 @@ def apis(metrics: Metrics) -> set[str]:
 
 def test_a_wrong_password_is_refused_and_not_told(listeners: dict[str, Listener], topic_prefix: str) -> None:
     listener = listeners["SASL_PLAINTEXT"]
-    wrong = listener.kafka | {"sasl.jaas.config": listener.kafka["sasl.jaas.config"].replace("hush", "hash")}
-    config = settings(listener._replace(kafka=wrong), topic_prefix)
+    properties = listener.kafka | {"sasl.jaas.config": listener.kafka["sasl.jaas.config"].replace("hush", "hash")}
+    config = settings(listener._replace(kafka=properties), topic_prefix)
     with pytest.raises(TopicError) as refused:
         ensure_topics(
             admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings, timeout_s=3
@@ -95,9 +95,9 @@ def test_the_commands_that_read_take_the_same_settings(
 ) -> None:
     config = settings(listeners["SASL_SSL"], topic_prefix)
     ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings)
-    given = [f"--kafka={name}={value}" for name, value in config.kafka.items()]
-    where = ["--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", topic_prefix, *given]
-    result = CliRunner().invoke(app, ["groups", *where])
+    kafka_flags = [f"--kafka={name}={value}" for name, value in config.kafka.items()]
+    flags = ["--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", topic_prefix, *kafka_flags]
+    result = CliRunner().invoke(app, ["groups", *flags])
     assert result.exit_code == 0, result.output
     assert PASSWORD not in result.output
 

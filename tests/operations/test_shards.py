@@ -25,6 +25,7 @@ def progress(shard: int, batch_id: int, events: int = 10, end_offset: int = 100)
         phases_ms={"triggerExecution": 400, "addBatch": 300, "of a later Spark": 7},
         events=events,
         events_per_second=25.0,
+        start_offset=0,
         end_offset=end_offset,
         groups=3,
         state_memory_bytes=1_000,
@@ -37,10 +38,10 @@ def progress(shard: int, batch_id: int, events: int = 10, end_offset: int = 100)
 def scrape(operations: Operations) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
     with urllib.request.urlopen(f"{operations.url}/metrics", timeout=5) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
-    found: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
+    values_by_name: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
     for sample in (sample for family in families for sample in family.samples):
-        found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
-    return found
+        values_by_name.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+    return values_by_name
 
 
 def test_batches_and_ticks_show_at_the_endpoint(tmp_path: Path) -> None:
@@ -56,21 +57,21 @@ def test_batches_and_ticks_show_at_the_endpoint(tmp_path: Path) -> None:
             operations.batch_ended(progress(shard, 6))
             operations.tick_written(shard)
         operations.batch_ended(progress(1, 7, events=5))
-        found = scrape(operations)
-    one = frozenset({("shard", "1")})
-    whole = one | {("phase", "triggerExecution")}
-    assert found[m.READY.name] == {frozenset(): 1.0}
-    assert found[f"{m.BATCH_SECONDS.name}_count"][whole] == 2
-    assert found[f"{m.BATCH_SECONDS.name}_sum"][whole] == 0.8
-    assert found[m.HANDLED.name][one] == 15
-    assert found[m.BATCH_ID.name][one] == 7
-    assert found[m.STATE_DISK.name][one] == 2_000
-    assert 5 <= found[m.WATERMARK_LAG.name][one] < 10
-    assert found[m.SINCE_TICK.name][one] < 5
-    assert {dict(labels)["phase"] for labels in found[f"{m.BATCH_SECONDS.name}_count"]} <= PHASES
+        scraped = scrape(operations)
+    of_shard = frozenset({("shard", "1")})
+    of_trigger = of_shard | {("phase", "triggerExecution")}
+    assert scraped[m.READY.name] == {frozenset(): 1.0}
+    assert scraped[f"{m.BATCH_SECONDS.name}_count"][of_trigger] == 2
+    assert scraped[f"{m.BATCH_SECONDS.name}_sum"][of_trigger] == 0.8
+    assert scraped[m.HANDLED.name][of_shard] == 15
+    assert scraped[m.BATCH_ID.name][of_shard] == 7
+    assert scraped[m.STATE_DISK.name][of_shard] == 2_000
+    assert 5 <= scraped[m.WATERMARK_LAG.name][of_shard] < 10
+    assert scraped[m.SINCE_TICK.name][of_shard] < 5
+    assert {dict(labels)["phase"] for labels in scraped[f"{m.BATCH_SECONDS.name}_count"]} <= PHASES
     assert (tmp_path / "health").exists()
     for metric in m.METRICS:
-        for labels in found.get(metric.name, {}):
+        for labels in scraped.get(metric.name, {}):
             assert {name for name, _ in labels} == set(metric.labels), metric.name
 
 

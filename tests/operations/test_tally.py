@@ -16,9 +16,9 @@ from tests.operations.tally_bench import SHARDS, TOPICS, Bench, bench
 
 @pytest.fixture
 def counted() -> Bench:
-    found = bench()
-    found.count(log(), outputs(log()))
-    return found
+    tally_bench = bench()
+    tally_bench.count(log(), outputs(log()))
+    return tally_bench
 
 
 def test_events_by_api(counted: Bench) -> None:
@@ -70,11 +70,11 @@ def test_what_is_written_twice_counts_once(counted: Bench) -> None:
     assert exposition(counted) == before
 
 
-def exposition(found: Bench) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    own = [family for family in found.metrics.registry.collect() if family.name.startswith(m.PREFIX)]
+def exposition(tally_bench: Bench) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    families = [family for family in tally_bench.metrics.registry.collect() if family.name.startswith(m.PREFIX)]
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in own
+        for family in families
         for sample in family.samples
         if not sample.name.endswith("_created")
     }
@@ -82,21 +82,21 @@ def exposition(found: Bench) -> dict[tuple[str, frozenset[tuple[str, str]]], flo
 
 def test_a_refusal_on_another_partition_hides_nothing() -> None:
     """A request that was sent to the wrong partition is refused there, under a larger epoch than the group's own."""
-    found, history = bench(), [output for output in outputs(log()) if output.topic == TOPICS.history]
-    refused = next(value for each in history if b'"request_refused"' in (value := each.value or b""))
+    tally_bench, history = bench(), [output for output in outputs(log()) if output.topic == TOPICS.history]
+    refused = next(value for output in history if b'"request_refused"' in (value := output.value or b""))
     record = msgspec.json.decode(refused)
     stray = record | {"epoch": 10**9, "cause": record["cause"] | {"partition": 1}}
-    assert found.tally.history(decode_history(msgspec.json.encode(stray)))
-    found.count([], history)
-    assert found.value(m.MEMBERS_JOINED) == 2
+    assert tally_bench.tally.history(decode_history(msgspec.json.encode(stray)))
+    tally_bench.count([], history)
+    assert tally_bench.value(m.MEMBERS_JOINED) == 2
 
 
 def test_groups_of_other_processes_are_not_counted_here() -> None:
-    found = bench(shard=None)
-    found.count([], outputs(log()))
-    assert found.value(m.MEMBERS_JOINED) == 0
-    assert found.value(m.ANSWERS, api="JoinGroup", error="NONE") == 0
-    assert found.tally.dead_letter(frozenset({7}), b"g", {"partition": "3", "reason": "bad_body"}) is None
+    tally_bench = bench(shard=None)
+    tally_bench.count([], outputs(log()))
+    assert tally_bench.value(m.MEMBERS_JOINED) == 0
+    assert tally_bench.value(m.ANSWERS, api="JoinGroup", error="NONE") == 0
+    assert tally_bench.tally.dead_letter(frozenset({7}), b"g", {"partition": "3", "reason": "bad_body"}) is None
 
 
 def test_what_is_none_of_ours_is_an_error_of_one_kind(counted: Bench) -> None:
@@ -110,7 +110,7 @@ def test_what_is_none_of_ours_is_an_error_of_one_kind(counted: Bench) -> None:
 
 
 def test_memory_for_repeats_is_bounded() -> None:
-    repeats = Repeats(most=2)
+    repeats = Repeats(groups_max=2)
     assert [repeats.is_new("t", 0, group, 1, 1) for group in ("a", "b", "a", "c")] == [True, True, False, True]
     assert repeats.is_new("t", 0, "b", 1, 2)
     assert repeats.is_new("t", 1, "b", 1, 2), "partitions have no order among them"
@@ -122,18 +122,20 @@ def test_memory_for_repeats_is_bounded() -> None:
 
 def test_a_series_is_there_before_its_first_occurrence() -> None:
     """Or Prometheus sees no rise when there is one."""
-    found = bench()
+    tally_bench = bench()
     for metric in (metric for metric in m.METRICS if metric.labels and metric.kind != "gauge"):
         assert metric.known or metric is m.REFUSALS or "shard" in metric.labels, (
             metric.name
         )  # shards: see test_shards.py
         for values in metric.known:
             labels = dict(zip(metric.labels, values, strict=True))
-            assert found.value(metric, "_count" if metric.kind == "histogram" else "", **labels) == 0
+            assert tally_bench.value(metric, "_count" if metric.kind == "histogram" else "", **labels) == 0
 
 
 def test_a_reason_that_nobody_knows_makes_no_series() -> None:
-    found = bench()
-    assert found.tally.dead_letter(SHARDS, b"g", {"partition": "0", "offset": "1", "reason": "made up"}) == "made up"
-    assert found.value(m.DEAD_LETTERS, reason="made up") is None
-    assert found.value(m.DEAD_LETTERS, reason="unreadable") == 1
+    tally_bench = bench()
+    assert (
+        tally_bench.tally.dead_letter(SHARDS, b"g", {"partition": "0", "offset": "1", "reason": "made up"}) == "made up"
+    )
+    assert tally_bench.value(m.DEAD_LETTERS, reason="made up") is None
+    assert tally_bench.value(m.DEAD_LETTERS, reason="unreadable") == 1

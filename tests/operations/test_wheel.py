@@ -41,19 +41,19 @@ def test_only_four_packages_are_installed(installed: Path) -> None:
 
 
 def test_all_files_of_the_packages_are_installed(installed: Path) -> None:
-    ours = {
+    own_files = {
         str(file.relative_to(ROOT))
         for package in PACKAGES
         for file in (ROOT / package).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    assert ours >= set(DATA)
+    assert own_files >= set(DATA)
     assert {
         str(file.relative_to(installed))
         for package in PACKAGES
         for file in (installed / package).rglob("*")
         if file.is_file()
-    } == ours
+    } == own_files
 
 
 @pytest.mark.skipif(importlib.util.find_spec("tables") is not None, reason="PyTables is installed")
@@ -61,7 +61,9 @@ def test_pandas_misses_pytables_and_finds_nothing_of_ours(installed: Path, tmp_p
     """`tables` is PyTables' name. A package of ours under it would be taken for PyTables of an unknown version."""
     (tmp_path / "file.h5").touch()
     program = f"import sys; sys.path.insert(0, {str(installed)!r}); import group_coordinator, pandas; pandas.read_hdf('file.h5')"
-    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path)
-    said = done.stderr.splitlines()[-1]
-    assert said.startswith("ImportError: ")
-    assert "Missing optional dependency 'pytables'" in said or "`Import pytables` failed" in said  # of pandas 3
+    result = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    last_line = result.stderr.splitlines()[-1]
+    assert last_line.startswith("ImportError: ")
+    assert (
+        "Missing optional dependency 'pytables'" in last_line or "`Import pytables` failed" in last_line
+    )  # of pandas 3

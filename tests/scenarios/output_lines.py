@@ -89,9 +89,9 @@ class OutputLines:
                     return self._moment(value)
                 return duration_text(value) if name.endswith("_ms") else str(value)
             case dict():
-                return ",".join(f"{each}:{'+'.join(voters)}" for each, voters in value.items())
+                return ",".join(f"{item}:{'+'.join(voters)}" for item, voters in value.items())
             case tuple():
-                return ",".join(self._value(name, each) for each in value)
+                return ",".join(self._value(name, item) for item in value)
             case Waited():
                 return f"{value.member_id}:{'never' if value.joined_ms is None else 'joined@' + self._moment(value.joined_ms)}"
             case Struct():

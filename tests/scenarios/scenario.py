@@ -210,8 +210,8 @@ class Scenario:
         """A client without membership commits as a consumer that assigns itself partitions does."""
         client = self._client(command)
         offsets = {
-            _partition(left): int(right)
-            for left, _, right in (argument.partition("=") for argument in command.arguments[1:])
+            _partition(partition): int(offset)
+            for partition, _, offset in (argument.partition("=") for argument in command.arguments[1:])
         }
         outputs = self._group.commit(
             client.member_id,

@@ -51,9 +51,9 @@ def parse_command(line: str) -> Command:
     options: dict[str, str] = {}
     arguments: list[str] = []
     for word in words:
-        left, equals, right = word.partition("=")
-        if equals and left.replace("_", "").replace(".", "").isalpha() and left.islower():
-            options[left] = right
+        key, equals, value = word.partition("=")
+        if equals and key.replace("_", "").replace(".", "").isalpha() and key.islower():
+            options[key] = value
         else:
             arguments.append(word)
     return Command(name, tuple(arguments), options)

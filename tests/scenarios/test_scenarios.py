@@ -14,11 +14,11 @@ FILES = sorted(Path(__file__).parent.glob("*.txt"))
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_scenario(path: Path) -> None:
     text = path.read_text()
-    found = run_script(text, Scenario().run)
+    actual = run_script(text, Scenario().run)
     if os.environ.get("REWRITE"):
-        path.write_text(found)
-        text = found
-    assert found.splitlines() == text.splitlines(), "REWRITE=1 writes what came out; look at what changed"
+        path.write_text(actual)
+        text = actual
+    assert actual.splitlines() == text.splitlines(), "REWRITE=1 writes what came out; look at what changed"
 
 
 def test_command() -> None:

@@ -44,9 +44,9 @@ def defined(data: bytes) -> OffsetCommitValue | None:
 @given(VALUES, st.integers(0, 4))
 def test_every_version(value: OffsetCommitValue, version: int) -> None:
     data = encode_offset_commit_value(value, version)
-    found = read(data)
-    assert found is not None
-    assert found == defined(data)
+    value_read = read(data)
+    assert value_read is not None
+    assert value_read == defined(data)
 
 
 @given(VALUES, st.integers(3, 4), st.data())

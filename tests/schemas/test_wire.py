@@ -112,9 +112,9 @@ def test_uuid() -> None:
     encoded = bytes.fromhex("4f5f80e2cdd54f0888e424db129e8f3b")
     assert wire.encode_uuid(text) == encoded
     assert Reader(encoded).uuid() == text
-    for wrong in ("", "4f5f80e2", text + "00", "x" * 32):
+    for malformed in ("", "4f5f80e2", text + "00", "x" * 32):
         with pytest.raises(EncodeError):
-            wire.encode_uuid(wrong)
+            wire.encode_uuid(malformed)
 
 
 def test_tagged_fields() -> None:

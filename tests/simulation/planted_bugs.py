@@ -50,7 +50,9 @@ def a_forgotten_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Offsets.put_topic
 
     def put_topic(self: Offsets, topic: str, stored: dict[int, CommittedOffset]) -> None:
-        real(self, topic, {partition: each for partition, each in stored.items() if each.offset % 3 != 2})
+        real(
+            self, topic, {partition: committed for partition, committed in stored.items() if committed.offset % 3 != 2}
+        )
 
     monkeypatch.setattr(Offsets, "put_topic", put_topic)
 
@@ -86,14 +88,14 @@ def a_fenced_member_commits(monkeypatch: pytest.MonkeyPatch) -> None:
 def heartbeats_are_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     real = heartbeat.heartbeat
 
-    def deaf(step: Step, request: Any) -> None:
+    def ignore_heartbeat(step: Step, request: Any) -> None:
         name = f"session:{request.member_id}"
         before = step.group.timers.get(name) if step.group is not None else None
         real(step, request)
         if before is not None:
             step.require_group().timers[name] = before
 
-    monkeypatch.setattr(ClassicKind, "heartbeat", staticmethod(deaf))
+    monkeypatch.setattr(ClassicKind, "heartbeat", staticmethod(ignore_heartbeat))
 
 
 def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,10 +207,10 @@ def offsets_without_a_topic_id_outlive_their_topic(monkeypatch: pytest.MonkeyPat
 
     def forget_topics(step: Step, topics: tuple[DeletedTopic, ...]) -> None:
         group = step.require_group()
-        without = {(name, each): kept for name, each, kept in group.offsets if not is_known(kept)}
+        without = {(name, number): committed for name, number, committed in group.offsets if not is_known(committed)}
         real(step, topics)
-        for (name, each), kept in without.items():
-            group.offsets.put(name, each, kept)
+        for (name, number), committed in without.items():
+            group.offsets.put(name, number, committed)
 
     monkeypatch.setattr(coordinator, "forget_topics", forget_topics)
 
@@ -217,8 +219,10 @@ def a_topic_made_again_loses_its_offsets(monkeypatch: pytest.MonkeyPatch) -> Non
     real = topics_deleted.forget_topics
 
     def forget_topics(step: Step, topics: tuple[DeletedTopic, ...]) -> None:
-        stored = [DeletedTopic(name=name, topic_id=kept.topic_id) for name, _, kept in step.require_group().offsets]
-        real(step, topics + tuple(each for each in stored if each.name in {topic.name for topic in topics}))
+        stored = [
+            DeletedTopic(name=name, topic_id=committed.topic_id) for name, _, committed in step.require_group().offsets
+        ]
+        real(step, topics + tuple(deleted for deleted in stored if deleted.name in {topic.name for topic in topics}))
 
     monkeypatch.setattr(coordinator, "forget_topics", forget_topics)
 

@@ -184,23 +184,23 @@ def test_a_lost_join_answer_lets_the_same_id_in_again() -> None:
 def test_a_leave_that_meets_not_coordinator_is_retried_and_honoured() -> None:
     """Else the others wait for the session of somebody who has closed."""
     shards = [GroupHarness(shard_count=2, partition=partition) for partition in range(2)]
-    right, wrong = sorted(shards, key=lambda harness: harness.partition != group_partition("g", 2))
+    right_shard, wrong_shard = sorted(shards, key=lambda harness: harness.partition != group_partition("g", 2))
     bench = Bench(enable_auto_commit=False)
     conversation = Conversation(bench)
     bench.poll()
-    conversation.with_shard(right)
-    assert members(right) == [bench.member.member_id]
+    conversation.with_shard(right_shard)
+    assert members(right_shard) == [bench.member.member_id]
     bench.member.close(bench.now_ms)
     bench.poll()
     bench.poll()
-    conversation.with_shard(wrong)
+    conversation.with_shard(wrong_shard)
     assert bench.heard(CoordinatorUnknown)
-    assert wrong.group is None
-    assert members(right), "nobody has heard it yet"
+    assert wrong_shard.group is None
+    assert members(right_shard), "nobody has heard it yet"
     assert not bench.member.is_closed
     bench.wait(1_000)
-    conversation.with_shard(right)
-    assert right.state == "Empty"
+    conversation.with_shard(right_shard)
+    assert right_shard.state == "Empty"
     assert bench.member.is_closed
 
 
@@ -220,8 +220,8 @@ class Conversation:
                 outputs = shard.send(send.api, send.request, request_id=send.request_id)
                 outputs += shard.sleep(0)
                 for answer in of_type(outputs, Answer):
-                    asked = next(request for request in bench.sent if request.request_id == answer.request_id)
-                    bench.deliver(asked, answer.response)
+                    sent_request = next(request for request in bench.sent if request.request_id == answer.request_id)
+                    bench.deliver(sent_request, answer.response)
             bench.poll()
 
 
@@ -252,8 +252,8 @@ def test_empty_is_not_skipped_on_the_way_to_dead() -> None:
     harness.commit("a", generation)
     delete = DeleteGroupsRequest(groups_names=("g",))
     assert harness.answer(harness.send("DeleteGroups", delete, 2)).results[0].error_code is ErrorCode.NON_EMPTY_GROUP
-    left = harness.leave("a")
-    assert of_type(left, GroupEmpty)
+    leave_outputs = harness.leave("a")
+    assert of_type(leave_outputs, GroupEmpty)
     assert harness.state == "Empty"
     deleted = harness.send("DeleteGroups", delete, 2)
     assert [output.reason for output in of_type(deleted, GroupDead)] == ["deleted"]
@@ -285,8 +285,11 @@ def test_a_commit_is_not_acknowledged_before_it_is_stored(step: int) -> None:
     world.run()
     assert list(acknowledged_unstored(world)) == []
     (process,) = world.processes
-    told = {(topic, partition): each.offset for (topic, partition), each in process.member.committed.items()}
-    assert told
+    committed = {
+        (topic, partition): offset_and_metadata.offset
+        for (topic, partition), offset_and_metadata in process.member.committed.items()
+    }
+    assert committed
     held = decode_group(*world.drivers[0].states["readers"]).offsets
     logged: dict[tuple[str, int], int] = {}
     for written in world.written:
@@ -294,7 +297,7 @@ def test_a_commit_is_not_acknowledged_before_it_is_stored(step: int) -> None:
             key, value = decode_record(written.output.key, written.output.value)
             if isinstance(key, OffsetCommitKey) and value is not None:
                 logged[key.topic, key.partition] = value.offset  # type: ignore[union-attr]
-    for (topic, partition), offset in told.items():
+    for (topic, partition), offset in committed.items():
         assert held.get(topic, partition).offset >= offset  # type: ignore[union-attr]
         assert logged[topic, partition] >= offset
 
@@ -322,11 +325,12 @@ def acknowledged_unstored(world: World) -> Iterator[str]:
         _, request = decode_request_event(output.group_id, world.log.partitions[shard][output.answers_offset].value)
         assert isinstance(request, OffsetCommitRequest)
         for topic, answered in zip(request.topics, output.response.topics, strict=True):
-            for asked, told in zip(topic.partitions, answered.partitions, strict=True):
-                if told.error_code is ErrorCode.NONE:
+            for requested, answered_partition in zip(topic.partitions, answered.partitions, strict=True):
+                if answered_partition.error_code is ErrorCode.NONE:
                     accepted += 1
-                    if (shard, topic.name, asked.partition_index, asked.committed_offset) not in stored:
-                        yield f"event {output.answers_offset}: {topic.name}-{asked.partition_index} at {asked.committed_offset}"
+                    if (shard, topic.name, requested.partition_index, requested.committed_offset) not in stored:
+                        place = f"{topic.name}-{requested.partition_index}"
+                        yield f"event {output.answers_offset}: {place} at {requested.committed_offset}"
     assert accepted
 
 

@@ -50,12 +50,12 @@ class ModelCoordinator:
         return [self._output(group_id, output) for output in model.handle(event)]
 
     def list_groups(self, states: tuple[str, ...], types: tuple[str, ...]) -> list[ListedGroup]:
-        wanted = {state.strip().lower() for state in states}
+        state_names = {state.strip().lower() for state in states}
         return [
             ListedGroup(group_id=group_id, protocol_type=view.group.protocol_type or "", group_state=view.group.state)
             for group_id, view in self.groups.items()
             if view.group.in_log
-            and (not wanted or view.group.state.lower() in wanted)
+            and (not state_names or view.group.state.lower() in state_names)
             and (not types or "classic" in {kind.lower() for kind in types})
         ]
 

@@ -75,6 +75,6 @@ def test_the_real_operator_writes_what_the_checker_saw(seed: int) -> None:
         for (of_shard, group_id), outputs in expected.items():
             if of_shard == shard:
                 records_of_group = [
-                    each for each in written[group_id.encode()] if each.topic != config.topics.dead_letters
+                    record for record in written[group_id.encode()] if record.topic != config.topics.dead_letters
                 ]
                 assert records_of_group == [output_record(output, config) for output in outputs]

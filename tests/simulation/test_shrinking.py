@@ -86,10 +86,10 @@ def test_a_failing_seed_prints_the_command_that_tells_its_story(
     assert main(["--seed", str(seed)]) == 1
     assert f"python -m simulation --seed {seed} --story" in capsys.readouterr().out
     assert main(["--seed", str(seed), "--story", "--whole"]) == 1
-    told = capsys.readouterr().out
-    assert "VIOLATED  SessionsKept: " in told
-    assert "is still a member after a silence of" in told
-    assert ">>>" in told
+    output = capsys.readouterr().out
+    assert "VIOLATED  SessionsKept: " in output
+    assert "is still a member after a silence of" in output
+    assert ">>>" in output
 
 
 def test_a_story_is_in_the_order_of_time_and_names_who_does_what() -> None:
@@ -98,8 +98,8 @@ def test_a_story_is_in_the_order_of_time_and_names_who_does_what() -> None:
     lines = list(narrate(case, run_case(case, keep_steps=True)))
     name = case.members[0].name
     assert any(line.startswith(f"{name} is ") for line in lines)
-    told = [line for line in lines if " s  " in line[:14]]
-    times = [float(line.split(" s  ")[0]) for line in told]
+    timed_lines = [line for line in lines if " s  " in line[:14]]
+    times = [float(line.split(" s  ")[0]) for line in timed_lines]
     assert times == sorted(times)
-    assert any("starts as a member of" in line for line in told)
-    assert any("is Stable, led by" in line for line in told)
+    assert any("starts as a member of" in line for line in timed_lines)
+    assert any("is Stable, led by" in line for line in timed_lines)

@@ -67,9 +67,9 @@ def test_a_seed_is_the_same_world_in_every_process() -> None:
 
 
 def test_everything_that_can_go_wrong_does() -> None:
-    told: list[str] = []
+    texts: list[str] = []
     for seed in range(0, 150, 3):
-        told += [line.text for line in run_case(case_of(seed)).trace]
+        texts += [line.text for line in run_case(case_of(seed)).trace]
     for words in (
         "crashes",
         "closes",
@@ -91,7 +91,7 @@ def test_everything_that_can_go_wrong_does() -> None:
         "sends ",
         "ends: FENCED_INSTANCE_ID",
     ):
-        assert any(words in text for text in told), words
+        assert any(words in text for text in texts), words
 
 
 def test_a_broker_that_stands_still_before_the_first_tick_costs_nobody_anything() -> None:
@@ -188,9 +188,9 @@ def test_what_a_static_member_gave_up_before_it_closed_waits_for_the_next_rebala
     )
     outcome = run_case(scenario)
     assert outcome.violations == []
-    told = [f"{line.who}: {line.text}" for line in outcome.trace]
-    assert "readers-2: gives up orders-0" in told
-    assert not any("gets orders-0" in line for line in told[told.index("readers-2: gives up orders-0") :])
+    texts = [f"{line.who}: {line.text}" for line in outcome.trace]
+    assert "readers-2: gives up orders-0" in texts
+    assert not any("gets orders-0" in line for line in texts[texts.index("readers-2: gives up orders-0") :])
 
 
 def test_the_command_counts_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:

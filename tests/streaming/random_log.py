@@ -145,22 +145,22 @@ def _next_request(member: Member, chance: random.Random, now_ms: int) -> tuple[s
     if member.must_sync:
         member.must_sync, member.waiting = False, True
         return "SyncGroup", 3, SyncGroupRequest(**identity, assignments=member.assignments)
-    what = chance.random()
-    if what < 0.06:
+    draw = chance.random()
+    if draw < 0.06:
         member.silent_until_ms = now_ms + 15_000
         return None
-    if what < 0.12:
-        left = LeaveGroupMember(member_id=member.member_id, reason="enough")
+    if draw < 0.12:
+        leaver = LeaveGroupMember(member_id=member.member_id, reason="enough")
         member.member_id, member.generation_id = "", -1
-        return "LeaveGroup", 5, LeaveGroupRequest(group_id=member.group_id, members=(left,))
-    if what < 0.3:
+        return "LeaveGroup", 5, LeaveGroupRequest(group_id=member.group_id, members=(leaver,))
+    if draw < 0.3:
         partition = OffsetCommitRequestPartition(
             partition_index=chance.randrange(3), committed_offset=chance.randrange(1_000)
         )
         topics = (OffsetCommitRequestTopic(name="orders", partitions=(partition,)),)
         identity["generation_id_or_member_epoch"] = identity.pop("generation_id")
         return "OffsetCommit", 8, OffsetCommitRequest(**identity, topics=topics)
-    if what < 0.36:
+    if draw < 0.36:
         return "OffsetFetch", 8, OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=member.group_id),))
     return "Heartbeat", 4, HeartbeatRequest(**identity)
 
@@ -187,11 +187,11 @@ def _hear(member: Member, answer: Answer) -> None:
 
 def resharded(records: list[Record], shards: int) -> list[Record]:
     """The same log over several partitions: requests where Kafka's hash puts their group, ticks in all of them."""
-    found: list[Record] = []
+    records_moved: list[Record] = []
     counts = [0] * shards
     for record in records:
         for partition in _homes(record, shards):
-            found.append(
+            records_moved.append(
                 Record(
                     partition=partition,
                     offset=counts[partition],
@@ -201,7 +201,7 @@ def resharded(records: list[Record], shards: int) -> list[Record]:
                 )
             )
             counts[partition] += 1
-    return found
+    return records_moved
 
 
 def _homes(record: Record, shards: int) -> Iterator[int]:

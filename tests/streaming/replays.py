@@ -36,7 +36,9 @@ def write_pieces(pieces: Iterable[Sequence[Record]], directory: Path) -> None:
 
 def in_process(records: Iterable[Record], config: StreamingConfig = CONFIG, until_ms: int = 0) -> list[OutputRecord]:
     """All outputs, in the order in which a replay writes them."""
-    outputs = [output for _, found in replay_in_process(records, config, until_ms=until_ms) for output in found]
+    outputs = [
+        output for _, group_outputs in replay_in_process(records, config, until_ms=until_ms) for output in group_outputs
+    ]
     return sorted(outputs, key=output_order)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -40,15 +41,21 @@ class RunningApp:
         self.failure: BaseException | None = None
         self._started = threading.Event()
         self._stop = threading.Event()
-        self._app = Application(config, spark=spark, on_start=self._on_start, on_progress=self.progress.append)
+        self.listeners: list[Callable[[ShardProgress], None]] = [self.progress.append]
+        """Called after each batch, in the app's thread."""
+        self.application = Application(config, spark=spark, on_start=self._on_start, on_progress=self._on_progress)
         self._thread = threading.Thread(target=self._run)
 
     def _on_start(self, report: TopicReport) -> None:
         self._started.set()
 
+    def _on_progress(self, progress: ShardProgress) -> None:
+        for listener in self.listeners:
+            listener(progress)
+
     def _run(self) -> None:
         try:
-            self._app.run(self._stop)
+            self.application.run(self._stop)
         except BaseException as failure:
             self.failure = failure
 
@@ -83,11 +90,11 @@ class Client:
         self._lock = threading.Lock()
         self.sent: list[str] = []
 
-    def join(self) -> None:
+    def join(self, session_timeout_ms: int = SESSION_MS) -> None:
         """One member joins and syncs: a stable group in generation 1."""
         protocols = (JoinGroupProtocol(name="range", metadata=b""),)
         join = JoinGroupRequest(
-            group_id=GROUP, session_timeout_ms=SESSION_MS, protocol_type="consumer", protocols=protocols
+            group_id=GROUP, session_timeout_ms=session_timeout_ms, protocol_type="consumer", protocols=protocols
         )
         self.answer(self.send("JoinGroup", 3, join, new_member_id="m"))
         assignments = (SyncGroupAssignment(member_id="m", assignment=b""),)

@@ -119,11 +119,13 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
                 wait_until(lambda: client.answers().keys() >= set(heartbeats.ids), TIMEOUT_S)
             assert again.failure is None
     answers = client.answers()
-    found = [answers[request_id] for request_id in heartbeats.ids]
+    answers_in_order = [answers[request_id] for request_id in heartbeats.ids]
     topics = config.topic_settings.topics
     rows = records_of_topic(spark, config, topics.events).collect()
     events = [Record(**{name: _plain(row[name]) for name in RECORD_COLUMNS}) for row in rows]
-    return Life(config, found, paused, described, list(read_outputs(config)), app.progress + again.progress, events)
+    return Life(
+        config, answers_in_order, paused, described, list(read_outputs(config)), app.progress + again.progress, events
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -217,8 +219,8 @@ def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
     events = {str(event.offset): event for event in life.events}
     undelivered = [
         letters.pop(offset)
-        for offset, each in list(letters.items())
-        if each.headers["reason"] == "no_such_reply_partition"
+        for offset, dead_letter in list(letters.items())
+        if dead_letter.headers["reason"] == "no_such_reply_partition"
     ]
     assert [(record.key, json.loads(record.value or b"")["body"]["error_code"]) for record in undelivered] == [
         (b"nowhere", 0)
@@ -234,7 +236,7 @@ def test_a_replay_of_the_log_gives_the_same_bytes(life: Life) -> None:
     # request.
     last = max(event.offset or 0 for event in life.events if event.key is not None)
     log = [event for event in life.events if (event.offset or 0) <= last]
-    replayed = [output for _, found in replay_in_process(log, life.config) for output in found]
+    replayed = [output for _, group_outputs in replay_in_process(log, life.config) for output in group_outputs]
     assert {_frozen(output) for output in life.outputs} == {_frozen(record) for record in replayed}
     assert len(life.outputs) == len(replayed), "a clean stop writes nothing twice"
 
@@ -310,6 +312,6 @@ def test_a_query_that_fails_ends_the_app_with_the_cause(
     assert "Traceback (most recent call last)" in text
     assert "ZeroDivisionError: a bug of ours" in text
     assert "org.apache.spark" not in text
-    with RunningApp(config.changed(shards=2), spark) as wrong:
-        wrong.join()
-    assert isinstance(wrong.failure, TopicError)
+    with RunningApp(config.changed(shards=2), spark) as failing:
+        failing.join()
+    assert isinstance(failing.failure, TopicError)

@@ -51,8 +51,8 @@ def outputs(log: list[Record], seed: int, until_ms: int = 0) -> list[Row]:
     return [
         row
         for bucket in range(BUCKETS)
-        for made in function(batches(bucket_rows(log, bucket), seed))
-        for row in made.to_pylist()
+        for batch in function(batches(bucket_rows(log, bucket), seed))
+        for row in batch.to_pylist()
     ]
 
 
@@ -66,18 +66,18 @@ def test_batches_and_buckets_make_no_difference(
     log: list[Record], monkeypatch: pytest.MonkeyPatch, seed: int, rows_at_once: int, until_ms: int
 ) -> None:
     monkeypatch.setattr(batch_replay, "ROWS_AT_ONCE", rows_at_once)
-    wanted = expected(log, until_ms)
-    assert len({row["group_key"] for row in wanted}) > BUCKETS
-    assert sorted(map(repr, outputs(log, seed, until_ms))) == sorted(map(repr, wanted))
+    expected_rows = expected(log, until_ms)
+    assert len({row["group_key"] for row in expected_rows}) > BUCKETS
+    assert sorted(map(repr, outputs(log, seed, until_ms))) == sorted(map(repr, expected_rows))
 
 
 def test_the_outputs_of_a_group_follow_one_another_in_order(log: list[Record]) -> None:
     def by_group(rows: list[Row]) -> dict[object, list[Row]]:
-        found: dict[object, list[Row]] = {}
+        rows_by_group: dict[object, list[Row]] = {}
         for row in rows:
             if "dead-letters" not in str(row["topic"]):
-                found.setdefault(row["group_key"], []).append(row)
-        return found
+                rows_by_group.setdefault(row["group_key"], []).append(row)
+        return rows_by_group
 
     assert by_group(outputs(log, seed=4)) == by_group(expected(log))
 
@@ -87,8 +87,8 @@ def test_outputs_go_out_in_batches_of_a_bounded_size(log: list[Record], monkeypa
     monkeypatch.setattr(batch_replay, "OUTPUT_BYTES_AT_ONCE", 20_000)
     function = batch_replay.replay_groups(CONFIG.operator_config(), 0)
     sizes = [
-        sum(len(value or b"") for value in made.column("value").to_pylist())
-        for made in function(batches(bucket_rows(log, 1), 1))
+        sum(len(value or b"") for value in batch.column("value").to_pylist())
+        for batch in function(batches(bucket_rows(log, 1), 1))
     ]
     assert len(sizes) > 3
     assert max(sizes) < 200_000

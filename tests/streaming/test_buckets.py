@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 from pyspark.sql.streaming.state import GroupState
 
-from streaming.buckets import StoredGroup, bucket_operator, decode_bucket, encode_bucket
+from streaming.buckets import bucket_operator, decode_bucket, encode_bucket
 from streaming.operator import OperatorError, streaming_operator
+from streaming.stored_group import StoredGroup
 from tests.streaming.operator_events import CONFIG, JOIN_MS, EventRow, group_state, heartbeat, join, rows_of, timeout_ms
 
 KEPT = {b"a": StoredGroup(5, b"membership", b"offsets"), b"\xff": StoredGroup(None, b"", b"")}
@@ -31,11 +32,11 @@ def in_bucket(rows: Sequence[EventRow], state: GroupState, bucket: int | None = 
 
 
 def alone(rows: Sequence[EventRow]) -> list[dict[str, Any]]:
-    found = []
+    outputs = []
     for key in dict.fromkeys(row[0] for row in rows):
-        own = frame(*(row for row in rows if row[0] == key))
-        found += rows_of(streaming_operator(CONFIG)((key,), [own], group_state()))
-    return found
+        group_rows = frame(*(row for row in rows if row[0] == key))
+        outputs += rows_of(streaming_operator(CONFIG)((key,), [group_rows], group_state()))
+    return outputs
 
 
 def awake(state: GroupState, watermark_ms: int) -> GroupState:

@@ -88,12 +88,12 @@ def test_groups_move_between_keys_and_buckets_by_a_rebuild() -> None:
 
 
 def test_groups_whose_events_are_deleted_do_not_move() -> None:
-    said = move_remedy(0, 1, "prefix.events", log_begin=50)
-    assert said == f"Set it to 0. {no_rebuild(1, 'prefix.events', 50)}"
-    assert "prefix.events, partition 1, begins at offset 50" in said
-    assert "start once with --rebuild" not in said
+    remedy = move_remedy(0, 1, "prefix.events", log_begin=50)
+    assert remedy == f"Set it to 0. {no_rebuild(1, 'prefix.events', 50)}"
+    assert "prefix.events, partition 1, begins at offset 50" in remedy
+    assert "start once with --rebuild" not in remedy
     for step in ("`group-coordinator offsets export`", "a new --topic-prefix", "`group-coordinator offsets import`"):
-        assert step in said
+        assert step in remedy
 
 
 @pytest.mark.parametrize("path", ["made-up://nowhere/x", "a:b", "/proc/nowhere"])

@@ -50,10 +50,10 @@ def clock(start_ms: int = 100_000, lead_ms: int = 3_000) -> TickClock:
     return TickClock(start_ms, 0, interval_ms=INTERVAL_MS, lead_ms=lead_ms, pause_ms=PAUSE_MS, ahead_max_ms=AHEAD_MS)
 
 
-def continued(start_ms: int, **found: bool) -> TickClock:
+def continued(start_ms: int, **findings: bool) -> TickClock:
     """Of a log that exists."""
     return TickClock(
-        start_ms, None, interval_ms=INTERVAL_MS, lead_ms=3_000, pause_ms=PAUSE_MS, ahead_max_ms=AHEAD_MS, **found
+        start_ms, None, interval_ms=INTERVAL_MS, lead_ms=3_000, pause_ms=PAUSE_MS, ahead_max_ms=AHEAD_MS, **findings
     )
 
 
@@ -259,9 +259,9 @@ def test_a_clock_of_long_ago_is_left_behind_with_everything_that_waits(start_ms:
     assert write(ticker, now_ms, 0) == Step(start_ms)
     step = ticker.next_step(now_ms, 0)
     assert step == Step(now_ms, Renewal.ALL_AT_PRESENT)
-    taken = step._replace(tick_ms=now_ms + 7)  # the time of the last renewal
-    ticker.sending(taken.tick_ms)
-    ticker.acknowledge(taken, SendTimes(now_ms, 0), AppendedRecord(0, now_ms + 8), 10)
+    taken_step = step._replace(tick_ms=now_ms + 7)  # the time of the last renewal
+    ticker.sending(taken_step.tick_ms)
+    ticker.acknowledge(taken_step, SendTimes(now_ms, 0), AppendedRecord(0, now_ms + 8), 10)
     assert ticker.clock_ms == now_ms + 7
     assert ticker.next_step(now_ms + 500, 500) is None, "then it waits for the query, as ever"
     ticker.handled(now_ms + 7)
@@ -269,8 +269,8 @@ def test_a_clock_of_long_ago_is_left_behind_with_everything_that_waits(start_ms:
 
 
 def test_what_can_be_caught_up_and_what_is_not_whole_is_not_left_behind() -> None:
-    for start_ms, found in ((100_000_000 - CATCH_UP_MAX_MS, {}), (5_000, {"is_whole": False})):
-        ticker = continued(start_ms, **found)
+    for start_ms, findings in ((100_000_000 - CATCH_UP_MAX_MS, {}), (5_000, {"is_whole": False})):
+        ticker = continued(start_ms, **findings)
         write(ticker, 100_000_000, 0)
         assert ticker.next_step(100_000_000, 0) == Step(start_ms, Renewal.RECENT)
 
@@ -304,8 +304,8 @@ def test_a_log_without_ticks_has_no_clock_that_a_refused_tick_could_name() -> No
     ticker = continued(100_000, has_ticks=False)
     assert write(ticker, 101_000, 0, skew_ms=20_000) == Step(100_000)
     assert ticker.clock_ms == 81_000
-    asked = write(ticker, 103_000, 2_000, skew_ms=20_000)
-    assert asked == Step(81_000)
+    first_step = write(ticker, 103_000, 2_000, skew_ms=20_000)
+    assert first_step == Step(81_000)
     write(ticker, 106_000, 5_000)
     step = ticker.next_step(106_500, 5_500)
     assert step is not None

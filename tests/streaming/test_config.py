@@ -74,7 +74,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("GROUP_COORDINATOR_GROUP_MAX_SIZE", "0")
     with pytest.raises(ConfigError) as caught:
         StreamingConfig.load({"shard": 3, "offset_commit_value_version": 9}, file)
-    told = caught.value.problems
+    problems = caught.value.problems
     for beginning in (
         'shards is "many", but must be a valid integer',
         f"{file}: there is no setting colour.",
@@ -84,9 +84,9 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path, monkeypatch: pytest.Monke
         "shard is 3, but there are 1 shards",
         "offset_commit_value_version is 9, but must be 3 or 4.",
     ):
-        assert any(sentence.startswith(beginning) for sentence in told), (beginning, told)
-    assert len(told) == 7
-    assert all(sentence.endswith(".") for sentence in told)
+        assert any(sentence.startswith(beginning) for sentence in problems), (beginning, problems)
+    assert len(problems) == 7
+    assert all(sentence.endswith(".") for sentence in problems)
 
 
 @pytest.mark.parametrize(

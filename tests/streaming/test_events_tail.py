@@ -47,17 +47,17 @@ def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: TopicRe
     for _ in range(7_000):
         producer.produce(partition, key="group", value=encode_tick(10**12))
     producer.flush()
-    found = find_clock_position(reader, partition, 0, 3_000)
-    assert found is not None
-    assert before_ms - 1_000 <= found.clock_ms <= first_ms, "the first record's time"
-    assert (found.has_ticks, found.is_whole, found.end) == (False, True, 7_001)
+    position = find_clock_position(reader, partition, 0, 3_000)
+    assert position is not None
+    assert before_ms - 1_000 <= position.clock_ms <= first_ms, "the first record's time"
+    assert (position.has_ticks, position.is_whole, position.end) == (False, True, 7_001)
     producer.produce(partition, value=encode_tick(7_000))
     producer.produce(partition, value=encode_tick(5_000))
     for _ in range(7_000):
         producer.produce(partition, key="group", value=b"{}")
     producer.flush()
     assert find_clock_position(reader, partition, 0, 3_000) == ClockPosition(7_000, True, True, 14_003)
-    assert find_clock_position(reader, partition, 0, 3_000, found.end) == ClockPosition(7_000, True, True, 14_003), (
+    assert find_clock_position(reader, partition, 0, 3_000, position.end) == ClockPosition(7_000, True, True, 14_003), (
         "what has come since is read"
     )
     producer.produce(partition, value=encode_tick(time.time_ns() // 1_000_000 + 86_400_000))
@@ -79,14 +79,14 @@ def test_groups_that_were_heard_within_the_window(producer: Producer, reader: To
     producer.flush()
     groups = RecentGroups(partition, 0, 10_000, 3_000)
     recent = {f"group-{seconds}".encode(), *(f"group-{second}".encode() for second in range(seconds - 11, seconds))}
-    found = set(groups.read(reader, 1_000 * seconds))
-    assert recent <= found
-    assert len(found - recent) <= 1, "before the first tick that is read it is not known how late it was"
+    groups_read = set(groups.read(reader, 1_000 * seconds))
+    assert recent <= groups_read
+    assert len(groups_read - recent) <= 1, "before the first tick that is read it is not known how late it was"
     producer.produce(partition, value=encode_tick(1_000 * (seconds + 5)))
     producer.produce(partition, key="new", value=b"{}")
     producer.flush()
     past = {f"group-{second}".encode() for second in range(seconds - 11, seconds - 6)}
-    assert set(groups.read(reader, 1_000 * (seconds + 5))) - found == {b"new"}
+    assert set(groups.read(reader, 1_000 * (seconds + 5))) - groups_read == {b"new"}
     assert not past & set(groups.read(reader, 1_000 * (seconds + 5)))
     assert groups.read(reader, 10**12) == []
     everybody = RecentGroups(partition, 0, None, 3_000)
@@ -107,8 +107,8 @@ def test_a_tick_that_went_back_hides_no_group(producer: Producer, reader: TopicR
         producer.produce(partition, key=f"group-{number}", value=b"{}")
         producer.poll(0)
     producer.flush()
-    found = set(RecentGroups(partition, 0, records // 2, 3_000).read(reader, 1_000_000 + records))
-    assert {f"group-{number}".encode() for number in range(records // 2 + 100, records)} <= found
+    groups = set(RecentGroups(partition, 0, records // 2, 3_000).read(reader, 1_000_000 + records))
+    assert {f"group-{number}".encode() for number in range(records // 2 + 100, records)} <= groups
 
 
 @pytest.mark.parametrize(("longest", "is_kept"), [(20, True), (32_000, False)])

@@ -56,12 +56,12 @@ NUMBERS = (0, -1, 1, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, -(2**63))
 
 def requests() -> dict[str, list[bytes]]:
     """API -> requests of a group that lives."""
-    found: dict[str, list[bytes]] = {}
+    values_by_api: dict[str, list[bytes]] = {}
     for record in make_log(5, groups=1, requests=300):
         value = record.value or b""
         if record.key == KEY and value.startswith(b'{"type":"request"') and len(value) < 5_000:
-            found.setdefault(json.loads(value)["api"], []).append(value)
-    return found
+            values_by_api.setdefault(json.loads(value)["api"], []).append(value)
+    return values_by_api
 
 
 REQUESTS = requests()
@@ -85,20 +85,20 @@ AFTERWARDS = [*REQUESTS["JoinGroup"][:2], REQUESTS["OffsetFetch"][0], REQUESTS["
 def with_odd_values(document: Any) -> Iterator[Any]:
     """The document again and again, each time with another value somewhere."""
     for inside, place in places(document):
-        was = inside[place]
+        original = inside[place]
         odd: tuple[Any, ...] = ([], None, "", 0)
-        if isinstance(was, str | int):
-            odd = TEXTS if isinstance(was, str) else NUMBERS
+        if isinstance(original, str | int):
+            odd = TEXTS if isinstance(original, str) else NUMBERS
         for value in odd:
             inside[place] = value
             yield document
-        inside[place] = was
+        inside[place] = original
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Everything in a JSON document, as what it is in and where."""
-    named = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for place, inner in list(named):
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for place, inner in list(members):
         yield value, place
         yield from places(inner)
 
@@ -117,5 +117,5 @@ def _lived(values: list[bytes], before: tuple[bytes, bytes] | None = None) -> tu
     """The state of a group after some events."""
     rows = [EventRow(number, NOW_MS + number, NOW_MS + number, value) for number, value in enumerate(values, 1)]
     group = None if before is None else decode_group(*before)
-    left = coordinate_rows(KEY, rows, CONFIG, group=group, clock_ms=NOW_MS).group
-    return None if left is None else encode_group(left)
+    group_left = coordinate_rows(KEY, rows, CONFIG, group=group, clock_ms=NOW_MS).group
+    return None if group_left is None else encode_group(group_left)

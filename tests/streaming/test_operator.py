@@ -31,8 +31,8 @@ def frame(*rows: tuple[int, int, bytes | None]) -> pd.DataFrame:
     """Rows of (offset, clock_ms, value); the timestamps lie apart from the clocks."""
     columns = {"offset": [], "clock_ms": [], "timestamp_ms": [], "value": []}  # type: dict[str, list[Any]]
     for offset, clock_ms, value in rows:
-        for name, each in zip(columns, (offset, clock_ms, 50_000 + offset, value), strict=True):
-            columns[name].append(each)
+        for name, item in zip(columns, (offset, clock_ms, 50_000 + offset, value), strict=True):
+            columns[name].append(item)
     return pd.DataFrame(columns)
 
 

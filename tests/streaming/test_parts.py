@@ -44,17 +44,17 @@ WORD = b"\0random word"
 
 def cut(rows: Sequence[EventRow], part_bytes: int, sizes: Iterator[int]) -> list[dict[str, Any]]:
     """The rows with their parts, as the task cuts them, from Arrow batches of these sizes."""
-    cutter, found, left = Cutter(part_bytes), [], rows
-    while left:
+    cutter, cut_rows, rows_left = Cutter(part_bytes), [], rows
+    while rows_left:
         size = next(sizes)
-        columns = list(zip(*left[:size], strict=True))
+        columns = list(zip(*rows_left[:size], strict=True))
         types = {"key": pa.binary(), "offset": pa.int64(), "clock_ms": pa.int64(), "value": pa.binary()}
         batch = pa.RecordBatch.from_arrays(
             [pa.array(c, t) for c, t in zip(columns, types.values(), strict=True)], names=list(types)
         )
-        found += cutter.cut(batch).to_pylist()
-        left = left[size:]
-    return found
+        cut_rows += cutter.cut(batch).to_pylist()
+        rows_left = rows_left[size:]
+    return cut_rows
 
 
 def grouped(row: dict[str, Any]) -> bytes | None:
@@ -64,15 +64,15 @@ def grouped(row: dict[str, Any]) -> bytes | None:
 
 
 def called(
-    function: StateFunction, cut_rows: list[dict[str, Any]], kept: dict[Any, Any], chunk: int = 2
+    function: StateFunction, cut_rows: list[dict[str, Any]], states_before: dict[Any, Any], chunk: int = 2
 ) -> tuple[list[tuple[Any, ...]], dict[Any, Any]]:
     """Spark's calls, in the order of their keys; and the states afterwards, by the key that they came back under."""
     outputs: list[tuple[Any, ...]] = []
-    states = dict(kept)
+    states = dict(states_before)
     for key in sorted({grouped(row) for row in cut_rows}, key=lambda key: (key is not None, key or b"")):
         rows = [row for row in cut_rows if grouped(row) == key]
         random.Random(len(rows)).shuffle(rows)  # Spark promises no order
-        state = group_state(kept.get(key), watermark_ms=JOIN_MS)
+        state = group_state(states_before.get(key), watermark_ms=JOIN_MS)
         state._keyAsUnsafe = key  # type: ignore[assignment]
         columns = [columns_of(rows[at : at + chunk]) for at in range(0, len(rows), chunk)]
         outputs += zip(*output_columns(function.handle((key,), columns, state)), strict=True)
@@ -81,8 +81,13 @@ def called(
 
 
 def columns_of(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    named = {name: [row[name] for row in rows] for name in rows[0]}
-    return {**named, "timestamp_ms": [7] * len(rows), GROUP_KEY: named["key"], "key": [grouped(row) for row in rows]}
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return {
+        **columns,
+        "timestamp_ms": [7] * len(rows),
+        GROUP_KEY: columns["key"],
+        "key": [grouped(row) for row in rows],
+    }
 
 
 def written(states: dict[Any, Any], state: GroupState) -> None:
@@ -110,37 +115,40 @@ def event_rows(groups: int, heartbeats: int) -> list[EventRow]:
 
 def by_group(outputs: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
     """Each group's in each topic, where alone there is an order."""
-    found: dict[Any, list[tuple[Any, ...]]] = {}
+    outputs_by_group: dict[Any, list[tuple[Any, ...]]] = {}
     for output in outputs:
-        found.setdefault(output[:2], []).append(output)
-    return found
+        outputs_by_group.setdefault(output[:2], []).append(output)
+    return outputs_by_group
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.sampled_from([1, 400, 2_000, 10**9]), st.integers(1, 9))
 def test_parts_say_and_leave_what_the_whole_does(groups: int, heartbeats: int, part_bytes: int, size: int) -> None:
     rows = event_rows(groups, heartbeats)
-    whole = called(streaming_operator(CONFIG), cut(rows, 10**9, iter([len(rows)])), {})
+    uncut = called(streaming_operator(CONFIG), cut(rows, 10**9, iter([len(rows)])), {})
     parts = called(streaming_operator(CONFIG), cut(rows, part_bytes, iter(lambda: size, None)), {})
-    assert by_group(parts[0]) == by_group(whole[0])
-    assert parts[1] == whole[1]
+    assert by_group(parts[0]) == by_group(uncut[0])
+    assert parts[1] == uncut[1]
 
 
 def test_a_state_that_was_kept_goes_through_the_parts_and_a_group_may_end_in_one() -> None:
     first, later = event_rows(3, 4), [heartbeat(b"a", 100 + number) for number in range(9)]
-    kept = called(streaming_operator(CONFIG), cut(first, 10**9, iter([len(first)])), {})[1]
-    whole = called(streaming_operator(CONFIG), cut(later, 10**9, iter([9])), kept)
-    parts = called(streaming_operator(CONFIG), cut(later, 1, iter(lambda: 4, None)), kept)
-    assert parts == whole
+    states = called(streaming_operator(CONFIG), cut(first, 10**9, iter([len(first)])), {})[1]
+    uncut = called(streaming_operator(CONFIG), cut(later, 10**9, iter([9])), states)
+    parts = called(streaming_operator(CONFIG), cut(later, 1, iter(lambda: 4, None)), states)
+    assert parts == uncut
 
 
 def test_each_group_with_further_parts_has_one_mark_and_a_part_has_a_bounded_size() -> None:
     rows = [(b"g%d" % (number % 3), number, 1, b"x" * 300) for number in range(60)]
-    found = cut(rows, LIMIT, iter(lambda: 7, None))
-    assert [row["offset"] for row in found if row["part"] != MARK] == list(range(60))
+    cut_rows = cut(rows, LIMIT, iter(lambda: 7, None))
+    assert [row["offset"] for row in cut_rows if row["part"] != MARK] == list(range(60))
     for key in {row[0] for row in rows}:
-        own = [row for row in found if row["key"] == key]
-        assert sum(row["part"] == MARK for row in own) == 1
-        sizes = [sum(300 for row in own if row["part"] == part) for part in {row["part"] for row in own} - {MARK}]
+        group_rows = [row for row in cut_rows if row["key"] == key]
+        assert sum(row["part"] == MARK for row in group_rows) == 1
+        sizes = [
+            sum(300 for row in group_rows if row["part"] == part)
+            for part in {row["part"] for row in group_rows} - {MARK}
+        ]
         assert len(sizes) > 4
         assert max(sizes) <= 3 * LIMIT
 
@@ -186,7 +194,7 @@ def test_spark_with_tiny_parts_writes_the_same_bytes(
         str(tmp_path / "outputs")
     ).awaitTermination()
     outputs = [
-        tuple(bytes(each) if isinstance(each, bytearray) else each for each in row)
+        tuple(bytes(cell) if isinstance(cell, bytearray) else cell for cell in row)
         for row in spark.read.parquet(str(tmp_path / "outputs")).collect()
     ]
     expected = zip(*output_columns(replay_in_process(log, config)), strict=True)

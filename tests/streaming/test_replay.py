@@ -65,7 +65,7 @@ def test_a_batch_is_the_same_in_the_same_order(
     prepare_session(spark, CONFIG)
     outputs = list(output_records(replay_batch(records_of_files(spark, [log_file]), CONFIG)))
     assert sorted(outputs, key=output_order) == expected
-    assert outputs == [output for _, found in replay_in_process(log, CONFIG) for output in found]
+    assert outputs == [output for _, group_outputs in replay_in_process(log, CONFIG) for output in group_outputs]
 
 
 def test_a_recording_is_followed_alike(spark: SparkSession, tmp_path: Path) -> None:
@@ -169,19 +169,19 @@ def test_until_moves_the_end_of_the_log(spark: SparkSession, log: list[Record], 
 
 
 def test_files_of_both_kinds_hold_the_outputs(expected: list[OutputRecord], tmp_path: Path) -> None:
-    seen: list[OutputRecord] = []
-    write_files(expected, CONFIG, tmp_path / "lines", on_record=seen.append)
+    records_written: list[OutputRecord] = []
+    write_files(expected, CONFIG, tmp_path / "lines", on_record=records_written.append)
     write_files(expected, CONFIG, tmp_path / "tables", "parquet")
-    assert seen == expected
+    assert records_written == expected
     for name in ("responses", "assignments", "offsets", "history", "dead-letters"):
-        wanted = [record for record in expected if record.topic == f"coordinator.{name}"]
+        topic_records = [record for record in expected if record.topic == f"coordinator.{name}"]
         lines = [decode_record(line) for line in (tmp_path / "lines" / f"{name}.jsonl").read_bytes().splitlines()]
         assert [(line.key, line.value, line.headers) for line in lines] == [
-            (record.key, record.value, record.headers) for record in wanted
+            (record.key, record.value, record.headers) for record in topic_records
         ]
         table = pq.read_table(tmp_path / "tables" / f"{name}.parquet").to_pylist()
         assert [(row["key"], row["value"], dict(row["headers"])) for row in table] == [
-            (record.key, record.value, record.headers) for record in wanted
+            (record.key, record.value, record.headers) for record in topic_records
         ]
         assert [row["partition"] for row in table] == [line.partition for line in lines]
 

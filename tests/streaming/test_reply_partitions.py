@@ -47,11 +47,11 @@ def of(topic: str, records: list[OutputRecord]) -> list[OutputRecord]:
 
 
 def test_only_the_place_of_the_answer_differs() -> None:
-    few, many = (outputs(ReplyPartitions("r", count), commit(0), commit(12), commit(1)) for count in (8, 16))
-    assert [each.partition for each in of(TOPICS.responses, many)] == [0, 12, 1]
-    assert [each.partition for each in of(TOPICS.responses, few)] == [0, 1]
-    (letter,) = of(TOPICS.dead_letters, few)
-    answer = of(TOPICS.responses, many)[1]
+    of_8, of_16 = (outputs(ReplyPartitions("r", count), commit(0), commit(12), commit(1)) for count in (8, 16))
+    assert [record.partition for record in of(TOPICS.responses, of_16)] == [0, 12, 1]
+    assert [record.partition for record in of(TOPICS.responses, of_8)] == [0, 1]
+    (letter,) = of(TOPICS.dead_letters, of_8)
+    answer = of(TOPICS.responses, of_16)[1]
     assert (letter.key, letter.value) == (answer.key, answer.value)
     assert letter.headers == answer.headers | {
         "reason": "no_such_reply_partition",
@@ -60,10 +60,11 @@ def test_only_the_place_of_the_answer_differs() -> None:
         "partition": "0",
         "offset": "1",
     }
-    rest = [
-        [each for each in found if each.topic not in (TOPICS.responses, TOPICS.dead_letters)] for found in (few, many)
+    others = [
+        [record for record in records if record.topic not in (TOPICS.responses, TOPICS.dead_letters)]
+        for records in (of_8, of_16)
     ]
-    assert rest[0] == rest[1]
+    assert others[0] == others[1]
 
 
 @pytest.mark.parametrize("number", [-1, -(2**31)])

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def test_every_setting_is_in_effect(spark: SparkSession, name: str) -> None:
     """Those that Spark does not list among its own, too: it reads them all the same."""
     prepare_session(spark, StreamingConfig(shuffle_partitions=2, spark={"spark.sql.streaming.made.up": "7"}))
-    wanted = {**SQL_SETTINGS, "spark.sql.shuffle.partitions": "2", "spark.sql.streaming.made.up": "7"}
-    assert spark.conf.get(name) == wanted[name]
+    expected = {**SQL_SETTINGS, "spark.sql.shuffle.partitions": "2", "spark.sql.streaming.made.up": "7"}
+    assert spark.conf.get(name) == expected[name]
 
 
 def test_a_static_setting_is_left_to_the_session_that_was_built_with_it(spark: SparkSession) -> None:

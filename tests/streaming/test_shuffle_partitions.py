@@ -51,4 +51,4 @@ def handle_files(spark: SparkSession, config: StreamingConfig, directory: Path) 
 
 
 def plain(row: tuple[object, ...]) -> tuple[object, ...]:
-    return tuple(bytes(each) if isinstance(each, bytearray) else each for each in row)
+    return tuple(bytes(cell) if isinstance(cell, bytearray) else cell for cell in row)

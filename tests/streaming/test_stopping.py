@@ -25,9 +25,9 @@ class Query:
     def goes_on(self, now_s: float) -> None:
         while self.stopped_in is None and now_s >= self.until_s:
             if self.phase == "look":
-                found = self.is_busy or any(write_s <= self.until_s for write_s in self.written_s)
+                has_batch = self.is_busy or any(write_s <= self.until_s for write_s in self.written_s)
                 self.written_s = [write_s for write_s in self.written_s if write_s > self.until_s]
-                self.phase, took_s = ("batch", BATCH_S) if found else ("pause", PAUSE_S)
+                self.phase, took_s = ("batch", BATCH_S) if has_batch else ("pause", PAUSE_S)
             else:
                 self.batches += self.phase == "batch"
                 self.phase, took_s = "look", LOOK_S
@@ -83,6 +83,25 @@ def test_a_query_that_never_rests_ends_after_its_batch(passes: list[Query]) -> N
     assert (quiet.stopped_in, busy.stopped_in) == ("pause", "look")
     assert quiet.batches == 0
     assert busy.batches * (LOOK_S + BATCH_S) >= BUSY_S
+
+
+def test_a_query_that_waits_long_for_its_next_trigger_is_not_waited_for(passes: list[Query]) -> None:
+    query: Any = WaitingQuery([])
+    passes.append(query)
+    stop_after_batches([query])
+    assert query.stopped_in == "pause"
+    assert query.now_s < BUSY_S + REST_S
+
+
+class WaitingQuery(Query):
+    """One whose last batch had data, and whose next trigger is in a day."""
+
+    def goes_on(self, now_s: float) -> None:
+        self.now_s, self.phase = now_s, "pause"
+
+    @property
+    def status(self) -> dict[str, bool]:
+        return {"isTriggerActive": False, "isDataAvailable": True}
 
 
 def test_a_batch_without_an_end_is_not_waited_for(passes: list[Query]) -> None:

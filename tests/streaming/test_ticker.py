@@ -90,8 +90,8 @@ def test_a_ticker_that_comes_back_renews_the_sessions_of_groups_that_were_heard_
     ticker.handled(stands_ms)
     wait_until(lambda: (ticker.clock_ms or 0) > stands_ms + 200)
     ticker.stop()
-    asked, *written = read_log(kafka.bootstrap_servers, topic_prefix)[9:]
-    assert (asked.key(), asked.value()) == (None, encode_tick(stands_ms)), "which moves nothing"
+    first_tick, *written = read_log(kafka.bootstrap_servers, topic_prefix)[9:]
+    assert (first_tick.key(), first_tick.value()) == (None, encode_tick(stands_ms)), "which moves nothing"
     renewals, ticks = written[:2], written[2:]
     assert {(renewal.key(), renewal.value()) for renewal in renewals} == {
         (b"lately", SESSION_RENEWAL),
@@ -119,8 +119,10 @@ def test_a_clock_of_long_ago_goes_on_at_the_present_and_all_groups_with_it(
 
     def renewals_and_after() -> tuple[list[Message], list[Message]]:
         log = read_log(kafka.bootstrap_servers, topic_prefix)
-        last = max((number for number, each in enumerate(log) if each.value() == RENEWAL_AT_PRESENT), default=len(log))
-        return [each for each in log if each.value() == RENEWAL_AT_PRESENT], log[last + 1 :]
+        last = max(
+            (number for number, message in enumerate(log) if message.value() == RENEWAL_AT_PRESENT), default=len(log)
+        )
+        return [message for message in log if message.value() == RENEWAL_AT_PRESENT], log[last + 1 :]
 
     wait_until(lambda: renewals_and_after()[1])
     ticker.stop()
@@ -158,8 +160,10 @@ def test_a_log_at_rest_gets_fewer_ticks_until_somebody_comes(
     wait_until(lambda: read_log(kafka.bootstrap_servers, topic_prefix)[-1].key() is None)
     ticker.stop()
     log = read_log(kafka.bootstrap_servers, topic_prefix)
-    came = next(number for number, each in enumerate(log) if each.key() == b"g")
-    before, after = (decode_tick(log[number].value() or b"").clock_ms for number in (came - 1, came + 1))
+    request_number = next(number for number, record in enumerate(log) if record.key() == b"g")
+    before, after = (
+        decode_tick(log[number].value() or b"").clock_ms for number in (request_number - 1, request_number + 1)
+    )
     assert after - before <= 1.1 * 100
 
 
@@ -183,7 +187,7 @@ def test_a_machine_whose_clock_is_wrong_writes_no_ticks_until_it_is_right(
     ticker.stop()
     assert "goes on again" in caplog.text
     log = [message for message in read_log(kafka.bootstrap_servers, topic_prefix) if message.key() is None]
-    assert all(decode_tick(each.value() or b"").clock_ms <= each.timestamp()[1] + 3_000 for each in log)
+    assert all(decode_tick(record.value() or b"").clock_ms <= record.timestamp()[1] + 3_000 for record in log)
 
 
 def test_senders_times_while_it_runs_end_it(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> None:
@@ -249,7 +253,7 @@ def test_an_outage_of_the_broker_is_survived_and_not_jumped_over(kafka_jars: obj
     assert ticks == sorted(set(ticks))
     assert max(b - a for a, b in pairwise(ticks)) <= 220  # one unacknowledged tick may lie between
     assert time.time_ns() // 1_000_000 - ticks[-1] >= 4_000
-    renewed = [each.offset() or 0 for each in log if each.value() == SESSION_RENEWAL]
+    renewed = [message.offset() or 0 for message in log if message.value() == SESSION_RENEWAL]
     assert renewed, "the outage was a pause"
     before_ms, after_ms = log[renewed[0] - 1].timestamp()[1], log[renewed[0]].timestamp()[1]
     assert after_ms - before_ms >= 900, "sessions begin anew when the log is back, not before"

@@ -38,7 +38,7 @@ def batch(
 
 
 def clocks(*batches: pa.RecordBatch) -> list[int]:
-    return [clock for each in carry_clock(batches, AHEAD_MS) for clock in each.column("clock_ms").to_numpy().tolist()]
+    return [clock for batch in carry_clock(batches, AHEAD_MS) for clock in batch.column("clock_ms").to_numpy().tolist()]
 
 
 def test_a_request_has_the_clock_of_the_last_tick_before_it_over_batches() -> None:
@@ -65,14 +65,14 @@ def test_a_tick_at_the_end_of_time_can_be_marked() -> None:
 
 @given(st.lists(st.none() | st.integers(1, 50), max_size=30), st.lists(st.integers(0, 30), max_size=4))
 def test_batches_make_no_difference(ticks: list[int | None], cuts: list[int]) -> None:
-    records = [REQUEST if each is None else tick(each) for each in ticks]
+    records = [REQUEST if tick_ms is None else tick(tick_ms) for tick_ms in ticks]
     edges = [0, *sorted(min(cut, len(records)) for cut in cuts), len(records)]
     batches = [batch(*records[a:b]) for a, b in pairwise(edges) if a < b]
-    seen, wanted = 0, []
-    for each in ticks:
-        seen = max(seen, each or 0)
-        wanted.append(seen)
-    assert clocks(*batches) == wanted
+    latest_ms, expected = 0, []
+    for tick_ms in ticks:
+        latest_ms = max(latest_ms, tick_ms or 0)
+        expected.append(latest_ms)
+    assert clocks(*batches) == expected
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,13 @@ def test_a_tick_from_the_future_moves_nothing_and_hides_no_later_one() -> None:
         tick(NOW_MS), tick(NOW_MS + 8 * 86_400_000), REQUEST, tick(CLOCK_MAX_MS), REQUEST, tick(NOW_MS + 3_001),
         tick(NOW_MS + 500), REQUEST,
     ]  # fmt: skip
-    whole = batch(*records, timestamps=[NOW_MS] * 6 + [NOW_MS + 400] * 2)
-    assert clocks(whole) == [NOW_MS] * 6 + [NOW_MS + 500] * 2
-    (marked,) = carry_clock([whole], AHEAD_MS)
-    taken = [0, 6]
-    assert [index for index, each in enumerate(marked.column("tick").to_pylist()) if each is not None] == taken
-    assert [clock for part in (whole[:3], whole[3:]) for clock in clocks(part)] == [NOW_MS] * 3 + [0] * 3 + [
+    one_batch = batch(*records, timestamps=[NOW_MS] * 6 + [NOW_MS + 400] * 2)
+    assert clocks(one_batch) == [NOW_MS] * 6 + [NOW_MS + 500] * 2
+    (marked,) = carry_clock([one_batch], AHEAD_MS)
+    taken_indexes = [0, 6]
+    assert [
+        index for index, tick_value in enumerate(marked.column("tick").to_pylist()) if tick_value is not None
+    ] == taken_indexes
+    assert [clock for part in (one_batch[:3], one_batch[3:]) for clock in clocks(part)] == [NOW_MS] * 3 + [0] * 3 + [
         NOW_MS + 500
     ] * 2

@@ -15,8 +15,8 @@ def listing(*absent: str, **topics: str) -> TopicListing:
 
 def known(*listings: TopicListing, **topics: str) -> TopicKnowledge:
     knowledge = TopicKnowledge({topic_id: name for name, topic_id in topics.items()})
-    for each in listings:
-        knowledge.learn(each)
+    for listing in listings:
+        knowledge.learn(listing)
     return knowledge
 
 
@@ -55,8 +55,8 @@ def test_what_was_known_before_the_start_counts() -> None:
 )
 def test_what_does_not_make_it_gone(listings: list[TopicListing]) -> None:
     knowledge = known(listing(a=A1))
-    for each in listings:
-        assert knowledge.learn(each)[1] == {}
+    for look in listings:
+        assert knowledge.learn(look)[1] == {}
     assert knowledge.is_alive(A1)
 
 

@@ -68,14 +68,14 @@ class Cluster:
         """A topic, and its id."""
         self.admin.create_topics([NewTopic(name, 1)])[name].result()
 
-        def found() -> str | None:
+        def topic_id() -> str | None:
             try:
                 topic = self.admin.describe_topics(TopicCollection([name]))[name].result()
             except Exception:
                 return None
             return topic_id_of(topic)
 
-        return str(wait_until(found, TIMEOUT_S, f"{name} is there"))
+        return str(wait_until(topic_id, TIMEOUT_S, f"{name} is there"))
 
     def delete(self, name: str) -> None:
         self.admin.delete_topics([name])[name].result()
@@ -94,21 +94,21 @@ class Cluster:
 
     def told(self, shard: int = 0) -> list[tuple[str, tuple[DeletedTopic, ...]]]:
         """The events, in order: group and topics."""
-        found = []
+        events = []
         for key, value in self.read(self.topics.events, shard):
             event = decode_group_event((key or b"").decode(), value)
             assert isinstance(event, TopicsDeleted)
-            found.append(((key or b"").decode(), event.topics))
-        return found
+            events.append(((key or b"").decode(), event.topics))
+        return events
 
     def kept(self, shard: int = 0) -> dict[str, KnownTopic]:
         """What the topics topic says."""
-        found: dict[str, KnownTopic] = {}
+        topics: dict[str, KnownTopic] = {}
         for key, value in self.read(self.topics.topics, shard):
-            found.pop((key or b"").decode(), None)
+            topics.pop((key or b"").decode(), None)
             if value not in (None, GARBAGE):
-                found[(key or b"").decode()] = decode_known_topic(value or b"")
-        return found
+                topics[(key or b"").decode()] = decode_known_topic(value or b"")
+        return topics
 
     def read(self, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None]]:
         reader = Consumer({**self.properties, "group.id": "test"})
@@ -128,19 +128,19 @@ def cluster(kafka: EmbeddedKafka, topic_prefix: str) -> Cluster:
 
 def test_groups_with_offsets_of_a_deleted_topic_are_told_and_no_others(cluster: Cluster, topic_prefix: str) -> None:
     orders, clicks = f"{topic_prefix}-orders", f"{topic_prefix}-clicks"
-    old, other = cluster.make(orders), cluster.make(clicks)
+    old, other_id = cluster.make(orders), cluster.make(clicks)
     cluster.commit("reader", orders, old)
-    cluster.commit("reader", clicks, other)
+    cluster.commit("reader", clicks, other_id)
     cluster.commit("without id", orders, None)
-    cluster.commit("elsewhere", clicks, other)
+    cluster.commit("elsewhere", clicks, other_id)
     with cluster.watched():
-        wait_until(lambda: {old, other} <= cluster.kept().keys(), TIMEOUT_S, "both are kept")
+        wait_until(lambda: {old, other_id} <= cluster.kept().keys(), TIMEOUT_S, "both are kept")
         assert cluster.told() == []
         cluster.delete(orders)
         wait_until(lambda: old not in cluster.kept(), TIMEOUT_S, "all are told")
-    gone = (DeletedTopic(name=orders, topic_id=old),)
-    assert set(cluster.told()) == {("reader", gone), ("without id", gone)}
-    assert other in cluster.kept()
+    deleted_topics = (DeletedTopic(name=orders, topic_id=old),)
+    assert set(cluster.told()) == {("reader", deleted_topics), ("without id", deleted_topics)}
+    assert other_id in cluster.kept()
 
 
 def test_a_topic_made_again_between_two_looks_is_another(cluster: Cluster, topic_prefix: str) -> None:
@@ -157,10 +157,10 @@ def test_a_topic_made_again_between_two_looks_is_another(cluster: Cluster, topic
         cluster.commit("new", name, new)
         wait_until(lambda: old not in cluster.kept(), TIMEOUT_S, "all are told")
         assert cluster.kept()[new].name == name
-    told = {group_id: {each.topic_id for each in gone} for group_id, gone in cluster.told()}
-    assert told["g"] == {old}
-    assert "new" not in told
-    assert told.get("between", {between}) == {between}, "told where it was seen by two looks, or by none"
+    ids_by_group = {group_id: {topic.topic_id for topic in topics} for group_id, topics in cluster.told()}
+    assert ids_by_group["g"] == {old}
+    assert "new" not in ids_by_group
+    assert ids_by_group.get("between", {between}) == {between}, "told where it was seen by two looks, or by none"
 
 
 def test_one_that_is_made_again_and_goes_again_is_told_again(cluster: Cluster, topic_prefix: str) -> None:
@@ -178,8 +178,8 @@ def test_one_that_is_made_again_and_goes_again_is_told_again(cluster: Cluster, t
         wait_until(lambda: first not in cluster.kept(), TIMEOUT_S, "it is over")
         cluster.delete(name)
         wait_until(lambda: second not in cluster.kept(), TIMEOUT_S, "so is the second")
-    told = [topic.topic_id for _, topics in cluster.told() for topic in topics]
-    assert list(dict.fromkeys(told)) == [first, second]
+    told_ids = [topic.topic_id for _, topics in cluster.told() for topic in topics]
+    assert list(dict.fromkeys(told_ids)) == [first, second]
 
 
 def test_topics_that_went_while_nobody_watched(cluster: Cluster, topic_prefix: str) -> None:
@@ -194,8 +194,11 @@ def test_topics_that_went_while_nobody_watched(cluster: Cluster, topic_prefix: s
     new = cluster.make(again)
     with cluster.watched():
         wait_until(lambda: not {ids[gone], ids[again]} & cluster.kept().keys(), TIMEOUT_S, "all are told")
-    told = {topic for _, topics in cluster.told() for topic in topics}
-    assert told == {DeletedTopic(name=gone, topic_id=ids[gone]), DeletedTopic(name=again, topic_id=ids[again])}
+    deleted_topics = {topic for _, topics in cluster.told() for topic in topics}
+    assert deleted_topics == {
+        DeletedTopic(name=gone, topic_id=ids[gone]),
+        DeletedTopic(name=again, topic_id=ids[again]),
+    }
     assert {ids[stays], new} <= cluster.kept().keys()
 
 
@@ -330,11 +333,11 @@ def test_who_has_offsets_of_a_topic(cluster: Cluster, kept_bytes_max: int) -> No
     def of(*names: str) -> dict[str, dict[str, frozenset[str | None]]]:
         with open_reader(cluster.properties) as reader:
             merged: dict[str, dict[str, frozenset[str | None]]] = {}
-            for found in committed.of(reader, names):
-                for group_id, topics in found.items():
+            for ids_by_group in committed.of(reader, names):
+                for group_id, topics in ids_by_group.items():
                     for name, ids in topics.items():
-                        mine = merged.setdefault(group_id, {})
-                        mine[name] = mine.get(name, frozenset()) | ids
+                        group_topics = merged.setdefault(group_id, {})
+                        group_topics[name] = group_topics.get(name, frozenset()) | ids
             return merged
 
     first, second = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"

@@ -69,12 +69,12 @@ def test_without_a_change_it_is_as_it_was(name: str) -> None:
     """The same rebalances for the same reasons, among the same members; but for how long clients take to react."""
     played = play(log_of(name), GroupConfig(), ASSIGNORS)
     assert triggers(played) == triggers(recorded(name))
-    was, would = rebalances(recorded(name)), rebalances(played)
-    assert sum(row.total_ms or 0 for row in would) == pytest.approx(
-        sum(row.total_ms or 0 for row in was), rel=0.25, abs=500
+    before, after = rebalances(recorded(name)), rebalances(played)
+    assert sum(row.total_ms or 0 for row in after) == pytest.approx(
+        sum(row.total_ms or 0 for row in before), rel=0.25, abs=500
     )
-    for one, other in zip(was, would, strict=True):
-        assert abs(one.started_ms - other.started_ms) < 1_500
+    for recorded_row, played_row in zip(before, after, strict=True):
+        assert abs(recorded_row.started_ms - played_row.started_ms) < 1_500
     assert set(owners(played)) & set(owners(recorded(name))), "members have the ids that they had"
 
 
@@ -116,8 +116,8 @@ def test_another_assignor_moves_less() -> None:
         decode_history(value)
         for value in play(log_of("deploy"), GroupConfig(), ASSIGNORS, assignor="cooperative-sticky")
     ]
-    kept = [row for row in fold(played) if isinstance(row, Ownership)]
-    assert len(kept) < sum(owners(recorded("deploy")).values()) / 2
+    ownerships = [row for row in fold(played) if isinstance(row, Ownership)]
+    assert len(ownerships) < sum(owners(recorded("deploy")).values()) / 2
 
 
 def test_what_cannot_be_played() -> None:

@@ -31,9 +31,9 @@ export function compareView(app, id, page) {
 
   function show({ page: other, before, after, unchanged }) {
     const both = [page, other];
-    const from = Math.min(...both.map((each) => each.window.from));
-    const to = Math.max(...both.map((each) => each.window.to));
-    const lanes = both.map((each, at) => new Lanes(each, { label: at ? "As it would have been" : "As it was", onRange: (left, right) => follow(at, left, right), onMoment: (time) => lanes[1 - at].setMoment(time) }));
+    const from = Math.min(...both.map((pageData) => pageData.window.from));
+    const to = Math.max(...both.map((pageData) => pageData.window.to));
+    const lanes = both.map((pageData, at) => new Lanes(pageData, { label: at ? "As it would have been" : "As it was", onRange: (left, right) => follow(at, left, right), onMoment: (time) => lanes[1 - at].setMoment(time) }));
     function follow(at, left, right) {
       const twin = lanes[1 - at];
       if (twin.from === left && twin.to === right) return;
@@ -42,9 +42,9 @@ export function compareView(app, id, page) {
       twin.draw();
     }
     replace(result, numbers(before, after), check(before, unchanged), h("h2", {}, "As it was"), lanes[0].element, h("h2", {}, "As it would have been"), lanes[1].element);
-    for (const each of lanes) {
-      each.layout();
-      each.show(from, to);
+    for (const lane of lanes) {
+      lane.layout();
+      lane.show(from, to);
     }
   }
 
@@ -62,7 +62,7 @@ function numbers(before, after) {
   const spread = (pair) => (pair ? (pair[0] === pair[1] ? String(pair[0]) : `${pair[0]} to ${pair[1]}`) : "–");
   const rows = [
     ["Rebalances", before.rebalances, after.rebalances, number],
-    ...triggers.map((each) => [`… because: ${TRIGGERS[each] ?? each}`, before.by_trigger[each] ?? 0, after.by_trigger[each] ?? 0, number]),
+    ...triggers.map((name) => [`… because: ${TRIGGERS[name] ?? name}`, before.by_trigger[name] ?? 0, after.by_trigger[name] ?? 0, number]),
     ["Time in rebalances", before.rebalancing_ms, after.rebalancing_ms, duration],
     ["Longest rebalance", before.longest_ms, after.longest_ms, duration],
     ["Partition-time without owner", before.unowned_ms, after.unowned_ms, duration],

@@ -45,9 +45,9 @@ export function group(id) {
 
 export async function rebalance(id, key) {
   if (!isReport) return ask("rebalance", { group: id, rebalance: key });
-  const found = (await unpack(ofGroup("rebalances", id)))[key];
-  if (!found) throw new Error("This report has no details of this rebalance.");
-  return found;
+  const story = (await unpack(ofGroup("rebalances", id)))[key];
+  if (!story) throw new Error("This report has no details of this rebalance.");
+  return story;
 }
 
 export function whatIf(id, change) {
@@ -60,8 +60,8 @@ export async function events(filter) {
   const text = (filter.q ?? "").toLowerCase();
   return {
     now,
-    events: all.filter((each) => (!filter.group || each.group === filter.group) && (!filter.type || each.type === filter.type)
-      && (!text || `${each.group} ${each.text}`.toLowerCase().includes(text)) && (!filter.before || each.n < filter.before)),
+    events: all.filter((item) => (!filter.group || item.group === filter.group) && (!filter.type || item.type === filter.type)
+      && (!text || `${item.group} ${item.text}`.toLowerCase().includes(text)) && (!filter.before || item.n < filter.before)),
   };
 }
 
@@ -101,8 +101,8 @@ export function lastBefore(entries, at) {
 function rowsAt(timelines, at) {
   const rows = [];
   for (const [id, states] of Object.entries(timelines)) {
-    const found = lastBefore(states, at);
-    if (found && found[1] !== "Dead") rows.push({ id, since: found[0], state: found[1], generation: found[2], members: found[3] });
+    const state = lastBefore(states, at);
+    if (state && state[1] !== "Dead") rows.push({ id, since: state[0], state: state[1], generation: state[2], members: state[3] });
   }
   return rows;
 }

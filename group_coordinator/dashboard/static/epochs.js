@@ -22,17 +22,17 @@ function epochsAt(epochs, at) {
   return { epoch: target[1], assignor: target[2], targets: target[3], progress };
 }
 
-export function epochsPanel(page, there, at, now) {
+export function epochsPanel(page, members, at, now) {
   if (!page.epochs) return null;
-  const found = now ? { epoch: null, targets: page.epochs.targets_now, progress: page.epochs.members_now } : epochsAt(page.epochs, at);
-  if (!found || !there.length || (now && !KINDS[page.group.kind])) return null;
-  const rows = there.map((member) => row(member, found.targets[member.id], found.progress[member.id]));
-  const revoking = rows.filter((each) => each.pending).length;
-  const waiting = rows.filter((each) => !each.pending && !each.settled).length;
+  const shown = now ? { epoch: null, targets: page.epochs.targets_now, progress: page.epochs.members_now } : epochsAt(page.epochs, at);
+  if (!shown || !members.length || (now && !KINDS[page.group.kind])) return null;
+  const rows = members.map((member) => row(member, shown.targets[member.id], shown.progress[member.id]));
+  const revoking = rows.filter((entry) => entry.pending).length;
+  const waiting = rows.filter((entry) => !entry.pending && !entry.settled).length;
   const parts = [revoking && `${count(revoking, "member")} still ${revoking === 1 ? "has" : "have"} to give up partitions`, waiting && `${waiting} ${waiting === 1 ? "is" : "are"} not there yet`].filter(Boolean);
-  const title = found.epoch === null ? "Target and current assignment" : `Target of epoch ${found.epoch}${found.assignor ? `, by ${found.assignor}` : ""}`;
+  const title = shown.epoch === null ? "Target and current assignment" : `Target of epoch ${shown.epoch}${shown.assignor ? `, by ${shown.assignor}` : ""}`;
   return [h("h3", {}, title), h("p", { class: parts.length ? "because" : "note" }, parts.length ? `${parts.join(", ")}.` : "Every member has what the target gives it."),
-    h("ul", { class: "targets" }, rows.map((each) => each.element))];
+    h("ul", { class: "targets" }, rows.map((entry) => entry.element))];
 }
 
 function row(member, target, progress) {

@@ -39,14 +39,14 @@ export function eventsView(app, _, parameters) {
   const pause = h("button", { type: "button", "aria-pressed": "false", onclick: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); if (!paused) load(); tell(); } }, "Pause");
   const tally = h("p", { class: "tally" });
   const list = h("ol", { class: "feed" });
-  const more = h("button", { type: "button", onclick: () => load(Math.min(...events.map((each) => each.n))) }, "Older ones");
+  const more = h("button", { type: "button", onclick: () => load(Math.min(...events.map((item) => item.n))) }, "Older ones");
   const element = h("div", { class: "events" }, h("h1", { class: "hidden" }, "Events"),
     h("div", { class: "tools" }, search, group, type, h("label", { class: "check" }, commits, " with commits"), app.live ? pause : null, tally),
     h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Events, the newest first" }, list, h("p", { class: "more" }, more)));
 
-  const wanted = (each) => (!filter.group || each.group === filter.group) && (!filter.type || each.type === filter.type)
-    && (filter.commits || filter.type === "offsets_committed" || each.type !== "offsets_committed")
-    && (!filter.q || `${each.group} ${each.text}`.toLowerCase().includes(filter.q.toLowerCase()));
+  const wanted = (item) => (!filter.group || item.group === filter.group) && (!filter.type || item.type === filter.type)
+    && (filter.commits || filter.type === "offsets_committed" || item.type !== "offsets_committed")
+    && (!filter.q || `${item.group} ${item.text}`.toLowerCase().includes(filter.q.toLowerCase()));
 
   function set(changes) {
     Object.assign(filter, changes);
@@ -56,9 +56,9 @@ export function eventsView(app, _, parameters) {
 
   async function load(before) {
     const { commits: _commits, ...asked } = filter;
-    const found = (await data.events({ ...asked, before })).events;
-    more.hidden = found.length === 0;
-    events = latestFirst(before ? [...events, ...found] : found);
+    const older = (await data.events({ ...asked, before })).events;
+    more.hidden = older.length === 0;
+    events = latestFirst(before ? [...events, ...older] : older);
     waiting = 0;
     replace(list, events.filter(wanted).map(item));
     tell();
@@ -68,21 +68,21 @@ export function eventsView(app, _, parameters) {
     replace(tally, paused && waiting ? `paused, ${count(waiting, "new one")}` : `${number(list.childElementCount)} shown`);
   }
 
-  function item(each) {
-    return h("li", { class: each.refused ? "refused" : "" },
+  function item(record) {
+    return h("li", { class: record.refused ? "refused" : "" },
       h("details", {}, h("summary", {},
-        h("time", { title: `${moment(each.t)} UTC` }, preciseClock(each.t)), h("span", { class: "mono of" }, each.group), kindTag(each.type), h("span", { class: "said" }, each.text)),
-      h("p", { class: "lead" }, h("a", { href: address("group", each.group, { at: each.t }) }, `Group ${each.group} at this moment`)), requestDetails(each.request)));
+        h("time", { title: `${moment(record.t)} UTC` }, preciseClock(record.t)), h("span", { class: "mono of" }, record.group), kindTag(record.type), h("span", { class: "said" }, record.text)),
+      h("p", { class: "lead" }, h("a", { href: address("group", record.group, { at: record.t }) }, `Group ${record.group} at this moment`)), requestDetails(record.request)));
   }
 
   function news({ events: fresh }) {
-    const found = latestFirst(fresh.filter(wanted));
+    const matching = latestFirst(fresh.filter(wanted));
     if (paused) {
-      waiting += found.length;
+      waiting += matching.length;
       return tell();
     }
     events = [...fresh, ...events].slice(0, SHOWN_MAX);
-    list.prepend(...found.map(item));
+    list.prepend(...matching.map(item));
     while (list.childElementCount > SHOWN_MAX) list.lastChild.remove();
     tell();
   }

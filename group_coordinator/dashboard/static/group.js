@@ -32,9 +32,9 @@ export function groupView(app, id, parameters) {
   async function load() {
     const turn = ++asked;
     try {
-      const found = await data.group(id);
+      const received = await data.group(id);
       if (turn !== asked) return;
-      page = { ...found, live: app.live };
+      page = { ...received, live: app.live };
     } catch (problem) {
       replace(head, h("h1", {}, id), h("p", { class: "nothing" }, problem.message, " ", h("a", { href: address("groups") }, "All groups")));
       replace(side);
@@ -52,7 +52,7 @@ export function groupView(app, id, parameters) {
     lanes = new Lanes(page, {
       onRange: (from, to) => { shown.from = from; shown.to = to; remember(); },
       onMoment: (at) => { shown.at = at; shown.rebalance = ""; lanes.select(null); drawSide(); remember(); },
-      onRebalance: (each) => pick(each.key),
+      onRebalance: (rebalance) => pick(rebalance.key),
     });
     if (shown.from && shown.to) {
       lanes.from = shown.from;
@@ -64,7 +64,7 @@ export function groupView(app, id, parameters) {
       lanes.element, windowNote());
     lanes.layout();
     if (shown.at !== null) lanes.setMoment(shown.at);
-    if (shown.rebalance) lanes.select(page.rebalances.find((each) => each.key === shown.rebalance));
+    if (shown.rebalance) lanes.select(page.rebalances.find((rebalance) => rebalance.key === shown.rebalance));
   }
 
   function fitAll() {
@@ -88,7 +88,7 @@ export function groupView(app, id, parameters) {
   /** Whether no source tells what clients asked. */
   function isUnheard() {
     const { watched } = app.overview;
-    return watched.length > 0 && !watched.some(({ sources }) => sources.some((each) => each.kind === "request_log"));
+    return watched.length > 0 && !watched.some(({ sources }) => sources.some((source) => source.kind === "request_log"));
   }
 
   function drawHead() {
@@ -127,14 +127,14 @@ export function groupView(app, id, parameters) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
     event.stopPropagation();
-    const keys = TABS.map((each) => each.key);
+    const keys = TABS.map((tab) => tab.key);
     openTab(keys[(keys.indexOf(shown.tab) + step + keys.length) % keys.length]);
     tabs.querySelector("[aria-selected=true]").focus();
   }
 
   function pick(key) {
     shown.rebalance = key;
-    lanes.select(page.rebalances.find((each) => each.key === key));
+    lanes.select(page.rebalances.find((rebalance) => rebalance.key === key));
     drawSide();
     for (const row of below.querySelectorAll("tr[data-key]")) row.setAttribute("aria-selected", String(row.dataset.key === key));
     remember();
@@ -162,11 +162,11 @@ export function groupView(app, id, parameters) {
     if (shown.rebalance) {
       const key = shown.rebalance;
       const { rebalances } = page;
-      const place = rebalances.findIndex((each) => each.key === key);
+      const place = rebalances.findIndex((rebalance) => rebalance.key === key);
       try {
-        const told = await data.rebalance(id, key);
+        const story = await data.rebalance(id, key);
         if (shown.rebalance !== key) return;
-        replace(side, rebalancePanel(told, page, { onClose: present, onMoment: toMoment, onRebalance: pick, neighbours: [rebalances[place - 1]?.key, rebalances[place + 1]?.key] }));
+        replace(side, rebalancePanel(story, page, { onClose: present, onMoment: toMoment, onRebalance: pick, neighbours: [rebalances[place - 1]?.key, rebalances[place + 1]?.key] }));
       } catch (problem) {
         replace(side, h("section", { class: "panel" }, h("h2", {}, "Rebalance"), h("p", { class: "nothing" }, problem.message)));
       }
@@ -188,7 +188,7 @@ export function groupView(app, id, parameters) {
   function key(event) {
     if (!lanes) return;
     const { rebalances } = page;
-    const place = rebalances.findIndex((each) => each.key === shown.rebalance);
+    const place = rebalances.findIndex((rebalance) => rebalance.key === shown.rebalance);
     const onSlider = event.target.closest?.("[role=slider], [role=tab]");
     if (event.key === "Escape") present();
     else if ((event.key === "ArrowLeft" || event.key === "ArrowRight") && !onSlider) {
@@ -202,8 +202,8 @@ export function groupView(app, id, parameters) {
   }
 
   function read(given) {
-    const whole = (name) => (given.get(name) ? Number(given.get(name)) : null);
-    shown = { tab: given.get("tab") || "rebalances", rebalance: given.get("rebalance") ?? "", at: whole("at"), from: whole("from"), to: whole("to"), compare: given.get("compare") ?? "" };
+    const milliseconds = (name) => (given.get(name) ? Number(given.get(name)) : null);
+    shown = { tab: given.get("tab") || "rebalances", rebalance: given.get("rebalance") ?? "", at: milliseconds("at"), from: milliseconds("from"), to: milliseconds("to"), compare: given.get("compare") ?? "" };
     element.classList.toggle("comparing", Boolean(shown.compare));
   }
 
@@ -212,7 +212,7 @@ export function groupView(app, id, parameters) {
   load();
   return {
     element, key,
-    rows: (changes) => { if (!shown.compare && changes.some((each) => each.id === id)) reload(); },
+    rows: (changes) => { if (!shown.compare && changes.some((row) => row.id === id)) reload(); },
     reload,
     restyle: () => { lanes?.restyle(); if (page && !shown.compare) { drawTabs(); drawSide(); } },
     amended: (given) => { read(given); lanes?.close(); lanes = null; load(); },

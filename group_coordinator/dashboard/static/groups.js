@@ -61,28 +61,28 @@ export function groupsView(app, _, parameters) {
 
   const load = promptly(60, async () => {
     const asked = options.at;
-    const found = await data.groups(asked);
+    const answer = await data.groups(asked);
     if (asked !== options.at) return;
-    rows = found.rows;
+    rows = answer.rows;
     draw();
-    if (asked === null) mark(rows, found.now);
+    if (asked === null) mark(rows, answer.now);
     else if (timeBar.marks.length === 0) data.groups().then((present) => mark(present.rows, present.now));
   });
 
   function mark(present, now) {
-    topics = new Map(present.map((each) => [each.id, each.topics]));
-    timeBar.setMarks(present.flatMap((each) => each.spark), now);
+    topics = new Map(present.map((row) => [row.id, row.topics]));
+    timeBar.setMarks(present.flatMap((row) => row.spark), now);
   }
 
   function draw() {
     const words = options.q.toLowerCase().split(/\s+/).filter(Boolean);
-    const matching = words.length === 0 ? rows : rows.filter((each) => {
-      const text = `${each.id} ${(each.topics ?? topics.get(each.id) ?? []).join(" ")} ${each.cause ?? ""} ${each.who ?? ""}`.toLowerCase();
+    const matching = words.length === 0 ? rows : rows.filter((group) => {
+      const text = `${group.id} ${(group.topics ?? topics.get(group.id) ?? []).join(" ")} ${group.cause ?? ""} ${group.who ?? ""}`.toLowerCase();
       return words.every((word) => text.includes(word));
     });
     const past = options.at !== null;
     drawChips(matching, past);
-    shown = options.show ? matching.filter((each) => (past ? each.state : each.verdict) === options.show) : matching.slice();
+    shown = options.show ? matching.filter((group) => (past ? group.state : group.verdict) === options.show) : matching.slice();
     shown.sort(comparison());
     for (const head of list.head.children) head.setAttribute("aria-sort", head.dataset.key === options.sort ? (isDown() ? "descending" : "ascending") : "none");
     replace(tally, past ? h("strong", {}, `As of ${moment(options.at)} UTC: `) : null, shown.length === rows.length ? count(rows.length, "group") : `${number(shown.length)} of ${count(rows.length, "group")}`);
@@ -109,27 +109,27 @@ export function groupsView(app, _, parameters) {
 
   function drawChips(matching, past) {
     const counts = new Map();
-    for (const each of matching) counts.set(past ? each.state : each.verdict, (counts.get(past ? each.state : each.verdict) ?? 0) + 1);
+    for (const group of matching) counts.set(past ? group.state : group.verdict, (counts.get(past ? group.state : group.verdict) ?? 0) + 1);
     const kinds = past ? [...counts.keys()].sort() : ORDER.filter((kind) => counts.has(kind));
     const chip = (kind, content, total) => h("button", { type: "button", class: "chip", "aria-pressed": String(options.show === kind), onclick: () => set({ show: options.show === kind ? "" : kind }) }, content, h("span", { class: "count" }, number(total)));
     replace(chips, chip("", "all", matching.length), kinds.map((kind) => chip(kind, past ? state(kind) : verdict(kind), counts.get(kind))));
   }
 
-  function row(each, position) {
+  function row(group, position) {
     const past = options.at !== null;
     const now = past ? options.at : app.clock();
-    const link = h("a", { href: address("group", each.id, { at: options.at }), tabindex: "-1" }, each.id);
+    const link = h("a", { href: address("group", group.id, { at: options.at }), tabindex: "-1" }, group.id);
     const cell = (kind, ...content) => h("span", { class: kind, role: "cell" }, content);
-    return h("div", { class: `row ${each.severity === 3 ? "alarm" : ""}`, role: "row", onclick: (event) => { if (!event.target.closest("a")) { list.selected = position; link.click(); } } },
-      cell("name", link, h("small", {}, (each.topics ?? topics.get(each.id) ?? []).join(", "))),
-      cell("health", past ? "" : verdict(each.verdict), h("small", { title: each.reason }, each.reason)),
-      cell("group-state", state(each.state), h("small", {}, each.state === "none" ? "" : `for ${roughly(now - each.since)}`)),
-      cell("number members", number(each.members), h("small", { class: "unit" }, each.members === 1 ? "member" : "members")),
-      cell("number gen", number(each.generation), each.kind && each.kind !== "classic" ? h("small", {}, "epoch") : null),
-      cell("number lag", short(each.lag), h("small", { class: "unit" }, "lag")),
-      cell("number behind", each.lag_ms === null || each.lag_ms === undefined ? "–" : `${each.lag_at_least ? ">" : ""}${roughly(each.lag_ms)}`),
-      cell("cause", each.rebalanced ? h("span", {}, ago(each.rebalanced, now), each.took_ms === null ? ", not over" : `, took ${duration(each.took_ms)}`) : "–", h("small", { title: each.cause }, each.cause)),
-      cell("spark", sparkline(each.spark ?? [], now), h("span", { class: "total" }, short(each.rebalances))),
+    return h("div", { class: `row ${group.severity === 3 ? "alarm" : ""}`, role: "row", onclick: (event) => { if (!event.target.closest("a")) { list.selected = position; link.click(); } } },
+      cell("name", link, h("small", {}, (group.topics ?? topics.get(group.id) ?? []).join(", "))),
+      cell("health", past ? "" : verdict(group.verdict), h("small", { title: group.reason }, group.reason)),
+      cell("group-state", state(group.state), h("small", {}, group.state === "none" ? "" : `for ${roughly(now - group.since)}`)),
+      cell("number members", number(group.members), h("small", { class: "unit" }, group.members === 1 ? "member" : "members")),
+      cell("number gen", number(group.generation), group.kind && group.kind !== "classic" ? h("small", {}, "epoch") : null),
+      cell("number lag", short(group.lag), h("small", { class: "unit" }, "lag")),
+      cell("number behind", group.lag_ms === null || group.lag_ms === undefined ? "–" : `${group.lag_at_least ? ">" : ""}${roughly(group.lag_ms)}`),
+      cell("cause", group.rebalanced ? h("span", {}, ago(group.rebalanced, now), group.took_ms === null ? ", not over" : `, took ${duration(group.took_ms)}`) : "–", h("small", { title: group.cause }, group.cause)),
+      cell("spark", sparkline(group.spark ?? [], now), h("span", { class: "total" }, short(group.rebalances))),
     );
   }
 
@@ -141,23 +141,23 @@ export function groupsView(app, _, parameters) {
       const bin = Math.floor(((start - (now - span)) / span) * SPARK.bins);
       if (bin >= 0 && bin < SPARK.bins) bins[bin] += 1;
     }
-    const recent = bins.reduce((sum, each) => sum + each, 0);
+    const recent = bins.reduce((sum, rebalances) => sum + rebalances, 0);
     const most = Math.max(3, ...bins);
     const step = SPARK.width / SPARK.bins;
     const text = `${count(recent, "rebalance")} in the last ${duration(span)}`;
     return s("svg", { class: "sparkline", width: SPARK.width, height: SPARK.height, viewBox: `0 0 ${SPARK.width} ${SPARK.height}`, preserveAspectRatio: "none", role: "img", "aria-label": text },
       s("title", {}, text),
       s("line", { x1: 0, x2: SPARK.width, y1: SPARK.height - 0.5, y2: SPARK.height - 0.5 }),
-      bins.map((each, at) => each && s("rect", { x: at * step, width: step - 1, y: SPARK.height - (each / most) * SPARK.height, height: (each / most) * SPARK.height })));
+      bins.map((rebalances, at) => rebalances && s("rect", { x: at * step, width: step - 1, y: SPARK.height - (rebalances / most) * SPARK.height, height: (rebalances / most) * SPARK.height })));
   }
 
   function take(changes) {
     if (options.at !== null) return;
-    const byId = new Map(changes.map((each) => [each.id, each]));
-    rows = rows.map((each) => {
-      const changed = byId.get(each.id);
-      byId.delete(each.id);
-      return changed ?? each;
+    const byId = new Map(changes.map((change) => [change.id, change]));
+    rows = rows.map((group) => {
+      const changed = byId.get(group.id);
+      byId.delete(group.id);
+      return changed ?? group;
     });
     rows.push(...byId.values());
     draw();

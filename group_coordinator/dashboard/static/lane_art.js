@@ -13,7 +13,7 @@ const TICKS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1.5e4, 3e
 
 /** Names that tell members apart: client ids or static ids without what they all begin with. */
 export function shortNames(page) {
-  const full = page.members.map((each) => each.instance ?? each.client ?? each.name);
+  const full = page.members.map((member) => member.instance ?? member.client ?? member.name);
   const distinct = [...new Set(full)];
   let common = 0;
   if (distinct.length > 1) {
@@ -21,7 +21,7 @@ export function shortNames(page) {
     const cut = distinct[0].slice(0, common).search(/[-_.:/][^-_.:/]*$/);
     common = cut + 1;
   } else if (full.length > 1 && distinct.length === 1) {
-    return page.members.map((each) => each.name);
+    return page.members.map((member) => member.name);
   }
   return full.map((name) => name.slice(common));
 }
@@ -99,17 +99,17 @@ export class LaneArt {
     const { from, to } = this.lanes;
     const wanted = (to - from) / Math.max(2, (this.width - this.gutter) / 110);
     const step = TICKS.find((each) => each >= wanted) ?? 2.592e9;
-    const found = [];
-    for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
-    return { step, found };
+    const times = [];
+    for (let at = Math.ceil(from / step) * step; at <= to; at += step) times.push(at);
+    return { step, times };
   }
 
   #ruler() {
     const paint = this.#paint(this.lanes.ruler);
-    const { step, found } = this.#ticks();
+    const { step, times } = this.#ticks();
     let last = null;
     paint.fillStyle = this.ink.muted;
-    for (const at of found) {
+    for (const at of times) {
       const x = this.lanes.xOf(at);
       const date = day(at);
       const text = step < 1000 ? preciseClock(at) : step >= 8.64e7 ? date : clock(at);
@@ -147,14 +147,14 @@ export class LaneArt {
   }
 
   #bands() {
-    const found = [];
+    const bands = [];
     for (const [from, state, generation] of this.lanes.page.states) {
-      const last = found[found.length - 1];
+      const last = bands[bands.length - 1];
       if (last && last.generation === generation && state !== "Dead") continue;
       if (last) last.to = from;
-      found.push({ generation, from, to: this.lanes.page.window.to });
+      bands.push({ generation, from, to: this.lanes.page.window.to });
     }
-    return found;
+    return bands;
   }
 
   #body() {
@@ -184,13 +184,13 @@ export class LaneArt {
       paint.fillStyle = this.ink.band;
       paint.fillRect(from, 0, to - from, this.seen);
     }
-    for (const at of this.#ticks().found) {
+    for (const at of this.#ticks().times) {
       const x = this.lanes.xOf(at);
       if (x < this.gutter) continue;
       paint.fillStyle = this.ink.line;
       paint.fillRect(x, 0, 1, this.seen);
     }
-    const chosen = page.rebalances.find((each) => each.key === this.lanes.selected);
+    const chosen = page.rebalances.find((rebalance) => rebalance.key === this.lanes.selected);
     if (chosen) {
       const from = Math.max(this.lanes.xOf(chosen.started), this.gutter);
       const to = Math.max(this.lanes.xOf(chosen.ended ?? page.window.to), from + 2);
@@ -295,28 +295,28 @@ export class LaneArt {
     paint.fillRect(this.gutter, base, this.width - this.gutter, 1);
     paint.fillStyle = this.ink.muted;
     if (this.gutter > 80) paint.fillText("Rebalances", 8, 20);
-    const longest = Math.max(1000, ...page.rebalances.map((each) => each.took ?? page.now - each.started));
+    const longest = Math.max(1000, ...page.rebalances.map((rebalance) => rebalance.took ?? page.now - rebalance.started));
     paint.save();
     paint.beginPath();
     paint.rect(this.gutter, 0, this.width - this.gutter, STRIP);
     paint.clip();
     let labelled = -100;
-    for (const each of page.rebalances) {
-      const left = this.lanes.xOf(each.started);
-      const right = Math.max(this.lanes.xOf(each.ended ?? page.window.to), left + 3);
+    for (const rebalance of page.rebalances) {
+      const left = this.lanes.xOf(rebalance.started);
+      const right = Math.max(this.lanes.xOf(rebalance.ended ?? page.window.to), left + 3);
       if (right < this.gutter || left > this.width) continue;
-      const tall = 6 + 18 * Math.sqrt((each.took ?? page.now - each.started) / longest);
-      const chosen = each.key === this.lanes.selected;
-      const bad = ["member_expired", "members_did_not_sync", "assignment_too_large"].includes(each.trigger) || each.dropped.length > 0;
+      const tall = 6 + 18 * Math.sqrt((rebalance.took ?? page.now - rebalance.started) / longest);
+      const chosen = rebalance.key === this.lanes.selected;
+      const bad = ["member_expired", "members_did_not_sync", "assignment_too_large"].includes(rebalance.trigger) || rebalance.dropped.length > 0;
       paint.fillStyle = chosen ? this.ink.accent : bad ? this.ink.bad : this.ink.busy;
       paint.fillRect(left, base - tall, right - left, tall);
-      if (each.outcome === "interrupted") {
+      if (rebalance.outcome === "interrupted") {
         paint.fillStyle = this.ink.panel;
         paint.fillRect(left, base - tall / 2, right - left, 1.5);
       }
       if (left - labelled > 52) {
         paint.fillStyle = chosen ? this.ink.accent : this.ink.muted;
-        paint.fillText(each.took === null ? "not over" : duration(each.took), left, base + 8);
+        paint.fillText(rebalance.took === null ? "not over" : duration(rebalance.took), left, base + 8);
         labelled = left;
       }
     }

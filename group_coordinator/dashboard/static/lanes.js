@@ -204,20 +204,20 @@ export class Lanes {
   }
 
   #clicked(canvas, event) {
-    const found = this.#rebalanceAt(event.offsetX, canvas === this.strip ? NEAR_PX : 2);
-    if (found) this.handlers.onRebalance(found);
+    const rebalance = this.#rebalanceAt(event.offsetX, canvas === this.strip ? NEAR_PX : 2);
+    if (rebalance) this.handlers.onRebalance(rebalance);
     else if (event.offsetX > this.art.gutter) this.#pickMoment(event.offsetX);
   }
 
   #rebalanceAt(x, near) {
     let best = null;
-    for (const each of this.page.rebalances) {
-      const left = this.xOf(each.started);
-      const right = Math.max(this.xOf(each.ended ?? this.page.window.to), left + 3);
+    for (const rebalance of this.page.rebalances) {
+      const left = this.xOf(rebalance.started);
+      const right = Math.max(this.xOf(rebalance.ended ?? this.page.window.to), left + 3);
       const distance = x < left ? left - x : x > right ? x - right : 0;
-      if (distance <= near && (!best || distance < best.distance)) best = { distance, each };
+      if (distance <= near && (!best || distance < best.distance)) best = { distance, rebalance };
     }
-    return best?.each ?? null;
+    return best?.rebalance ?? null;
   }
 
   #wheel(event) {
@@ -264,13 +264,13 @@ export class Lanes {
 
   #hoverStrip(event) {
     if (event.buttons) return;
-    const found = this.#rebalanceAt(event.offsetX, NEAR_PX);
-    this.strip.style.cursor = found ? "pointer" : "grab";
-    if (!found) {
+    const rebalance = this.#rebalanceAt(event.offsetX, NEAR_PX);
+    this.strip.style.cursor = rebalance ? "pointer" : "grab";
+    if (!rebalance) {
       this.tip.hidden = true;
       return;
     }
-    this.#tell(event, [h("strong", {}, `Rebalance to ${found.counts} ${found.generation ?? found.from_generation + 1}`), h("span", {}, found.because), h("span", {}, `${preciseClock(found.started)}, ${found.took === null ? "not over" : found.begin_known ? `took ${duration(found.took)}` : "its beginning is not known"}`)]);
+    this.#tell(event, [h("strong", {}, `Rebalance to ${rebalance.counts} ${rebalance.generation ?? rebalance.from_generation + 1}`), h("span", {}, rebalance.because), h("span", {}, `${preciseClock(rebalance.started)}, ${rebalance.took === null ? "not over" : rebalance.begin_known ? `took ${duration(rebalance.took)}` : "its beginning is not known"}`)]);
   }
 
   #tell(event, content) {

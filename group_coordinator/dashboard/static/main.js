@@ -61,11 +61,11 @@ function drawBar() {
 function drawWatched() {
   const clusters = app.overview.watched;
   watched.hidden = clusters.length === 0;
-  const before = [...watched.querySelectorAll("details")].map((each) => ({ open: each.open, focus: each.contains(document.activeElement) }));
+  const before = [...watched.querySelectorAll("details")].map((details) => ({ open: details.open, focus: details.contains(document.activeElement) }));
   replace(watched, watchedStrip(clusters, app.overview.progress.caught_up, app.live ? app.clock() : null));
-  [...watched.querySelectorAll("details")].forEach((each, number) => {
-    each.open = before[number]?.open ?? false;
-    if (before[number]?.focus) each.firstElementChild.focus();
+  [...watched.querySelectorAll("details")].forEach((details, number) => {
+    details.open = before[number]?.open ?? false;
+    if (before[number]?.focus) details.firstElementChild.focus();
   });
 }
 

@@ -17,32 +17,32 @@ export function ownerAt(lane, at) {
 
 /** The last committed offset that is not after the moment; null: there was none within the window. */
 export function offsetAt(offsets, at) {
-  let found = null;
-  for (let number = 0; number < offsets.times.length && offsets.times[number] <= at; number++) found = number;
-  return found === null ? null : { offset: offsets.offsets[found], committed: offsets.times[found] };
+  let index = null;
+  for (let number = 0; number < offsets.times.length && offsets.times[number] <= at; number++) index = number;
+  return index === null ? null : { offset: offsets.offsets[index], committed: offsets.times[index] };
 }
 
 export function momentPanel(page, at, { onPresent, onRebalance }) {
   const time = at ?? page.now;
   const now = at === null;
   const [, name, generation] = lastBefore(page.states, time) ?? [0, "none", 0];
-  const there = page.members.filter((each) => each.joined !== null && each.joined <= time && time < (each.ended ?? Infinity));
-  const running = page.rebalances.find((each) => each.started <= time && time < (each.ended ?? Infinity));
+  const members = page.members.filter((member) => member.joined !== null && member.joined <= time && time < (member.ended ?? Infinity));
+  const running = page.rebalances.find((rebalance) => rebalance.started <= time && time < (rebalance.ended ?? Infinity));
   const latest = now ? page.rebalances[page.rebalances.length - 1] : null;
   return h("section", { class: "panel moment", "aria-label": "The group at a moment" },
     h("header", {}, h("h2", {}, now ? (page.live ? "Now" : "At the end") : preciseClock(time)), now ? h("span", { class: "muted" }, clock(time)) : h("span", { class: "muted" }, day(time), " UTC"), h("span", { class: "space" }),
       now ? null : h("button", { type: "button", class: "quiet", title: "Back to the present (Esc)", "aria-label": "Back to the present", onclick: onPresent }, "✕")),
-    h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "state"), h("dd", {}, state(name))), h("div", {}, h("dt", {}, counts(page.group)), h("dd", {}, number(generation))), h("div", {}, h("dt", {}, "members"), h("dd", {}, number(there.length)))),
+    h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "state"), h("dd", {}, state(name))), h("div", {}, h("dt", {}, counts(page.group)), h("dd", {}, number(generation))), h("div", {}, h("dt", {}, "members"), h("dd", {}, number(members.length)))),
     running ? h("p", { class: "because" }, "In a rebalance since ", duration(time - running.started), ": ", running.because, ". ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(running.key) }, "Step by step")) : null,
     latest && !running ? [h("h3", {}, "Last rebalance"), h("p", { class: "because" }, trigger(latest.trigger), " ", latest.because, h("span", { class: "muted" }, `, ${roughly(time - latest.started)} ago, took ${duration(latest.took)}. `), h("button", { type: "button", class: "linklike", onclick: () => onRebalance(latest.key) }, "Step by step"))] : null,
-    epochsPanel(page, there, time, now),
-    owners(page, time, now), lonely(page, there, time));
+    epochsPanel(page, members, time, now),
+    owners(page, time, now), lonely(page, members, time));
 }
 
 function owners(page, time, now) {
-  const offsets = new Map(page.offsets.map((each) => [`${each.topic} ${each.partition}`, each]));
-  const places = [...new Set([...page.lanes.map((each) => `${each.topic} ${each.partition}`), ...offsets.keys()])];
-  const lanes = new Map(page.lanes.map((each) => [`${each.topic} ${each.partition}`, each]));
+  const offsets = new Map(page.offsets.map((partition) => [`${partition.topic} ${partition.partition}`, partition]));
+  const places = [...new Set([...page.lanes.map((lane) => `${lane.topic} ${lane.partition}`), ...offsets.keys()])];
+  const lanes = new Map(page.lanes.map((lane) => [`${lane.topic} ${lane.partition}`, lane]));
   const row = (place) => {
     const lane = lanes.get(place);
     const offset = offsets.get(place);
@@ -60,8 +60,8 @@ function owners(page, time, now) {
     places.length > 500 ? h("p", { class: "note" }, `… and ${places.length - 500} more`) : null];
 }
 
-function lonely(page, there, time) {
-  const busy = new Set(page.lanes.map((lane) => ownerAt(lane, time)?.[0]).filter((each) => each !== undefined));
-  const idle = there.filter((each) => !busy.has(page.members.indexOf(each)));
-  return idle.length === 0 ? null : [h("h3", {}, "Members without a partition"), h("ul", { class: "who" }, idle.map((each) => h("li", {}, memberName(each, each.id))))];
+function lonely(page, members, time) {
+  const busy = new Set(page.lanes.map((lane) => ownerAt(lane, time)?.[0]).filter((slot) => slot !== undefined));
+  const idle = members.filter((member) => !busy.has(page.members.indexOf(member)));
+  return idle.length === 0 ? null : [h("h3", {}, "Members without a partition"), h("ul", { class: "who" }, idle.map((member) => h("li", {}, memberName(member, member.id))))];
 }

@@ -38,8 +38,8 @@ function wholeRequest(request) {
   const button = h("button", { type: "button", class: "quiet", onclick: async () => {
     button.disabled = true;
     try {
-      const found = await data.veryRequest(request.partition, request.offset);
-      replace(box, h("p", { class: "note" }, `appended ${preciseClock(found.timestamp_ms)} UTC`), h("pre", { tabindex: "0" }, JSON.stringify(found.value, null, 2)));
+      const logged = await data.veryRequest(request.partition, request.offset);
+      replace(box, h("p", { class: "note" }, `appended ${preciseClock(logged.timestamp_ms)} UTC`), h("pre", { tabindex: "0" }, JSON.stringify(logged.value, null, 2)));
     } catch (problem) {
       replace(box, h("p", { class: "note" }, problem.message));
     }

@@ -36,7 +36,7 @@ export function start() {
   const tell = () => {
     if (location.hash === last) return;
     last = location.hash;
-    for (const each of listeners) each(route());
+    for (const listener of listeners) listener(route());
   };
   addEventListener("hashchange", () => { last = null; tell(); });
   tell();

@@ -9,7 +9,7 @@ const TONES = { good: "read", busy: "being read", bad: "not read" };
 export function watchedStrip(clusters, caughtUp, now) {
   return clusters.map((cluster) => h("section", { class: "cluster" },
     h("details", {},
-      h("summary", {}, h("span", { class: "watches" }, now === null ? "From " : "Watches ", h("strong", {}, cluster.cluster)), cluster.sources.map((each) => mark(each, caughtUp, now))),
+      h("summary", {}, h("span", { class: "watches" }, now === null ? "From " : "Watches ", h("strong", {}, cluster.cluster)), cluster.sources.map((source) => mark(source, caughtUp, now))),
       table(cluster)),
     cluster.not_known.length ? h("p", { class: "notknown" }, h("b", {}, "Not known: "), cluster.not_known.join(" ")) : null));
 }
@@ -28,7 +28,7 @@ function age(source, now) {
 
 /** Ages grow between two looks. */
 export function drawAges(element, now) {
-  for (const each of element.querySelectorAll("[data-since]")) each.textContent = roughly(now - Number(each.dataset.since));
+  for (const age of element.querySelectorAll("[data-since]")) age.textContent = roughly(now - Number(age.dataset.since));
 }
 
 function table({ detail, sources }) {
@@ -36,5 +36,5 @@ function table({ detail, sources }) {
   return h("div", { class: "sources" }, detail ? h("p", { class: "note" }, detail) : null,
     h("table", { class: "plain" },
       h("thead", {}, h("tr", {}, ["Source", "Read", "Last record or line", "Tells up to"].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, sources.map((each) => h("tr", {}, h("td", { class: "mono" }, each.name), h("td", { class: "detail" }, each.problem ? h("span", { class: "tag warn" }, each.problem) : null, " ", each.detail), h("td", {}, time(each.last_ms)), h("td", {}, time(each.to_ms)))))));
+      h("tbody", {}, sources.map((source) => h("tr", {}, h("td", { class: "mono" }, source.name), h("td", { class: "detail" }, source.problem ? h("span", { class: "tag warn" }, source.problem) : null, " ", source.detail), h("td", {}, time(source.last_ms)), h("td", {}, time(source.to_ms)))))));
 }

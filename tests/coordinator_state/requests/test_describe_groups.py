@@ -8,32 +8,36 @@ from tests.coordinator_state.harness import GroupHarness, assignment, subscripti
 
 
 def described(group: GroupHarness, version: int = 6) -> DescribedGroup:
-    (found,) = group.answer(group.describe(version)).groups
-    assert isinstance(found, DescribedGroup)
-    return found
+    (description,) = group.answer(group.describe(version)).groups
+    assert isinstance(description, DescribedGroup)
+    return description
 
 
 def test_a_stable_group_with_protocol_metadata_and_assignments() -> None:
     group = GroupHarness()
     group.stable("a", "b", client_host="/10.0.0.1")
-    found = described(group)
-    assert (found.group_state, found.protocol_type, found.protocol_data) == ("Stable", "consumer", "range")
-    assert [(member.member_id, member.client_id, member.client_host) for member in found.members] == [
+    description = described(group)
+    assert (description.group_state, description.protocol_type, description.protocol_data) == (
+        "Stable",
+        "consumer",
+        "range",
+    )
+    assert [(member.member_id, member.client_id, member.client_host) for member in description.members] == [
         ("a", "client", "/10.0.0.1"),
         ("b", "client", "/10.0.0.1"),
     ]
-    assert [member.member_metadata for member in found.members] == [subscription("t")] * 2
-    assert [member.member_assignment for member in found.members] == [assignment("t", 0), assignment("t", 1)]
+    assert [member.member_metadata for member in description.members] == [subscription("t")] * 2
+    assert [member.member_assignment for member in description.members] == [assignment("t", 0), assignment("t", 1)]
 
 
 def test_during_a_rebalance_the_protocol_is_not_known_and_assignments_are_the_last_ones() -> None:
     group = GroupHarness()
     group.stable("a", "b")
     group.join("a", protocols={"range": subscription("t", "u")})
-    found = described(group)
-    assert (found.group_state, found.protocol_data) == ("PreparingRebalance", "")
-    assert [member.member_metadata for member in found.members] == [b"", b""]
-    assert [member.member_assignment for member in found.members] == [assignment("t", 0), assignment("t", 1)]
+    description = described(group)
+    assert (description.group_state, description.protocol_data) == ("PreparingRebalance", "")
+    assert [member.member_metadata for member in description.members] == [b"", b""]
+    assert [member.member_assignment for member in description.members] == [assignment("t", 0), assignment("t", 1)]
 
 
 def test_instance_ids_are_shown_and_handed_out_ids_are_not() -> None:
@@ -45,8 +49,8 @@ def test_instance_ids_are_shown_and_handed_out_ids_are_not() -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(5, ErrorCode.NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
 def test_a_group_that_does_not_exist_is_dead_and_since_version_6_an_error(version: int, error: ErrorCode) -> None:
-    found = described(GroupHarness(), version)
-    assert (found.group_state, found.error_code) == ("Dead", error)
+    description = described(GroupHarness(), version)
+    assert (description.group_state, description.error_code) == ("Dead", error)
 
 
 def test_a_group_without_any_record_is_not_described_yet() -> None:

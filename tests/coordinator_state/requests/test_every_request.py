@@ -8,5 +8,5 @@ from schemas.messages import APIS
 
 def test_every_request_has_its_file() -> None:
     files = {path.name for path in Path(__file__).parent.glob("test_*.py")}
-    wanted = {f"test_{re.sub(r'(?<!^)(?=[A-Z])', '_', api).lower()}.py" for api in APIS}
-    assert wanted <= files
+    expected = {f"test_{re.sub(r'(?<!^)(?=[A-Z])', '_', api).lower()}.py" for api in APIS}
+    assert expected <= files

@@ -11,21 +11,21 @@ from tests.coordinator_state.harness import GroupHarness
 @pytest.mark.parametrize("shard_count", [1, 3])
 def test_the_shard_of_the_group(group_id: str, shard_count: int) -> None:
     group = GroupHarness(group_id, shard_count=shard_count)
-    (found,) = group.answer(group.find_coordinator()).coordinators
-    assert (found.key, found.error_code) == (group_id, ErrorCode.NONE)
-    assert found.node_id == group_partition(group_id, shard_count)
+    (coordinator,) = group.answer(group.find_coordinator()).coordinators
+    assert (coordinator.key, coordinator.error_code) == (group_id, ErrorCode.NONE)
+    assert coordinator.node_id == group_partition(group_id, shard_count)
     assert group.state == "none"
 
 
 @pytest.mark.parametrize("key_type", [1, 2])
 def test_transactions_and_share_groups_are_not_coordinated(key_type: int) -> None:
     group = GroupHarness()
-    (found,) = group.answer(group.find_coordinator(key_type=key_type)).coordinators
-    assert found.error_code is ErrorCode.INVALID_REQUEST
+    (coordinator,) = group.answer(group.find_coordinator(key_type=key_type)).coordinators
+    assert coordinator.error_code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 6])
 def test_every_version(version: int) -> None:
     group = GroupHarness()
-    (found,) = group.answer(group.find_coordinator(version)).coordinators
-    assert found.error_code is ErrorCode.NONE
+    (coordinator,) = group.answer(group.find_coordinator(version)).coordinators
+    assert coordinator.error_code is ErrorCode.NONE

@@ -66,8 +66,8 @@ def static_group() -> GroupHarness:
 def test_a_static_member_is_removed_by_its_instance_id() -> None:
     group = static_group()
     outputs = group.leave(LeaveGroupMember(group_instance_id="i", reason="scaled down"))
-    (left,) = of_type(outputs, MemberLeft)
-    assert (left.member.member_id, left.cause.reason) == ("s", "scaled down")
+    (leave_record,) = of_type(outputs, MemberLeft)
+    assert (leave_record.member.member_id, leave_record.cause.reason) == ("s", "scaled down")
     (answered,) = group.answer(outputs).members
     assert (answered.member_id, answered.group_instance_id, answered.error_code) == ("", "i", ErrorCode.NONE)
 

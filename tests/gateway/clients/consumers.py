@@ -168,7 +168,7 @@ class Consumers:
     ) -> ConsumerProcess:
         """A consumer; further settings with Java's names."""
         name = name or f"{library}-{len(self._all)}"
-        given = {
+        client_settings = {
             "bootstrap.servers": self.bootstrap_servers,
             "group.id": group,
             "client.id": name,
@@ -178,7 +178,7 @@ class Consumers:
             "partition.assignment.strategy": "range",
             **settings,
         }
-        consumer = ConsumerProcess(library, self._programs, self.topic, name, given)
+        consumer = ConsumerProcess(library, self._programs, self.topic, name, client_settings)
         self._all.append(consumer)
         return consumer
 
@@ -200,8 +200,11 @@ def share(consumers: list[ConsumerProcess], partitions: int, timeout_s: float = 
         return sorted(owned) == list(range(partitions)) and max(sizes) - min(sizes) <= 1
 
     def otherwise() -> str:
-        said = [f"{each.name}: {sorted(each.owned)} {[words for _, words in each.events]}" for each in consumers]
-        return "\n".join([f"not shared within {timeout_s} s:", *said])
+        lines = [
+            f"{consumer.name}: {sorted(consumer.owned)} {[words for _, words in consumer.events]}"
+            for consumer in consumers
+        ]
+        return "\n".join([f"not shared within {timeout_s} s:", *lines])
 
     wait_until(is_shared, timeout_s, otherwise)
 

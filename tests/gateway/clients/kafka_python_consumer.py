@@ -33,7 +33,7 @@ _NUMBERS = {
 
 
 def _names(partitions: Any) -> str:
-    return " ".join(sorted(f"{each.topic}-{each.partition}" for each in partitions))
+    return " ".join(sorted(f"{partition.topic}-{partition.partition}" for partition in partitions))
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
@@ -43,18 +43,18 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pytho
     def on_partitions_revoked(self, revoked: Any) -> None:
         say("revoked", _names(revoked))
 
-    def on_partitions_lost(self, lost: Any) -> None:
-        say("lost", _names(lost))
+    def on_partitions_lost(self, partitions: Any) -> None:
+        say("lost", _names(partitions))
 
 
 def main(topic: str, *settings: str) -> None:
-    given = dict(setting.split("=", 1) for setting in settings)
-    options: dict[str, Any] = {_NAMES[name]: value for name, value in given.items() if name in _NAMES}
-    options |= {_NUMBERS[name]: int(value) for name, value in given.items() if name in _NUMBERS}
-    options["enable_auto_commit"] = given.get("enable.auto.commit", "true") == "true"
-    if "partition.assignment.strategy" in given:
-        options["partition_assignment_strategy"] = [_ASSIGNORS[given["partition.assignment.strategy"]]]
-    for option, text in re.findall(r'(username|password)="([^"]*)"', given.get("sasl.jaas.config", "")):
+    properties = dict(setting.split("=", 1) for setting in settings)
+    options: dict[str, Any] = {_NAMES[name]: value for name, value in properties.items() if name in _NAMES}
+    options |= {_NUMBERS[name]: int(value) for name, value in properties.items() if name in _NUMBERS}
+    options["enable_auto_commit"] = properties.get("enable.auto.commit", "true") == "true"
+    if "partition.assignment.strategy" in properties:
+        options["partition_assignment_strategy"] = [_ASSIGNORS[properties["partition.assignment.strategy"]]]
+    for option, text in re.findall(r'(username|password)="([^"]*)"', properties.get("sasl.jaas.config", "")):
         options[f"sasl_plain_{option}"] = text
     consumer = KafkaConsumer(**options)
     consumer.subscribe([topic], listener=_Listener())

@@ -10,7 +10,7 @@ from tests.gateway.clients.lines import commands, say
 
 
 def _names(partitions: list[TopicPartition]) -> str:
-    return " ".join(sorted(f"{each.topic}-{each.partition}" for each in partitions))
+    return " ".join(sorted(f"{partition.topic}-{partition.partition}" for partition in partitions))
 
 
 def main(topic: str, *settings: str) -> None:

@@ -16,5 +16,5 @@ def reads(count: int, *consumers: ConsumerProcess) -> None:
     """Wait until these have read so many records together."""
     wait_until(
         lambda: len(values(*consumers)) >= count,
-        what=lambda: f"{len(values(*consumers))} of {count} read; {[each.events for each in consumers]}",
+        message=lambda: f"{len(values(*consumers))} of {count} read; {[consumer.events for consumer in consumers]}",
     )

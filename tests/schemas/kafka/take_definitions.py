@@ -65,8 +65,8 @@ def definition_files() -> dict[str, str]:
 
 
 def _jar(module: str) -> Path:
-    (found,) = (jar for jar in broker_jars() if re.fullmatch(rf"{module}-[0-9.]+\.jar", jar.name))
-    return found
+    (path,) = (jar for jar in broker_jars() if re.fullmatch(rf"{module}-[0-9.]+\.jar", jar.name))
+    return path
 
 
 def _text(jar: ZipFile, name: str) -> str:

@@ -25,7 +25,7 @@ _EACH = 5
 def as_objects(value: Any) -> Any:
     """The same with the fields of structs as attributes."""
     if isinstance(value, dict):
-        return SimpleNamespace(**{name: as_objects(each) for name, each in value.items()})
+        return SimpleNamespace(**{name: as_objects(item) for name, item in value.items()})
     return tuple(map(as_objects, value)) if isinstance(value, tuple) else value
 
 

@@ -28,26 +28,29 @@ def read(data: bytes, from_offset: int = 0) -> Stretch:
 
 @given(ROWS, st.integers(0, 2**40))
 def test_records_are_those_that_another_reader_finds(drawn: list[Any], base: int) -> None:
-    rows = [(number, *each) for number, each in enumerate(drawn)]
+    rows = [(number, *drawn_row) for number, drawn_row in enumerate(drawn)]
     data = batch(rows, base=base)
-    theirs = [
-        (each.offset, each.timestamp, each.key, each.value) for each in iter(DefaultRecordBatch(memoryview(data)))
+    kafka_python_rows = [
+        (drawn_row.offset, drawn_row.timestamp, drawn_row.key, drawn_row.value)
+        for drawn_row in iter(DefaultRecordBatch(memoryview(data)))
     ]
-    found = read(data)
-    assert [(record.offset, record.timestamp_ms, record.key, record.value) for record in found.records] == theirs
-    assert found.next_offset == base + len(rows)
+    batches_read = read(data)
+    assert [
+        (record.offset, record.timestamp_ms, record.key, record.value) for record in batches_read.records
+    ] == kafka_python_rows
+    assert batches_read.next_offset == base + len(rows)
 
 
 def test_a_transaction_and_its_marker() -> None:
     written = batch([(0, 7, b"k", b"v")], transactional=42)
     marker = batch([(0, 9, b"\0\0\0\1", b"\0\0\0\0\0\5")], base=1, transactional=42, control=True)
-    other = batch([(0, 9, b"\0\0\0\2", b"")], base=2, control=True)
-    found = read(written + marker + other)
-    assert found.records == [
+    other_marker = batch([(0, 9, b"\0\0\0\2", b"")], base=2, control=True)
+    batches_read = read(written + marker + other_marker)
+    assert batches_read.records == [
         RawRecord(0, 7, 5, b"k", b"v", 42, 3, is_transactional=True),
         RawRecord(1, 9, 5, b"\0\0\0\1", b"\0\0\0\0\0\5", 42, 3, is_transactional=True, control="COMMIT"),
     ]
-    assert found.next_offset == 3
+    assert batches_read.next_offset == 3
 
 
 def test_what_lies_before_is_passed_over_and_what_is_cut_waits() -> None:
@@ -83,7 +86,7 @@ def test_old_formats_are_counted() -> None:
 
 @given(ROWS, st.data())
 def test_damage_raises_nothing_else(drawn: list[Any], draw: st.DataObject) -> None:
-    data = bytearray(batch([(number, *each) for number, each in enumerate(drawn)]))
+    data = bytearray(batch([(number, *drawn_row) for number, drawn_row in enumerate(drawn)]))
     place = draw.draw(st.integers(61, len(data) - 1))
     data[place] ^= 1 << draw.draw(st.integers(0, 7))
     with suppress(DecodeError):

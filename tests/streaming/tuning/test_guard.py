@@ -47,10 +47,10 @@ def test_hadoop_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_heap_is_asked_for_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     now_s = 0.0
     monkeypatch.setattr("streaming.tuning.heap.time.monotonic", lambda: now_s)
-    kept = Heap(changed_spark())
+    heap = Heap(changed_spark())
     for _ in range(3):
         now_s += LOOK_INTERVAL_S
-        kept.polled()
+        heap.polled()
     assert len(caplog.records) == 1
 
 

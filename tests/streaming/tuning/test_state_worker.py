@@ -102,23 +102,25 @@ def answers(
     wrap: Callable[..., Any],
     function: StateFunction,
     sent: bytes,
-    most: int,
+    records_max: int,
 ) -> list[pa.RecordBatch]:
     """What a worker sends back, with these three in the places that they have in `pyspark.worker`."""
-    own: Any = serializer(
+    worker: Any = serializer(
         timezone="UTC", safecheck=True, assign_cols_by_name=True, prefer_int_ext_dtype=False, state_object_schema=STATE,
-        arrow_max_records_per_batch=most, prefers_large_var_types=False, int_to_decimal_coercion_enabled=False,
+        arrow_max_records_per_batch=records_max, prefers_large_var_types=False, int_to_decimal_coercion_enabled=False,
     )  # fmt: skip
     call = wrap(guard(function), OUTPUT, None)
     key_at, values_at = [len(DATA) - 1], list(range(len(DATA) - 1))
 
-    def mapper(each: tuple[Iterator[Any], GroupState]) -> Any:  # as in `read_udfs`
-        data = (x[0] for x in each[0])
+    def mapper(call_arguments: tuple[Iterator[Any], GroupState]) -> Any:  # as in `read_udfs`
+        data = (x[0] for x in call_arguments[0])
         first = next(data)
-        return call([first[at] for at in key_at], ([x[at] for at in values_at] for x in chain([first], data)), each[1])
+        return call(
+            [first[at] for at in key_at], ([x[at] for at in values_at] for x in chain([first], data)), call_arguments[1]
+        )
 
     back = io.BytesIO()
-    own.dump_stream(map(mapper, own.load_stream(io.BytesIO(sent))), back)
+    worker.dump_stream(map(mapper, worker.load_stream(io.BytesIO(sent))), back)
     return list(pa.ipc.open_stream(back.getvalue()[4:]))
 
 
@@ -131,8 +133,10 @@ SPARKS = (
 PATCHED = (StateFunctionSerializer, state_worker.fail_on_stop, state_worker.wrap)
 
 
-def both(function: StateFunction, sent: bytes, most: int = 10_000) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
-    return answers(*SPARKS, function, sent, most), answers(*PATCHED, function, sent, most)
+def both(
+    function: StateFunction, sent: bytes, records_max: int = 10_000
+) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    return answers(*SPARKS, function, sent, records_max), answers(*PATCHED, function, sent, records_max)
 
 
 def states_of(batches: list[pa.RecordBatch]) -> dict[bytes, Any]:
@@ -141,7 +145,7 @@ def states_of(batches: list[pa.RecordBatch]) -> dict[bytes, Any]:
 
 
 def dicts_of(structs: pa.Array[Any]) -> list[dict[str, Any]]:
-    return [each for each in structs.to_pylist() if each is not None]
+    return [structure for structure in structs.to_pylist() if structure is not None]
 
 
 def test_outputs_and_states_are_the_same_over_two_batches() -> None:
@@ -156,8 +160,8 @@ def test_outputs_and_states_are_the_same_over_two_batches() -> None:
     ]
     sparks, patched = both(streaming_operator(CONFIG), from_the_jvm(first, {}, pa.binary()))
     assert patched == sparks
-    kept = states_of(patched)
-    state: dict[Key, Any] = {b"a": kept[repr(b"a").encode()], b"b": kept[repr(b"b").encode()]}
+    states = states_of(patched)
+    state: dict[Key, Any] = {b"a": states[repr(b"a").encode()], b"b": states[repr(b"b").encode()]}
     assert None not in state.values()
     second: list[Call] = [(b"a", [[heartbeat(b"a", 7)]]), (b"b", [])]
     sparks, patched = both(streaming_operator(CONFIG), from_the_jvm(second, state, pa.binary()))
@@ -194,15 +198,15 @@ def test_pieces_of_one_record_say_the_same(monkeypatch: pytest.MonkeyPatch) -> N
         for key in range(1, 4)
     ]
     sent = from_the_jvm(calls, {}, pa.binary())
-    whole = answers(*PATCHED, streaming_operator(CONFIG), sent, 10_000)
+    one_piece = answers(*PATCHED, streaming_operator(CONFIG), sent, 10_000)
     for module, name in ((operator, "OUTPUTS_AT_ONCE"), (state_worker, "BATCH_BYTES")):
         monkeypatch.setattr(module, name, 1)
     sparks, patched = both(streaming_operator(CONFIG), sent)
-    assert len(whole) == len(sparks) == 1
-    assert len(patched) > len(rows_of(whole[0])) / 4
+    assert len(one_piece) == len(sparks) == 1
+    assert len(patched) > len(rows_of(one_piece[0])) / 4
     for pieces in (sparks, patched):
-        assert [row for batch in pieces for row in rows_of(batch)] == rows_of(whole[0])
-        assert states_of(pieces) == states_of(whole)
+        assert [row for batch in pieces for row in rows_of(batch)] == rows_of(one_piece[0])
+        assert states_of(pieces) == states_of(one_piece)
 
 
 def test_a_state_comes_after_all_outputs_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,8 +245,8 @@ def test_what_crosses_at_a_time_is_bounded_though_the_outputs_are_not() -> None:
 
 def rows_of(batch: pa.RecordBatch) -> list[Any]:
     count = batch.column(0)[0].as_py()["dataCount"]
-    found: list[Any] = batch.column(1).to_pylist()[:count]
-    return found
+    rows: list[Any] = batch.column(1).to_pylist()[:count]
+    return rows
 
 
 def test_a_function_of_frames_is_called_in_sparks_way() -> None:

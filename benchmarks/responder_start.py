@@ -1,0 +1,111 @@
+"""How long a responder takes to start, and what an idle group costs it in memory.
+
+    python -m benchmarks.responder_start [--groups 100 100000] [--buckets 0] [--write]
+
+Groups with a commit of one partition are decided by the running app. Then a responder is started beside it, as `run
+--responder` does: the state is read from the checkpoint in the app's session, and handed over. The start is the time
+from there to the first answer to a request that was in the log before. The memory is that of the responder's process
+(resident), once it has answered.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from benchmarks.arguments import command_parser
+from benchmarks.document import Printed
+from benchmarks.heartbeat_groups import config
+from benchmarks.idle_groups import commit
+from benchmarks.latency import coordinating
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.responder.processes import ResponderProcesses
+from streaming.application import Application
+from streaming.config import StreamingConfig
+from streaming.session import open_session
+
+TIMEOUT_S = 300.0
+
+
+def fill(settings: StreamingConfig, app: Application, groups: int) -> None:
+    """Have the app decide a commit of each group."""
+    producer = Producer({**settings.client_properties, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    for number in range(groups):
+        group_id = f"group-{number}"
+        producer.produce(
+            settings.topic_settings.topics.events, key=group_id, value=commit(group_id, number), partition=0
+        )
+    producer.flush()
+    give_up_s = time.monotonic() + TIMEOUT_S
+    while len(app.read_state(0).groups) < groups:
+        if time.monotonic() > give_up_s:
+            raise RuntimeError("the app has not decided all commits")
+        time.sleep(2)
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the memory of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith("VmRSS:"))
+
+
+def start(settings: StreamingConfig, app: Application) -> tuple[float, float, int]:
+    """Return the seconds to read the state, the seconds until a responder answers, and the memory that it takes."""
+    begin_s = time.perf_counter()
+    app.read_state(0)
+    read_s = time.perf_counter() - begin_s
+    responders = ResponderProcesses(settings, {}, app.read_state)
+    begin_s = time.perf_counter()
+    responders.start()
+    try:
+        while responders.statuses[0] is None:
+            if time.perf_counter() - begin_s > TIMEOUT_S:
+                raise RuntimeError("the responder has not begun")
+            time.sleep(0.02)
+        return read_s, time.perf_counter() - begin_s, resident_bytes(responders.process_ids[0])
+    finally:
+        responders.stop()
+
+
+def main() -> None:
+    parser = command_parser("responder_start", __doc__)
+    parser.add_argument("--groups", type=int, nargs="+", default=[100, 100_000], help="groups in state")
+    parser.add_argument("--buckets", type=int, default=0, help="group_buckets")
+    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
+    arguments = parser.parse_args()
+    say = Printed()
+    say(f"{'groups':>10} {'state read in s':>16} {'starts in s':>12} {'MiB':>6} {'bytes a group':>14}")
+    base_bytes, base_groups = 0, 0
+    with EmbeddedKafka() as kafka:
+        for groups in arguments.groups:
+            with tempfile.TemporaryDirectory() as scratch:
+                settings = config(
+                    bootstrap_servers=kafka.bootstrap_servers,
+                    topic_prefix=f"start-{groups}",
+                    responses_partitions=1,
+                    responders=True,
+                    group_buckets=arguments.buckets,
+                    checkpoint=f"{scratch}/checkpoint",
+                )
+                spark = open_session(settings)
+                try:
+                    with coordinating(settings, spark) as app:
+                        fill(settings, app, groups)
+                        read_s, start_s, resident = start(settings, app)
+                finally:
+                    spark.stop()
+            if not base_groups:
+                base_bytes, base_groups = resident, groups
+                each = ""
+            else:
+                each = f"{(resident - base_bytes) / (groups - base_groups):,.0f}"
+            say(f"{groups:10,} {read_s:16.2f} {start_s:12.2f} {resident / 2**20:6.0f} {each:>14}")
+    if arguments.write:
+        say.write_section("responder_start")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""`responder`: answers ahead of the query, in processes of their own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from group_coordinator.command_line.command_output import CommandOutput
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.options import DryRun, Settings, with_settings
+from group_coordinator.command_line.signals import stop_requested
+from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, require_spark
+from group_coordinator.command_line.tables import print_lines
+from group_coordinator.kafka_topics.reader import partition_count
+from group_coordinator.narrative import words
+from streaming.config import StreamingConfig
+
+if TYPE_CHECKING:
+    from group_coordinator.responder.processes import ResponderProcesses
+    from group_coordinator.responder.protocol import ResponderStatus
+    from streaming.stored_group import ShardState
+
+_LINE_INTERVAL_S = 10.0
+_POLL_S = 0.25
+
+
+@with_settings()
+def responder(settings: Settings, dry_run: DryRun = False) -> None:
+    """Answer requests within milliseconds, ahead of a coordinator that runs elsewhere.
+
+    A responder decides the same log with the same core, and writes answers only. The coordinator's query stays the
+    record: it writes the same answers later, and compares. Give this command the settings of the coordinator, with
+    `responders` on, and access to its checkpoint: a responder begins with the state of the query. It refuses to answer
+    for a coordinator of another release or with other settings. It may be killed at any time; then answers come at
+    the query's speed.
+
+    `run --responder` runs responders beside the query.
+
+    Examples:
+
+        group-coordinator responder --config-file coordinator.toml
+        group-coordinator responder --config-file coordinator.toml --shard 3
+    """
+    if dry_run:
+        print_lines(settings.lines())
+        return
+    require_spark()
+    config = settings.config.changed(responders=True)
+    output = CommandOutput(config.log_format, config.log_level)
+    with output.log_failures(), stop_requested() as asked:
+        from group_coordinator.responder.processes import ResponderProcesses
+
+        names = config.topic_settings.topics
+        topics = (names.events, names.responses, names.offsets, names.progress)
+        partitions = {topic: partition_count(config.client_properties, topic) for topic in topics}
+        processes = ResponderProcesses(config, partitions, lambda shard: _read_state(config, shard))
+        output.write(f"Reading the state of {config.checkpoint} ...")
+        processes.start()
+        try:
+            next_line_s = time.monotonic()
+            while not asked.wait(_POLL_S):
+                if time.monotonic() >= next_line_s:
+                    next_line_s = time.monotonic() + _LINE_INTERVAL_S
+                    output.write(_line(processes))
+        finally:
+            output.write("Stopping.")
+            processes.stop()
+
+
+def _read_state(config: StreamingConfig, shard: int) -> ShardState:
+    """Read a shard's state in a JVM that ends with it: a responder needs none."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from streaming.session import open_session
+    from streaming.shard_state import read_shard_state
+
+    spark = open_session(config)
+    try:
+        return read_shard_state(spark, config, shard)
+    except (PySparkException, Py4JError) as problem:
+        raise CommandError(java_cause(problem, config.spark)) from None  # while the JVM can still say it
+    finally:
+        spark.stop()
+        end_jvm()
+
+
+def _line(processes: ResponderProcesses) -> str:
+    return "; ".join(f"shard {shard}: {_words(status)}" for shard, status in processes.statuses.items())
+
+
+def _words(status: ResponderStatus | None) -> str:
+    if status is None:
+        return "no responder yet"
+    lead = "" if status.lead_ms is None else f", {status.lead_ms} ms ahead of the query"
+    return (
+        f"{words.count(status.groups, 'group')}, {words.count(status.answers, 'answer')}, at offset "
+        f"{status.next_offset}{lead}"
+    )

@@ -1,0 +1,68 @@
+"""The process of one responder; `processes` starts it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+
+from confluent_kafka import KafkaException
+
+from group_coordinator.responder.loop import Responder, ResponderAloneError, ResponderError, ResponderRefusedError
+from group_coordinator.responder.protocol import ExitCode, ResponderStatus, encode_line, read_start
+from streaming.config import StreamingConfig
+from streaming.core_hash import core_hash
+
+_log = logging.getLogger(__name__)
+
+
+def main() -> ExitCode:
+    """Answer until standard input ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # who has started it hears them, and ends it in order
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    try:
+        start = read_start(sys.stdin.buffer)
+    except EOFError:
+        return ExitCode.ASKED
+    ended = threading.Event()
+    threading.Thread(target=_wait_for_end, args=(ended,), daemon=True).start()
+    config = StreamingConfig(**start.settings)
+    operator_config = config.operator_config(start.partitions, start.shard, is_live=True)
+    responder = Responder(
+        operator_config,
+        config.client_properties,
+        start.state,
+        core_hash(operator_config),
+        alone_max_ms=config.responder_alone_max_ms,
+        report=_report,
+    )
+    try:
+        responder.run(lambda: not ended.is_set())
+    except ResponderRefusedError as reason:
+        _log.error("%s", reason)
+        return ExitCode.REFUSED
+    except ResponderAloneError as reason:
+        _log.warning("%s", reason)
+        return ExitCode.ALONE
+    except (ResponderError, KafkaException) as problem:
+        _log.warning("The responder of shard %d ends: %s", start.shard, problem)
+        return ExitCode.FAILED
+    return ExitCode.ASKED
+
+
+def _report(status: ResponderStatus) -> None:
+    sys.stdout.buffer.write(encode_line(status) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _wait_for_end(ended: threading.Event) -> None:
+    while os.read(sys.stdin.fileno(), 1):  # not by the buffer: its lock would be held when the process ends
+        pass
+    ended.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

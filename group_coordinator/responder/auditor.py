@@ -1,0 +1,210 @@
+"""The auditor reads the responses topic and compares each answer of a responder with the query's, byte for byte.
+
+A difference stops the responders of the shard and is said loudly: a responder that is wrong must not go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from confluent_kafka import KafkaException, Message
+from msgspec import Struct
+
+from group_coordinator.kafka_topics.follower import TopicFollower
+from group_coordinator.kafka_topics.reader import headers_of, offset_of, partition_of
+from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER, AnswerDifference
+from streaming.watcher import ShardProgress
+
+REMEMBERED_ANSWERS_MAX = 200_000
+"""Answers that are remembered to be compared, some 300 bytes each."""
+_WRITER = "responder-"
+_log = logging.getLogger(__name__)
+
+Identity = tuple[bytes, str, str]
+"""Request id, epoch and seq."""
+
+
+class _Answer(Struct):
+    """One answer, as its writers have written it."""
+
+    partition: int
+    query: bytes | None = None
+    """The digest of the query's answer."""
+    query_offset: int | None = None
+    responder: bytes | None = None
+    """The digest of a responder's answer."""
+    responder_offset: int | None = None
+    shard: int = -1
+    decided_at: int = -1
+    read_until: int | None = None
+    """The query's answer should lie before this offset, if it is there; None: this end is not known yet."""
+
+
+class AuditCounts(Struct):
+    """What the auditor has seen since its start."""
+
+    compared: int = 0
+    responder_first: int = 0
+    """Answers, of those that were compared, that the responder had given before the query."""
+    differences: int = 0
+    forgotten: int = 0
+    """Answers of responders that were not compared, because too many waited for it."""
+
+
+class Auditor:
+    """Feed it the records of the responses topic, and what the queries have committed."""
+
+    def __init__(
+        self,
+        core_hashes: Mapping[int, str],
+        on_difference: Callable[[AnswerDifference], None],
+        remembered_max: int = REMEMBERED_ANSWERS_MAX,
+    ) -> None:
+        """`core_hashes`: of the shards of this process. `on_difference` is called in the thread that feeds."""
+        self.counts = AuditCounts()
+        self._core_hashes = core_hashes
+        self._on_difference = on_difference
+        self._remembered_max = remembered_max
+        self._answers: dict[Identity, _Answer] = {}
+        self._unconfirmed: dict[Identity, _Answer] = {}
+        """Answers of responders that the query has not given yet."""
+        self._overdue: dict[Identity, _Answer] = {}
+        """Those of them that the query should have given."""
+        self._positions: dict[int, int] = {}
+        self._baselines: dict[int, int] = {}
+        """The end of the first batch that was seen of a shard: answers to what lies before were given before."""
+        self._decided: dict[int, int] = {}
+        """Shard -> what is decided by events before this offset, the query has answered."""
+        self._has_news = False
+        """A batch was committed since the last look."""
+        self._lock = threading.Lock()
+
+    def take(self, message: Message) -> None:
+        """Take an answer."""
+        headers = headers_of(message)
+        writer = headers.get(WRITER_HEADER)
+        shard = -1 if writer is None else _number(writer.removeprefix(_WRITER))
+        if writer is not None and shard not in self._core_hashes:
+            return  # whoever runs the query of that shard compares
+        _, partition = partition_of(message)
+        key, value, offset = bytes(message.key() or b""), message.value() or b"", offset_of(message)
+        self._positions[partition] = offset + 1
+        identity = key, headers.get("epoch", ""), headers.get("seq", "")
+        answer = self._answers.get(identity)
+        if answer is None:
+            answer = self._answers[identity] = _Answer(partition)
+            self._forget()
+        digest = hashlib.blake2b(value, digest_size=16, salt=partition.to_bytes(8, "big")).digest()
+        if writer is None:
+            is_new = answer.query is None
+            other, answer.query, answer.query_offset = answer.responder, digest, offset
+            self._confirmed(identity)
+        else:
+            is_new = answer.responder is None
+            other, answer.responder, answer.responder_offset = answer.query, digest, offset
+            answer.shard, answer.decided_at = shard, _number(headers.get(DECIDED_AT_HEADER, ""))
+            if other is None:
+                self._unconfirmed[identity] = answer
+        if other is None:
+            return
+        if is_new:
+            self.counts.compared += 1
+            self.counts.responder_first += writer is None
+        if other != digest:
+            self._differ(identity, answer, "The two answers have other bytes.")
+
+    def batch_ended(self, progress: ShardProgress) -> None:
+        """Note that a batch is committed, so that all its answers lie on the topic. May be called in any thread."""
+        if progress.start_offset is not None and progress.end_offset is not None:
+            with self._lock:
+                self._baselines.setdefault(progress.shard, progress.end_offset)
+                self._decided[progress.shard] = progress.start_offset
+                self._has_news = True
+
+    def look_for_missing(self, end_of: Callable[[int], int | None]) -> None:
+        """Look for answers of responders that the query should have given and has not. `end_of` returns the present
+        end of a partition of the responses topic, or None if it is not known."""
+        with self._lock:
+            has_news, self._has_news = self._has_news, False
+            decided, baselines = dict(self._decided), dict(self._baselines)
+        if has_news:  # only then: this is called after every poll, and many answers wait for their batch
+            self._overdue |= {
+                identity: answer
+                for identity, answer in self._unconfirmed.items()
+                if baselines.get(answer.shard, 2**63) <= answer.decided_at < decided.get(answer.shard, 0)
+            }
+        for identity, answer in list(self._overdue.items()):
+            if answer.read_until is None:
+                answer.read_until = end_of(answer.partition)
+            elif self._positions.get(answer.partition, 0) >= answer.read_until:
+                self._confirmed(identity)
+                self._differ(identity, answer, "The query has not given this answer.")
+
+    def _confirmed(self, identity: Identity) -> bool:
+        """Wait no longer for the query's answer; return whether it was waited for."""
+        self._overdue.pop(identity, None)
+        return self._unconfirmed.pop(identity, None) is not None
+
+    def _differ(self, identity: Identity, answer: _Answer, detail: str) -> None:
+        self.counts.differences += 1
+        request_id, epoch, seq = identity
+        difference = AnswerDifference(
+            core_hash=self._core_hashes[answer.shard],
+            shard=answer.shard,
+            request_id=request_id.decode(errors="replace"),
+            epoch=_number(epoch),
+            seq=_number(seq),
+            detail=detail,
+            responses_partition=answer.partition,
+            responder_offset=answer.responder_offset,
+            query_offset=answer.query_offset,
+        )
+        _log.error(
+            "An answer of the responder of shard %d differs from the query's: %s Request %s, epoch %s, seq %s, "
+            "partition %d of the responses topic, offsets %s and %s. The shard's responders stop.",
+            answer.shard, detail, difference.request_id, epoch, seq, answer.partition, answer.responder_offset,
+            answer.query_offset,
+        )  # fmt: skip
+        self._on_difference(difference)
+
+    def _forget(self) -> None:
+        while len(self._answers) > self._remembered_max:
+            identity = next(iter(self._answers))
+            del self._answers[identity]
+            if self._confirmed(identity):
+                self.counts.forgotten += 1
+
+
+class AuditorThread:
+    """Feeds an auditor from the responses topic, from its present end on, between `start` and `stop`."""
+
+    def __init__(self, auditor: Auditor, client_properties: Mapping[str, str], topic: str, partitions: int) -> None:
+        self._auditor, self._topic, self._partitions = auditor, topic, partitions
+        self._follower = TopicFollower(
+            client_properties, "auditor", self._take,
+            on_poll=lambda: auditor.look_for_missing(self._end_of),
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Begin to read. Raises TopicReadError."""
+        self._follower.start(from_end=[(self._topic, number) for number in range(self._partitions)])
+
+    def stop(self) -> None:
+        self._follower.stop()
+
+    def _take(self, messages: list[Message]) -> None:
+        for message in messages:
+            self._auditor.take(message)
+
+    def _end_of(self, partition: int) -> int | None:
+        with suppress(KafkaException):
+            return self._follower.reader.bounds(self._topic, partition).end
+        return None
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else -1

@@ -1,0 +1,249 @@
+"""The loop of a responder: events of one partition in, answers out, as soon as an event is in the log.
+
+It has no state of its own that must outlive it: it begins with the query's state, and may be killed at any time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from group_coordinator.kafka_topics.reader import TopicReader, offset_of
+from group_coordinator.responder.answering import AnsweringShard
+from group_coordinator.responder.protocol import ResponderStatus
+from schemas.query_progress import (
+    DECIDED_AT_HEADER,
+    WRITER_HEADER,
+    AnswerDifference,
+    ProgressError,
+    ProgressRecord,
+    QueryProgress,
+    ResponderClaim,
+    decode_progress,
+    encode_progress,
+    key_of,
+)
+from streaming.operator_config import OperatorConfig
+from streaming.progress_topic import read_progress
+from streaming.rows import OutputRecord
+from streaming.stored_group import ShardState
+
+POLL_S = 0.2
+STATUS_INTERVAL_S = 1.0
+_DELIVERY_TIMEOUT_MS = 30_000
+_FLUSH_TIMEOUT_S = 5.0
+_HANDLED_MAX = 10_000
+"""Moments that are kept to measure the lead."""
+
+
+class ResponderError(RuntimeError):
+    """A responder cannot go on; it may be started again from a newer state."""
+
+
+class ResponderRefusedError(RuntimeError):
+    """A responder may not answer: the query has another hash, or an answer has differed."""
+
+
+class ResponderAloneError(RuntimeError):
+    """The query has said nothing for longer than a responder may answer without it."""
+
+
+class Responder:
+    """Answers for one shard until it is asked to end."""
+
+    def __init__(
+        self,
+        config: OperatorConfig,
+        client_properties: Mapping[str, str],
+        state: ShardState,
+        core_hash: str,
+        *,
+        alone_max_ms: int,
+        report: Callable[[ResponderStatus], None] = lambda status: None,
+    ) -> None:
+        """`core_hash`: of this process; `alone_max_ms`: how long it may answer without a sign of the query.
+
+        `report`: called about once a second.
+        """
+        self._config, self._properties = config, client_properties
+        self._core_hash = core_hash
+        self._alone_max_s = alone_max_ms / 1_000
+        self._report = report
+        self._shard = AnsweringShard(config, state)
+        self._state_offsets = state.start_offset, state.end_offset
+        self._writer = f"responder-{config.partition}"
+        self._failure: KafkaError | None = None
+        self._answers = 0
+        self._lead_ms: int | None = None
+        self._query_end = state.end_offset
+        self._query_heard_s = time.monotonic()
+        self._handled: deque[tuple[int, float]] = deque()
+        """Offset up to which events were answered -> when; of what the query has not committed yet."""
+
+    def run(self, is_wanted: Callable[[], bool]) -> None:
+        """Answer as long as `is_wanted` says so.
+
+        Raises ResponderRefusedError, ResponderAloneError, and ResponderError or KafkaException: then it may be started
+        again.
+        """
+        topics, partition = self._config.topics, self._config.partition
+        producer = self._producer()
+        properties = {**self._properties, "auto.offset.reset": "error"}  # events that are gone must not be passed over
+        try:
+            with TopicReader(properties, "responder", reports_ends=False, waits_at_the_end=True) as reader:
+                progress_end = reader.bounds_when_led(topics.progress, partition).end
+                self._require_permission(read_progress(reader, topics.progress, partition))
+                self._claim(producer)
+                self._begin(reader, progress_end)
+                self._answer(reader, producer, is_wanted)
+        finally:
+            producer.flush(_FLUSH_TIMEOUT_S)
+
+    def _require_permission(self, records: Mapping[type[ProgressRecord], ProgressRecord]) -> None:
+        if QueryProgress not in records:
+            raise ResponderError(
+                f"The query of shard {self._config.partition} has not published where it is: is the coordinator of "
+                "this release running, with `responders` on?"
+            )
+        for record in records.values():
+            self._heed(record)
+
+    def _claim(self, producer: Producer) -> None:
+        """Say that there are answers of a responder, before there are any."""
+        partition = self._config.partition
+        claim = encode_progress(ResponderClaim(core_hash=self._core_hash))
+        producer.produce(
+            self._config.topics.progress, key=key_of(ResponderClaim), value=claim, partition=partition,
+            on_delivery=self._delivered,
+        )  # fmt: skip
+        if producer.flush(_DELIVERY_TIMEOUT_MS / 1_000):
+            raise ResponderError("Kafka does not take the responder's claim.")
+        self._require_delivery()
+
+    def _begin(self, reader: TopicReader, progress_end: int) -> None:
+        topics, partition = self._config.topics, self._config.partition
+        start_offset, end_offset = self._state_offsets
+        log_begin = reader.bounds_when_led(topics.events, partition).begin
+        if log_begin > end_offset > 0:  # a new coordinator begins where the log does
+            raise ResponderError(f"Events before offset {log_begin} are deleted, from {end_offset} on unread.")
+        begin = max(start_offset, log_begin)
+        reader.assign({(topics.events, partition): begin, (topics.progress, partition): progress_end})
+
+    def _answer(self, reader: TopicReader, producer: Producer, is_wanted: Callable[[], bool]) -> None:
+        next_status_s = 0.0
+        while is_wanted():
+            messages = reader.poll(POLL_S)
+            for message in messages:
+                self._take(message, producer)
+            producer.poll(0)
+            self._require_delivery()
+            now_s = time.monotonic()
+            if messages:
+                self._note_handled(now_s)
+            if now_s - self._query_heard_s > self._alone_max_s:
+                raise ResponderAloneError(f"The query has said nothing for {self._alone_max_s:g} s.")
+            if now_s >= next_status_s:
+                next_status_s = now_s + STATUS_INTERVAL_S
+                self._report(self._status())
+
+    def _take(self, message: Message, producer: Producer) -> None:
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise ResponderError(f"Events are gone before they were read: {error.str()}.")
+            return
+        if message.topic() == self._config.topics.progress:
+            self._take_progress(message.value())
+            return
+        offset, key = offset_of(message), message.key()
+        answers = self._shard.take(
+            None if key is None else bytes(key), message.value(), offset, message.timestamp()[1]
+        )
+        for answer in answers:
+            self._write(producer, answer, offset)
+
+    def _write(self, producer: Producer, answer: OutputRecord, decided_at: int) -> None:
+        headers = {**answer.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(decided_at)}
+        while True:
+            try:
+                producer.produce(
+                    answer.topic, key=answer.key, value=answer.value, partition=answer.partition,
+                    headers=list(headers.items()), on_delivery=self._delivered,
+                )  # fmt: skip
+            except BufferError:
+                producer.poll(0.1)
+                self._require_delivery()
+            else:
+                self._answers += 1
+                return
+
+    def _take_progress(self, value: bytes | None) -> None:
+        if value is None:
+            return
+        try:
+            self._heed(decode_progress(value))
+        except ProgressError:
+            return  # of a release that knows more
+
+    def _heed(self, record: ProgressRecord) -> None:
+        """Follow what is published about the query. Raises ResponderRefusedError."""
+        if isinstance(record, AnswerDifference) and record.core_hash == self._core_hash:
+            raise ResponderRefusedError(
+                f"An answer of a responder differed from the query's: {record.detail} No responder answers for shard "
+                f"{self._config.partition} until the coordinator is started again (docs/operations.md)."
+            )
+        if not isinstance(record, QueryProgress):
+            return
+        if record.core_hash != self._core_hash:
+            raise ResponderRefusedError(
+                f"The query of shard {self._config.partition} is of another release or has other settings "
+                f"({record.core_hash}, here {self._core_hash}): start the responder with the query's."
+            )
+        self._query_heard_s = time.monotonic()
+        self._query_end = max(self._query_end, record.end_offset)
+        while self._handled and self._handled[0][0] <= self._query_end:
+            _, handled_s = self._handled.popleft()
+            self._lead_ms = int(1_000 * (self._query_heard_s - handled_s))
+
+    def _note_handled(self, now_s: float) -> None:
+        offset = self._shard.next_offset
+        if offset > self._query_end and (not self._handled or self._handled[-1][0] < offset):
+            self._handled.append((offset, now_s))
+            if len(self._handled) > _HANDLED_MAX:
+                self._handled.popleft()
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failure is None:
+            self._failure = error
+
+    def _require_delivery(self) -> None:
+        """An answer that Kafka has not taken would be a gap: the next answers of its group must not be given."""
+        if self._failure is not None:
+            raise ResponderError(f"Kafka has not taken an answer: {self._failure.str()}.")
+
+    def _status(self) -> ResponderStatus:
+        return ResponderStatus(
+            answers=self._answers,
+            next_offset=self._shard.next_offset,
+            lead_ms=self._lead_ms,
+            groups=self._shard.groups,
+            clock_ms=self._shard.clock_ms,
+        )
+
+    def _producer(self) -> Producer:
+        return Producer(
+            {
+                "log_level": 0,
+                "reconnect.backoff.max.ms": 1_000,
+                **self._properties,
+                "acks": "all",
+                "enable.idempotence": True,  # and with it the order of what is sent, over retries
+                "enable.gapless.guarantee": True,
+                "linger.ms": 0,
+                "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
+                "message.max.bytes": self._config.output_max_bytes,
+            }
+        )

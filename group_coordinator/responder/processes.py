@@ -1,0 +1,173 @@
+"""The responders' processes: started with the query's state, watched, and started again when they end."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import IO
+
+import msgspec
+
+from group_coordinator.responder.protocol import ExitCode, ResponderStart, ResponderStatus, decode_status, write_start
+from streaming.config import StreamingConfig
+from streaming.stored_group import ShardState
+
+START_INTERVAL_S = 5.0
+"""A responder that has ended is started again after so long at the earliest: reading the state costs the query."""
+REFUSED_INTERVAL_S = 60.0
+"""The same of one that may not answer."""
+_STOP_TIMEOUT_S = 10.0
+_POLL_S = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+class ResponderProcesses:
+    """Keeps a responder running for each shard, from `start` until `stop`."""
+
+    def __init__(
+        self,
+        config: StreamingConfig,
+        partitions: Mapping[str, int],
+        read_state: Callable[[int], ShardState],
+        on_status: Callable[[int, ResponderStatus], None] = lambda shard, status: None,
+    ) -> None:
+        """`partitions`: of the topics. `read_state` returns the state of a shard; it is called in a thread of ours.
+        Whatever it raises is logged, and it is called again later. `on_status` is called with each status of a shard's
+        responder, about once a second, in a thread of ours."""
+        self._config = config
+        self._partitions = dict(partitions)
+        self._read_state = read_state
+        self._responders = {shard: _Responder(shard, on_status) for shard in config.shards_here}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="responders", daemon=True)
+
+    @property
+    def statuses(self) -> dict[int, ResponderStatus | None]:
+        """The last status of each shard's responder; None: none is running."""
+        return {shard: responder.status for shard, responder in self._responders.items()}
+
+    @property
+    def process_ids(self) -> dict[int, int]:
+        """The processes that run, by shard."""
+        return {
+            shard: pid for shard, responder in self._responders.items() if (pid := responder.process_id) is not None
+        }
+
+    @property
+    def refused(self) -> Iterable[int]:
+        """The shards whose responder may not answer."""
+        return [shard for shard, responder in self._responders.items() if responder.is_refused]
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End all processes; returns when they have ended."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for responder in self._responders.values():
+            responder.stop()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_POLL_S):
+            for shard, responder in self._responders.items():
+                if responder.is_due():
+                    self._start(shard, responder)
+
+    def _start(self, shard: int, responder: _Responder) -> None:
+        begin_s = time.monotonic()
+        try:
+            state = self._read_state(shard)
+        except Exception as problem:
+            if not self._stopping.is_set():
+                _log.warning("The state of shard %d cannot be read for its responder: %s", shard, problem)
+            responder.start_later()
+            return
+        if self._stopping.is_set():
+            return
+        start = ResponderStart(
+            settings=asdict(self._config), partitions=self._partitions, shard=shard, state=state
+        )
+        responder.start(start)
+        _log.info(
+            "The responder of shard %d begins at offset %d with %d groups; its start took %.1f s.",
+            shard, state.end_offset, len(state.groups), time.monotonic() - begin_s,
+        )  # fmt: skip
+
+
+class _Responder:
+    """The process of one shard."""
+
+    def __init__(self, shard: int, on_status: Callable[[int, ResponderStatus], None]) -> None:
+        self._on_status = on_status
+        self.status: ResponderStatus | None = None
+        self.is_refused = False
+        self._shard = shard
+        self._process: subprocess.Popen[bytes] | None = None
+        self._not_before_s = 0.0
+
+    @property
+    def process_id(self) -> int | None:
+        """The process; None if none runs."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def is_due(self) -> bool:
+        """Return whether a process is to be started."""
+        process = self._process
+        if process is not None and process.poll() is not None:
+            self._ended(process.returncode)
+        return self._process is None and time.monotonic() >= self._not_before_s
+
+    def start_later(self) -> None:
+        self._not_before_s = time.monotonic() + (REFUSED_INTERVAL_S if self.is_refused else START_INTERVAL_S)
+
+    def start(self, start: ResponderStart) -> None:
+        self.is_refused = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "group_coordinator.responder"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+        with suppress(BrokenPipeError):  # it has ended, which is found in a moment
+            write_start(self._process.stdin, start)
+
+    def stop(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._process, self.status = None, None
+
+    def _ended(self, code: int) -> None:
+        self.stop()
+        self.is_refused = code == ExitCode.REFUSED
+        self.start_later()
+        _log.warning(
+            "The responder of shard %d has ended with code %d; answers come at the query's speed. It is started again.",
+            self._shard, code,
+        )  # fmt: skip
+
+    def _read(self, lines: IO[bytes]) -> None:
+        for line in lines:
+            try:
+                self.status = status = decode_status(line)
+                self._on_status(self._shard, status)
+            except msgspec.DecodeError:
+                _log.warning("The responder of shard %d says: %s", self._shard, line[:200])

@@ -1,0 +1,75 @@
+"""What a responder's process and the process that has started it tell each other: a start over standard input, then
+statuses over standard output, one JSON object a line. When standard input ends, the responder ends."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import IO, Any
+
+import msgspec
+from msgspec import Struct
+
+from streaming.stored_group import ShardState
+
+_LENGTH_BYTES = 8
+
+
+class ResponderStart(Struct, frozen=True, kw_only=True):
+    """A responder begins with this."""
+
+    settings: dict[str, Any]
+    """Of `StreamingConfig`."""
+    partitions: dict[str, int]
+    """The partitions that the topics have."""
+    shard: int
+    state: ShardState
+
+
+class ResponderStatus(Struct, frozen=True, kw_only=True):
+    """How it goes with a responder."""
+
+    answers: int = 0
+    """Answers that Kafka has taken, since the start."""
+    next_offset: int = 0
+    """All events before this offset are answered."""
+    lead_ms: int | None = None
+    """How long before the query's last commit the responder had answered all that it brought; None: not known yet."""
+    groups: int = 0
+    clock_ms: int = 0
+    """The shard's clock, up to which all is answered; 0: there was no tick yet."""
+
+
+class ExitCode(IntEnum):
+    """The reason why a responder's process has ended."""
+
+    ASKED = 0
+    FAILED = 1
+    REFUSED = 10
+    """The query has another hash, or an answer has differed."""
+    ALONE = 11
+    """The query has said nothing for longer than a responder may answer without it."""
+
+
+
+
+_encode_start = msgspec.msgpack.Encoder().encode
+_decode_start = msgspec.msgpack.Decoder(ResponderStart).decode
+encode_line = msgspec.json.Encoder().encode
+decode_status = msgspec.json.Decoder(ResponderStatus).decode
+
+
+def write_start(stream: IO[bytes], start: ResponderStart) -> None:
+    """Write a start to a responder's standard input."""
+    packed = _encode_start(start)
+    stream.write(len(packed).to_bytes(_LENGTH_BYTES, "big"))
+    stream.write(packed)
+    stream.flush()
+
+
+def read_start(stream: IO[bytes]) -> ResponderStart:
+    """Read the start. Raises EOFError if the stream ends before."""
+    length = stream.read(_LENGTH_BYTES)
+    packed = stream.read(int.from_bytes(length, "big"))
+    if not packed or len(packed) < int.from_bytes(length, "big"):
+        raise EOFError("no start has come")
+    return _decode_start(packed)

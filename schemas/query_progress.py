@@ -1,0 +1,90 @@
+"""The records of the progress topic: how far the query of a shard is, and who answers ahead of it.
+
+The topic is compacted and has a partition for each shard, with at most one record of each type. A responder goes on
+from what the query has published; it never answers for another version of the coordinator than the query's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from schemas.foreign_json import json_decoder
+
+WRITER_HEADER = "writer"
+"""The header of an answer that a responder has written; the query's own answers have none."""
+DECIDED_AT_HEADER = "decided_at"
+"""The header that names the event by which a responder came to its answer, which may be one to an earlier event."""
+
+
+class QueryProgress(Struct, frozen=True, kw_only=True, tag="query_progress"):
+    """The query of a shard has committed a batch."""
+
+    core_hash: str
+    """The hash of the core and its settings (`streaming.core_hash`)."""
+    batch_id: int
+    """-1: no batch is committed yet."""
+    start_offset: int
+    """The batch begins at this offset of the events partition. Timers are decided up to the clock there, at least."""
+    end_offset: int
+    """All events before this offset are decided."""
+    clock_ms: int
+    """The shard's clock at `start_offset`: Spark's watermark of this batch."""
+    schema_version: Literal[1] = 1
+
+
+class ResponderClaim(Struct, frozen=True, kw_only=True, tag="responder_claim"):
+    """A responder answers for this shard, so an event that the query has not reached may have been answered."""
+
+    core_hash: str
+    schema_version: Literal[1] = 1
+
+
+class AnswerDifference(Struct, frozen=True, kw_only=True, tag="answer_difference"):
+    """An answer of a responder differs from the query's: no responder with this hash answers for this shard until the
+    query is started again. The same record lies on the differences topic."""
+
+    core_hash: str
+    shard: int
+    request_id: str
+    epoch: int
+    seq: int
+    detail: str
+    responses_partition: int
+    responder_offset: int | None
+    """The offset of the responder's answer in that partition of the responses topic."""
+    query_offset: int | None
+    """The offset of the query's answer; None: the query gave none."""
+    schema_version: Literal[1] = 1
+
+
+ProgressRecord = QueryProgress | ResponderClaim | AnswerDifference
+
+
+class ProgressError(ValueError):
+    """A record of the progress topic cannot be read."""
+
+
+_encode = msgspec.json.Encoder().encode
+_decode: Callable[[bytes], ProgressRecord] = json_decoder(ProgressRecord)
+
+
+def key_of(kind: type[ProgressRecord]) -> bytes:
+    """Return the key of a type's records on the progress topic."""
+    return str(kind.__struct_config__.tag).encode()
+
+
+def encode_progress(record: ProgressRecord) -> bytes:
+    """Encode a record's value as JSON."""
+    return _encode(record)
+
+
+def decode_progress(value: bytes) -> ProgressRecord:
+    """Decode a record's value. Raises ProgressError."""
+    try:
+        return _decode(value)
+    except msgspec.DecodeError as problem:
+        raise ProgressError(f"no record of the progress topic: {problem}") from None

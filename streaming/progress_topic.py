@@ -1,0 +1,105 @@
+"""The progress topic, written by the application and read by responders: how far the query of each shard is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from confluent_kafka import KafkaException, Producer
+
+from group_coordinator.kafka_topics.reader import TopicReader
+from schemas.query_progress import (
+    AnswerDifference,
+    ProgressError,
+    ProgressRecord,
+    QueryProgress,
+    ResponderClaim,
+    decode_progress,
+    encode_progress,
+    key_of,
+)
+from schemas.ticks import NO_CLOCK
+from streaming.stored_group import CommittedBatch
+from streaming.topics import Topics
+from streaming.watcher import ShardProgress
+
+_FLUSH_TIMEOUT_S = 5.0
+
+
+def read_progress(reader: TopicReader, topic: str, shard: int) -> dict[type[ProgressRecord], ProgressRecord]:
+    """Return the last record of each type in a shard's partition. Raises KafkaException.
+
+    A record that cannot be read counts as none: the next release may know more types.
+    """
+    values: dict[bytes, bytes | None] = {}
+    place = topic, shard
+    for message in reader.read({place: reader.bounds_when_led(*place)}):
+        values[bytes(message.key() or b"")] = message.value()
+    records: dict[type[ProgressRecord], ProgressRecord] = {}
+    for value in values.values():
+        try:
+            record = decode_progress(value or b"")
+        except ProgressError:
+            continue
+        records[type(record)] = record
+    return records
+
+
+class ProgressPublisher:
+    """Writes the records of the shards of this process. What Kafka does not take is written with the next batch."""
+
+    def __init__(self, topics: Topics, core_hashes: Mapping[int, str], client_properties: Mapping[str, str]) -> None:
+        self._topics = topics
+        self.core_hashes = core_hashes
+        self._producer = Producer(
+            {
+                "log_level": 0,
+                "reconnect.backoff.max.ms": 1_000,
+                **client_properties,
+                "enable.idempotence": True,  # and with it the order of a shard's records
+                "linger.ms": 0,
+            }
+        )
+
+    def begin(self, shard: int, committed: CommittedBatch | None) -> None:
+        """Publish where the query of a shard begins. A difference beside an earlier query is forgotten."""
+        self._publish(shard, committed or CommittedBatch(-1, 0, 0, NO_CLOCK))
+        self._write(shard, key_of(AnswerDifference), None)
+        self._producer.flush(_FLUSH_TIMEOUT_S)  # responders of another release end before this query decides anything
+
+    def withdraw_claim(self, shard: int) -> None:
+        """Forget that a responder has answered for a shard: all that it may have answered is decided."""
+        self._write(shard, key_of(ResponderClaim), None)
+        self._producer.flush(_FLUSH_TIMEOUT_S)
+
+    def batch_ended(self, progress: ShardProgress) -> None:
+        """Publish that a batch is committed."""
+        if progress.end_offset is not None:
+            batch = CommittedBatch(progress.batch_id, progress.start_offset, progress.end_offset, progress.clock_ms)
+            self._publish(progress.shard, batch)
+
+    def differs(self, difference: AnswerDifference) -> None:
+        """Publish that an answer of a responder differs; may be called in any thread."""
+        value = encode_progress(difference)
+        self._write(difference.shard, key_of(AnswerDifference), value)
+        self._producer.produce(self._topics.differences, key=difference.request_id.encode(), value=value)
+        self._producer.flush(_FLUSH_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Wait for what is not written yet, for a moment."""
+        self._producer.flush(_FLUSH_TIMEOUT_S)
+
+    def _publish(self, shard: int, batch: CommittedBatch) -> None:
+        record = QueryProgress(
+            core_hash=self.core_hashes[shard],
+            batch_id=batch.batch_id,
+            start_offset=batch.start_offset or 0,
+            end_offset=batch.end_offset,
+            clock_ms=batch.clock_ms,
+        )
+        self._write(shard, key_of(QueryProgress), encode_progress(record))
+
+    def _write(self, shard: int, key: bytes, value: bytes | None) -> None:
+        with suppress(BufferError, KafkaException):  # the next batch says where the query is then
+            self._producer.produce(self._topics.progress, key=key, value=value, partition=shard)
+        self._producer.poll(0)

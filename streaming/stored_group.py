@@ -1,0 +1,42 @@
+"""A shard as it is stored: its groups as bytes, and the place in its log up to which they are decided. No Spark here:
+a responder takes it over in a process without it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+
+class StoredGroup(Struct, frozen=True, array_like=True):
+    """A group that rests: its two blobs, and when it has to be woken."""
+
+    next_deadline_ms: int | None
+    membership: bytes
+    offsets: bytes
+
+
+class CommittedBatch(NamedTuple):
+    """The last batch that the query of a shard has committed, as its checkpoint tells it."""
+
+    batch_id: int
+    start_offset: int | None
+    """The batch begins at this offset of the events partition; None: at the beginning of the log."""
+    end_offset: int
+    clock_ms: int
+    """The watermark of the batch; 0: there was no tick yet."""
+
+
+class ShardState(Struct, frozen=True, kw_only=True):
+    """The groups of a shard, and the place in its log up to which they are decided."""
+
+    batch_id: int
+    """The batch after which it is the state; -1: no batch is committed yet."""
+    start_offset: int
+    """The batch begins at this offset. Its ticks are to be read again: they are the clock of what follows."""
+    end_offset: int
+    """All events before this offset are in the state."""
+    clock_ms: int
+    """The shard's clock at `start_offset`."""
+    groups: dict[bytes, StoredGroup]
+    """Key of a group's events -> the group. A deadline may be a millisecond too early."""

@@ -1,0 +1,164 @@
+"""The auditor without Kafka: every difference is found once, and nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from group_coordinator.responder.auditor import Auditor
+from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER, AnswerDifference
+from streaming.watcher import ShardProgress
+from tests.responder.messages import AnswerMessage
+
+END = 1_000
+
+
+class Audit:
+    """An auditor of shard 0, fed by hand."""
+
+    def __init__(self, remembered_max: int = 1_000) -> None:
+        self.differences: list[AnswerDifference] = []
+        self.auditor = Auditor({0: "hash"}, self.differences.append, remembered_max)
+        self.offset = 0
+
+    def query(self, seq: int, value: bytes = b"answer", partition: int = 0) -> None:
+        self._take(seq, value, partition, {})
+
+    def responder(
+        self, seq: int, value: bytes = b"answer", partition: int = 0, decided_at: int = 10, writer: str = "responder-0"
+    ) -> None:
+        self._take(seq, value, partition, {WRITER_HEADER: writer, DECIDED_AT_HEADER: str(decided_at)})
+
+    def committed(self, start_offset: int, end_offset: int) -> None:
+        self.auditor.batch_ended(
+            ShardProgress(
+                shard=0, batch_id=1, batch_ms=1, phases_ms={}, events=1, events_per_second=1.0,
+                start_offset=start_offset, end_offset=end_offset, groups=1, state_memory_bytes=0, state_disk_bytes=0,
+                clock_ms=1, clock_lag_ms=1,
+            )
+        )  # fmt: skip
+
+    def look(self, end: int | None = None) -> None:
+        self.auditor.look_for_missing(lambda partition: self.offset if end is None else end)
+
+    def _take(self, seq: int, value: bytes, partition: int, headers: dict[str, str]) -> None:
+        headers = {"epoch": "7", "seq": str(seq), **headers}
+        self.auditor.take(AnswerMessage(partition, self.offset, b"request", value, headers))
+        self.offset += 1
+
+
+def test_equal_answers_are_counted_by_who_was_first() -> None:
+    audit = Audit()
+    audit.responder(1)
+    audit.query(1)
+    audit.query(2)
+    audit.responder(2)
+    audit.query(3)  # nobody else has answered
+    assert (audit.auditor.counts.compared, audit.auditor.counts.responder_first) == (2, 1)
+    assert not audit.differences
+
+
+def test_repeats_of_either_side_and_a_second_responder_change_nothing() -> None:
+    audit = Audit()
+    for _ in range(2):
+        audit.responder(1)
+        audit.query(1)
+    audit.responder(1)
+    assert audit.auditor.counts.compared == 1
+    assert not audit.differences
+
+
+@pytest.mark.parametrize("query_is_first", [True, False])
+@pytest.mark.parametrize("difference", [{"value": b"other"}, {"partition": 1}])
+def test_other_bytes_or_another_partition_are_a_difference(query_is_first: bool, difference: dict[str, object]) -> None:
+    audit = Audit()
+    if query_is_first:
+        audit.query(1)
+    audit.responder(1, **difference)  # type: ignore[arg-type]
+    if not query_is_first:
+        audit.query(1)
+    (found,) = audit.differences
+    assert (found.shard, found.request_id, found.epoch, found.seq) == (0, "request", 7, 1)
+    assert (found.core_hash, found.query_offset, found.responder_offset) == (
+        "hash", 0 if query_is_first else 1, 1 if query_is_first else 0,
+    )  # fmt: skip
+    assert audit.auditor.counts.differences == 1
+
+
+def test_an_answer_that_the_query_should_have_given_is_a_difference_once_all_was_read() -> None:
+    audit = Audit()
+    audit.committed(0, 5)
+    audit.responder(1, decided_at=10)
+    audit.committed(5, 11)  # what the event at 10 decides by its tick is answered with the next batch
+    audit.look()
+    audit.look()
+    assert not audit.differences
+    audit.committed(11, 20)
+    audit.look(end=3)  # the answer may lie before this end, which is not read yet
+    audit.look(end=3)
+    assert not audit.differences
+    audit.query(2)
+    audit.query(3)
+    audit.look()
+    (found,) = audit.differences
+    assert found.query_offset is None
+    audit.look()
+    assert len(audit.differences) == 1
+
+
+def test_an_answer_that_comes_before_the_end_is_none() -> None:
+    audit = Audit()
+    audit.committed(0, 5)
+    audit.responder(1, decided_at=10)
+    audit.committed(11, 20)
+    audit.look(end=2)
+    audit.query(1)
+    audit.look(end=2)
+    audit.look(end=2)
+    assert not audit.differences
+
+
+def test_the_ends_of_topics_are_asked_for_answers_that_are_overdue_alone() -> None:
+    audit = Audit()
+    asked: list[int] = []
+
+    def end_of(partition: int) -> int:
+        asked.append(partition)
+        return 1_000_000
+
+    audit.committed(0, 5)
+    for seq in range(100):
+        audit.responder(seq, decided_at=10 + seq)
+        audit.auditor.look_for_missing(end_of)
+    audit.committed(11, 200)
+    for _ in range(10):
+        audit.auditor.look_for_missing(end_of)
+    assert asked == [0]
+
+
+def test_what_was_decided_before_the_audit_began_is_not_missed() -> None:
+    audit = Audit()
+    audit.committed(5, 11)
+    audit.responder(1, decided_at=10)
+    audit.committed(11, 20)
+    audit.look()
+    audit.look()
+    assert not audit.differences
+
+
+def test_answers_of_other_shards_and_writers_are_for_others_to_compare() -> None:
+    audit = Audit()
+    audit.query(1)
+    audit.responder(1, b"other", writer="responder-1")
+    audit.responder(1, b"other", writer="responder-x")
+    assert not audit.differences
+
+
+def test_what_is_remembered_has_a_bound_and_what_is_forgotten_is_counted() -> None:
+    audit = Audit(remembered_max=10)
+    chance = random.Random(1)
+    for seq in range(1, 101):
+        (audit.responder if chance.random() < 0.5 else audit.query)(seq)
+    assert audit.auditor.counts.forgotten > 30
+    assert not audit.differences

@@ -1,0 +1,78 @@
+"""The state of a shard is read from the checkpoint beside the running query, and a responder goes on from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.kafka_topics.reader import headers_of, offset_of, read_topic
+from group_coordinator.responder.answering import AnsweringShard
+from schemas.records_file import Record
+from streaming.config import StreamingConfig
+from tests.streaming.random_log import make_log
+from tests.streaming.running_app import TIMEOUT_S, RunningApp
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize("group_buckets", [0, 3])
+def test_from_the_state_of_any_batch_the_answers_are_those_of_the_query(
+    kafka: EmbeddedKafka, spark: SparkSession, topic_prefix: str, tmp_path: Path, group_buckets: int
+) -> None:
+    config = StreamingConfig(
+        bootstrap_servers=kafka.bootstrap_servers,
+        topic_prefix=topic_prefix,
+        offsets_partitions=4,
+        checkpoint=str(tmp_path / "checkpoint"),
+        group_initial_rebalance_delay_ms=1_000,
+        group_buckets=group_buckets,
+        max_events_per_batch=40,
+        ticker=False,
+    )
+    log = make_log(11, groups=7, requests=200)
+    topics = config.topic_settings.topics
+    with RunningApp(config, spark) as app:
+        assert app.application.read_state(0).batch_id == -1
+        produce(config, topics.events, log[: len(log) // 2])
+        wait_until(lambda: has_read(app, len(log) // 2), TIMEOUT_S)
+        state = app.application.read_state(0)
+        produce(config, topics.events, log[len(log) // 2 :])
+        wait_until(lambda: has_read(app, len(log)), TIMEOUT_S)
+    assert (state.batch_id, state.end_offset) == (app_batch(app, state.end_offset), len(log) // 2)
+    assert len(state.groups) == 7
+    shard = AnsweringShard(config.operator_config(), state)
+    answers = [
+        (answer.partition, answer.key, answer.value, answer.headers)
+        for message in read_topic(config.client_properties, topics.events)
+        if offset_of(message) >= state.start_offset
+        for answer in shard.take(message.key(), message.value(), offset_of(message), message.timestamp()[1])
+    ]
+    written = [
+        (message.partition(), message.key(), message.value(), headers_of(message))
+        for message in read_topic(config.client_properties, topics.responses)
+    ]
+    assert len(answers) > 40
+    assert not [answer for answer in answers if answer not in written]
+    # What the log's last tick decides waits for the next batch of the query, but not for the responder.
+    assert len(written) >= len(answers)
+
+
+def has_read(app: RunningApp, offset: int) -> bool:
+    return app.failure is not None or (bool(app.progress) and app.progress[-1].end_offset == offset)
+
+
+def app_batch(app: RunningApp, end_offset: int) -> int:
+    return next(progress.batch_id for progress in app.progress if progress.end_offset == end_offset)
+
+
+def produce(config: StreamingConfig, topic: str, records: list[Record]) -> None:
+    producer = Producer({**config.client_properties, "message.max.bytes": 1_048_000})
+    for record in records:
+        producer.produce(topic, key=record.key, value=record.value, partition=0)
+    producer.flush()
