@@ -9,6 +9,8 @@ from coordinator_state.classic.kind import ClassicKind
 from coordinator_state.classic.old_states import OLDER_VERSIONS
 from coordinator_state.group import Group
 from coordinator_state.kind import GroupKind
+from coordinator_state.requests.consumer_group_describe import consumer_group_describe
+from coordinator_state.requests.consumer_group_heartbeat import consumer_group_heartbeat
 from coordinator_state.requests.delete_groups import delete_groups
 from coordinator_state.requests.describe_groups import describe_groups
 from coordinator_state.requests.find_coordinator import find_coordinator
@@ -18,6 +20,7 @@ from coordinator_state.requests.offset_fetch import offset_fetch
 from coordinator_state.retention import expiry_timer_expired
 from coordinator_state.state import StateCodec
 from coordinator_state.step import Step
+from schemas.consumer_group_messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from schemas.messages import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -60,7 +63,21 @@ class GroupKinds:
             kind.leave_group(step, request)
         elif type(request) is OffsetFetchRequest:
             offset_fetch(step, request)
-        elif type(request) is OffsetDeleteRequest:
+        elif type(request) is ConsumerGroupHeartbeatRequest:
+            consumer_group_heartbeat(step, request)
+        else:
+            self._handle_administration(step, request)
+
+    def _handle_administration(
+        self,
+        step: Step,
+        request: OffsetDeleteRequest
+        | DescribeGroupsRequest
+        | DeleteGroupsRequest
+        | FindCoordinatorRequest
+        | ConsumerGroupDescribeRequest,
+    ) -> None:
+        if type(request) is OffsetDeleteRequest:
             offset_delete(step, request)
         elif type(request) is DescribeGroupsRequest:
             describe_groups(step, request)
@@ -68,6 +85,8 @@ class GroupKinds:
             delete_groups(step, request)
         elif type(request) is FindCoordinatorRequest:
             find_coordinator(step, request)
+        elif type(request) is ConsumerGroupDescribeRequest:
+            consumer_group_describe(step, request)
         else:
             assert_never(request)
 

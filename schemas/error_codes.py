@@ -38,6 +38,12 @@ class ErrorCode(IntEnum):
     FENCED_INSTANCE_ID = 82
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     UNSTABLE_OFFSET_COMMIT = 88
+    UNKNOWN_TOPIC_ID = 100
+    FENCED_MEMBER_EPOCH = 110
+    UNRELEASED_INSTANCE_ID = 111
+    UNSUPPORTED_ASSIGNOR = 112
+    STALE_MEMBER_EPOCH = 113
+    INVALID_REGULAR_EXPRESSION = 128
 
     @property
     def retriable(self) -> bool:
@@ -57,6 +63,7 @@ _RETRIABLE = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
 
@@ -100,4 +107,10 @@ _MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.FENCED_INSTANCE_ID: "Another client with the same group.instance.id took this member's place (KIP-345).",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "The group is subscribed to the topic; its offsets cannot be deleted.",
     ErrorCode.UNSTABLE_OFFSET_COMMIT: "A transaction over this offset is still open.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "No topic has this id.",
+    ErrorCode.FENCED_MEMBER_EPOCH: "The member's epoch is not the coordinator's; it must give up all and rejoin.",
+    ErrorCode.UNRELEASED_INSTANCE_ID: "Another member uses this group.instance.id and has not left.",
+    ErrorCode.UNSUPPORTED_ASSIGNOR: "The coordinator has no assignor of this name.",
+    ErrorCode.STALE_MEMBER_EPOCH: "The member's epoch is not the coordinator's; it must heartbeat and try again.",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "The regular expression of the subscription cannot be read.",
 }

@@ -16,11 +16,10 @@ from typing import Any, Literal, final
 import msgspec
 from msgspec import Raw, Struct
 
+from schemas.consumer_group_messages import ConsumerGroupDescribeRequest
+from schemas.message_types import INT32, INT64, UUID_TEXT
 from schemas.messages import (
     APIS,
-    INT32,
-    INT64,
-    UUID_TEXT,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
@@ -281,6 +280,8 @@ def groups_named(request: Request) -> tuple[str, ...]:
             return request.groups
         case DeleteGroupsRequest():
             return request.groups_names
+        case ConsumerGroupDescribeRequest():
+            return request.group_ids
         case FindCoordinatorRequest():
             return request.coordinator_keys
         case _:

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from schemas.foreign_json import json_decoder
-from schemas.messages import UUID_TEXT
+from schemas.message_types import UUID_TEXT
 
 
 class KnownTopic(Struct, frozen=True, kw_only=True, gc=False):

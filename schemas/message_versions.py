@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from schemas.error_codes import ErrorCode
-from schemas.messages import APIS, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, Message, Request, Response
+from schemas.message_types import Message
+from schemas.messages import APIS, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, Request, Response
 from schemas.wire import EncodeError, topic_id_text
 
 LIST_GROUPS = "ListGroups"
@@ -110,7 +111,10 @@ def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf)
         if name in values:
             value = values[name]
             if item is not None and value is not None:
-                value = tuple([_build(item, element, error_of) for element in value])
+                if isinstance(value, tuple):
+                    value = tuple([_build(item, element, error_of) for element in value])
+                else:
+                    value = _build(item, value, error_of)
             elif is_error:
                 value = error_of(value)
             elif is_topic_id:

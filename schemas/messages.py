@@ -1,4 +1,4 @@
-"""Every request and response of the classic group protocol, one shape each: that of the newest version.
+"""Every request and response of the group protocols, one shape each: that of the newest version.
 
 Field names are Kafka's (its JSON message definitions, 4.3), in snake case. A field that an older version lacks has
 its default. Where older versions have another shape (one member in LeaveGroup v0-2, one group in OffsetFetch v0-7,
@@ -14,18 +14,36 @@ from typing import Annotated, final
 
 from msgspec import Meta, Struct
 
+from schemas.consumer_group_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from schemas.error_codes import ErrorCode
-
-INT32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-INT64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-UUID_TEXT = Annotated[str, Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
-
-NO_GENERATION = -1
-"""Generation of a request without membership, and of a refused JoinGroup."""
-NO_LEADER_EPOCH = -1
-NO_OFFSET = -1
-NO_AUTHORIZED_OPERATIONS = -(2**31)
-"""DescribeGroups: the authorised operations were not asked for (or, here, are not known)."""
+from schemas.message_types import INT32, NO_AUTHORIZED_OPERATIONS, Message
+from schemas.message_types import NO_GENERATION as NO_GENERATION
+from schemas.offset_messages import NO_LEADER_EPOCH as NO_LEADER_EPOCH
+from schemas.offset_messages import NO_OFFSET as NO_OFFSET
+from schemas.offset_messages import OffsetCommitRequest as OffsetCommitRequest
+from schemas.offset_messages import OffsetCommitRequestPartition as OffsetCommitRequestPartition
+from schemas.offset_messages import OffsetCommitRequestTopic as OffsetCommitRequestTopic
+from schemas.offset_messages import OffsetCommitResponse as OffsetCommitResponse
+from schemas.offset_messages import OffsetCommitResponsePartition as OffsetCommitResponsePartition
+from schemas.offset_messages import OffsetCommitResponseTopic as OffsetCommitResponseTopic
+from schemas.offset_messages import OffsetDeleteRequest as OffsetDeleteRequest
+from schemas.offset_messages import OffsetDeleteRequestPartition as OffsetDeleteRequestPartition
+from schemas.offset_messages import OffsetDeleteRequestTopic as OffsetDeleteRequestTopic
+from schemas.offset_messages import OffsetDeleteResponse as OffsetDeleteResponse
+from schemas.offset_messages import OffsetDeleteResponsePartition as OffsetDeleteResponsePartition
+from schemas.offset_messages import OffsetDeleteResponseTopic as OffsetDeleteResponseTopic
+from schemas.offset_messages import OffsetFetchRequest as OffsetFetchRequest
+from schemas.offset_messages import OffsetFetchRequestGroup as OffsetFetchRequestGroup
+from schemas.offset_messages import OffsetFetchRequestTopic as OffsetFetchRequestTopic
+from schemas.offset_messages import OffsetFetchResponse as OffsetFetchResponse
+from schemas.offset_messages import OffsetFetchResponseGroup as OffsetFetchResponseGroup
+from schemas.offset_messages import OffsetFetchResponsePartition as OffsetFetchResponsePartition
+from schemas.offset_messages import OffsetFetchResponseTopic as OffsetFetchResponseTopic
 
 
 class ApiKey(IntEnum):
@@ -42,14 +60,8 @@ class ApiKey(IntEnum):
     LIST_GROUPS = 16
     DELETE_GROUPS = 42
     OFFSET_DELETE = 47
-
-
-class Message(Struct, frozen=True, kw_only=True, gc=False):
-    """Base of all messages: immutable, compared by value, built by keyword. They cannot form cycles, hence `gc=False`.
-
-    A class of which requests make thousands may be built by position, too: that takes a third of the time.
-    Requests are final, so that `type(request) is ...` tells them apart: `isinstance` asks msgspec's metaclass.
-    """
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
 
 
 @final
@@ -173,121 +185,6 @@ class SyncGroupResponse(Message, frozen=True, kw_only=True):
     assignment: bytes = b""
 
 
-class OffsetCommitRequestPartition(Message, frozen=True, kw_only=True):
-    partition_index: INT32
-    committed_offset: INT64
-    committed_leader_epoch: INT32 = NO_LEADER_EPOCH
-    committed_metadata: str | None = None
-
-
-class OffsetCommitRequestTopic(Message, frozen=True, kw_only=True):
-    name: str
-    topic_id: UUID_TEXT | None = None
-    """The topic's id where the sender knows it; it travels into the offset record (value version 4)."""
-    partitions: tuple[OffsetCommitRequestPartition, ...]
-
-
-@final
-class OffsetCommitRequest(Message, frozen=True, kw_only=True):
-    group_id: str
-    generation_id_or_member_epoch: INT32 = NO_GENERATION
-    member_id: str = ""
-    group_instance_id: str | None = None
-    retention_time_ms: INT64 = -1
-    """v2-4: the commit's own retention; -1 for the coordinator's."""
-    topics: tuple[OffsetCommitRequestTopic, ...]
-
-
-class OffsetCommitResponsePartition(Message, frozen=True):
-    partition_index: INT32
-    error_code: ErrorCode = ErrorCode.NONE
-
-
-class OffsetCommitResponseTopic(Message, frozen=True, kw_only=True):
-    name: str
-    topic_id: str | None = None
-    partitions: tuple[OffsetCommitResponsePartition, ...]
-
-
-class OffsetCommitResponse(Message, frozen=True, kw_only=True):
-    topics: tuple[OffsetCommitResponseTopic, ...] = ()
-
-
-class OffsetFetchRequestTopic(Message, frozen=True, kw_only=True):
-    name: str
-    topic_id: UUID_TEXT | None = None
-    partition_indexes: tuple[INT32, ...]
-
-
-class OffsetFetchRequestGroup(Message, frozen=True, kw_only=True):
-    group_id: str
-    member_id: str | None = None
-    member_epoch: INT32 = -1
-    topics: tuple[OffsetFetchRequestTopic, ...] | None = None
-    """None: all topics."""
-
-
-@final
-class OffsetFetchRequest(Message, frozen=True, kw_only=True):
-    groups: tuple[OffsetFetchRequestGroup, ...]
-    """One event asks for one group; whoever has several sends several events."""
-    require_stable: bool = False
-
-
-class OffsetFetchResponsePartition(Message, frozen=True, kw_only=True):
-    partition_index: INT32
-    committed_offset: INT64 = NO_OFFSET
-    committed_leader_epoch: INT32 = NO_LEADER_EPOCH
-    metadata: str | None = ""
-    error_code: ErrorCode = ErrorCode.NONE
-
-
-class OffsetFetchResponseTopic(Message, frozen=True, kw_only=True):
-    name: str
-    topic_id: str | None = None
-    partitions: tuple[OffsetFetchResponsePartition, ...]
-
-
-class OffsetFetchResponseGroup(Message, frozen=True, kw_only=True):
-    group_id: str
-    topics: tuple[OffsetFetchResponseTopic, ...] = ()
-    error_code: ErrorCode = ErrorCode.NONE
-
-
-class OffsetFetchResponse(Message, frozen=True, kw_only=True):
-    groups: tuple[OffsetFetchResponseGroup, ...]
-
-
-class OffsetDeleteRequestPartition(Message, frozen=True, kw_only=True):
-    partition_index: INT32
-
-
-class OffsetDeleteRequestTopic(Message, frozen=True, kw_only=True):
-    name: str
-    partitions: tuple[OffsetDeleteRequestPartition, ...]
-
-
-@final
-class OffsetDeleteRequest(Message, frozen=True, kw_only=True):
-    group_id: str
-    topics: tuple[OffsetDeleteRequestTopic, ...]
-
-
-class OffsetDeleteResponsePartition(Message, frozen=True, kw_only=True):
-    partition_index: INT32
-    error_code: ErrorCode = ErrorCode.NONE
-
-
-class OffsetDeleteResponseTopic(Message, frozen=True, kw_only=True):
-    name: str
-    partitions: tuple[OffsetDeleteResponsePartition, ...]
-
-
-class OffsetDeleteResponse(Message, frozen=True, kw_only=True):
-    error_code: ErrorCode = ErrorCode.NONE
-    topics: tuple[OffsetDeleteResponseTopic, ...] = ()
-
-
 @final
 class DescribeGroupsRequest(Message, frozen=True, kw_only=True):
     groups: tuple[str, ...]
@@ -364,6 +261,8 @@ Request = (
     | OffsetDeleteRequest
     | DescribeGroupsRequest
     | DeleteGroupsRequest
+    | ConsumerGroupHeartbeatRequest
+    | ConsumerGroupDescribeRequest
 )
 """What may be an event of one group."""
 
@@ -378,10 +277,12 @@ Response = (
     | OffsetDeleteResponse
     | DescribeGroupsResponse
     | DeleteGroupsResponse
+    | ConsumerGroupHeartbeatResponse
+    | ConsumerGroupDescribeResponse
 )
 
 
-class Api(Struct, frozen=True, kw_only=True):
+class Api(Struct, frozen=True):
     """One API: its key, its message types and the versions that the coordinator answers."""
 
     key: ApiKey
@@ -392,15 +293,21 @@ class Api(Struct, frozen=True, kw_only=True):
 
 
 APIS: dict[str, Api] = {
-    "FindCoordinator": Api(key=ApiKey.FIND_COORDINATOR, request=FindCoordinatorRequest, response=FindCoordinatorResponse, min_version=0, max_version=6),
-    "JoinGroup": Api(key=ApiKey.JOIN_GROUP, request=JoinGroupRequest, response=JoinGroupResponse, min_version=0, max_version=9),
-    "SyncGroup": Api(key=ApiKey.SYNC_GROUP, request=SyncGroupRequest, response=SyncGroupResponse, min_version=0, max_version=5),
-    "Heartbeat": Api(key=ApiKey.HEARTBEAT, request=HeartbeatRequest, response=HeartbeatResponse, min_version=0, max_version=4),
-    "LeaveGroup": Api(key=ApiKey.LEAVE_GROUP, request=LeaveGroupRequest, response=LeaveGroupResponse, min_version=0, max_version=5),
-    "OffsetCommit": Api(key=ApiKey.OFFSET_COMMIT, request=OffsetCommitRequest, response=OffsetCommitResponse, min_version=2, max_version=10),
-    "OffsetFetch": Api(key=ApiKey.OFFSET_FETCH, request=OffsetFetchRequest, response=OffsetFetchResponse, min_version=1, max_version=10),
-    "OffsetDelete": Api(key=ApiKey.OFFSET_DELETE, request=OffsetDeleteRequest, response=OffsetDeleteResponse, min_version=0, max_version=0),
-    "DescribeGroups": Api(key=ApiKey.DESCRIBE_GROUPS, request=DescribeGroupsRequest, response=DescribeGroupsResponse, min_version=0, max_version=6),
-    "DeleteGroups": Api(key=ApiKey.DELETE_GROUPS, request=DeleteGroupsRequest, response=DeleteGroupsResponse, min_version=0, max_version=2),
+    "FindCoordinator": Api(ApiKey.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, 0, 6),
+    "JoinGroup": Api(ApiKey.JOIN_GROUP, JoinGroupRequest, JoinGroupResponse, 0, 9),
+    "SyncGroup": Api(ApiKey.SYNC_GROUP, SyncGroupRequest, SyncGroupResponse, 0, 5),
+    "Heartbeat": Api(ApiKey.HEARTBEAT, HeartbeatRequest, HeartbeatResponse, 0, 4),
+    "LeaveGroup": Api(ApiKey.LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse, 0, 5),
+    "OffsetCommit": Api(ApiKey.OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse, 2, 10),
+    "OffsetFetch": Api(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 1, 10),
+    "OffsetDelete": Api(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse, 0, 0),
+    "DescribeGroups": Api(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest, DescribeGroupsResponse, 0, 6),
+    "DeleteGroups": Api(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse, 0, 2),
+    "ConsumerGroupHeartbeat": Api(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, 0, 1
+    ),
+    "ConsumerGroupDescribe": Api(
+        ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, 0, 1
+    ),
 }
 """By the `api` of an envelope. ListGroups is missing on purpose: it spans groups (see `ListGroupsRequest`)."""

@@ -10,7 +10,8 @@ from typing import Annotated, Literal, final
 
 from msgspec import Meta, Struct
 
-from schemas.messages import INT32, INT64, UUID_TEXT, JoinGroupProtocol
+from schemas.message_types import INT32, INT64, UUID_TEXT
+from schemas.messages import JoinGroupProtocol
 from schemas.records import decode_group_metadata_value
 
 DURATION_MS = Annotated[int, Meta(ge=0, le=2**31 - 1)]

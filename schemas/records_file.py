@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from schemas.bounded_lines import too_long
-from schemas.messages import INT32, INT64
+from schemas.message_types import INT32, INT64
 
 
 class RecordsFileError(ValueError):

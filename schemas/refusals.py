@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from schemas.consumer_group_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DescribedConsumerGroup,
+)
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     Coordinator,
@@ -77,7 +84,18 @@ def error_response(request: Request, error_code: ErrorCode) -> Response:
                 for key in request.coordinator_keys
             )
             return FindCoordinatorResponse(coordinators=coordinators)
+        case ConsumerGroupHeartbeatRequest() | ConsumerGroupDescribeRequest():
+            return _of_consumer_group(request, error_code)
     assert_never(request)
+
+
+def _of_consumer_group(
+    request: ConsumerGroupHeartbeatRequest | ConsumerGroupDescribeRequest, error_code: ErrorCode
+) -> Response:
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return ConsumerGroupHeartbeatResponse(error_code=error_code)
+    groups = tuple(DescribedConsumerGroup(error_code=error_code, group_id=group_id) for group_id in request.group_ids)
+    return ConsumerGroupDescribeResponse(groups=groups)
 
 
 def _commit_topics(request: OffsetCommitRequest, error_code: ErrorCode) -> tuple[OffsetCommitResponseTopic, ...]:

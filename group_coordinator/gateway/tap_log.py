@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.request_ids import RequestIds
+from schemas.consumer_group_messages import ConsumerGroupDescribeResponse
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick, groups_named
 from schemas.message_versions import GroupResponse
@@ -243,6 +244,8 @@ def _never_asked(answer: Response) -> bool:
             codes = {group.error_code for group in answer.groups}
         case DeleteGroupsResponse():
             codes = {result.error_code for result in answer.results}
+        case ConsumerGroupDescribeResponse():
+            codes = {group.error_code for group in answer.groups}
         case FindCoordinatorResponse():
             codes = set()
         case _:

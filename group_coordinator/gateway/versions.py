@@ -41,13 +41,19 @@ _LAST_BEFORE_TOPIC_IDS = 9
 """From version 10 on commits and fetches name topics by id only, and ids are known to brokers only."""
 _LAST_BEFORE_SHARE_GROUPS = 5
 
-GROUP_APIS: dict[int, str] = {int(api.key): name for name, api in APIS.items()} | {
+_NOT_OFFERED = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
+"""The coordinator answers them, the gateway not yet: a client that sends one is told that the version is not
+supported, as by a broker whose `group.version` is 0."""
+
+_OFFERED = {name: api for name, api in APIS.items() if api.key not in _NOT_OFFERED}
+
+GROUP_APIS: dict[int, str] = {int(api.key): name for name, api in _OFFERED.items()} | {
     int(ApiKey.LIST_GROUPS): "ListGroups"
 }
 """The APIs that the gateway answers, or takes notice of, by key."""
 
 GROUP_VERSIONS: dict[int, tuple[int, int]] = {
-    int(api.key): (api.min_version, api.max_version) for api in APIS.values()
+    int(api.key): (api.min_version, api.max_version) for api in _OFFERED.values()
 } | {
     int(ApiKey.LIST_GROUPS): (0, 5),
     int(ApiKey.OFFSET_COMMIT): (2, _LAST_BEFORE_TOPIC_IDS),

@@ -17,6 +17,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
+from schemas.consumer_group_messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from schemas.error_codes import ErrorCode
 from schemas.kafka.json_form import JsonFormError, from_json, to_json, uuid_from_json, uuid_to_json
 from schemas.message_versions import LIST_GROUPS, GroupResponse, request_of, response_of, response_values
@@ -100,6 +101,8 @@ def merge(api: str, responses: Sequence[Response]) -> Response:
         return OffsetFetchResponse(groups=_joined(OffsetFetchResponse, "groups", responses))
     if api == "DescribeGroups":
         return DescribeGroupsResponse(groups=_joined(DescribeGroupsResponse, "groups", responses))
+    if api == "ConsumerGroupDescribe":
+        return ConsumerGroupDescribeResponse(groups=_joined(ConsumerGroupDescribeResponse, "groups", responses))
     if api == "DeleteGroups":
         return DeleteGroupsResponse(results=_joined(DeleteGroupsResponse, "results", responses))
     (response,) = responses
@@ -122,6 +125,8 @@ def _one_per_group(request: Request) -> tuple[tuple[str, Request], ...]:
         return tuple((group.group_id, replace(request, groups=(group,))) for group in request.groups)
     if isinstance(request, DescribeGroupsRequest):
         return tuple((group_id, replace(request, groups=(group_id,))) for group_id in request.groups)
+    if isinstance(request, ConsumerGroupDescribeRequest):
+        return tuple((group_id, replace(request, group_ids=(group_id,))) for group_id in request.group_ids)
     if isinstance(request, DeleteGroupsRequest):
         # The broker drops repeated names of DeleteGroups before it asks the coordinator.
         names = dict.fromkeys(request.groups_names)

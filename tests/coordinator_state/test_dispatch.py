@@ -28,6 +28,8 @@ FIELDS: dict[str, Any] = {
     "OffsetDeleteRequest": {"group_id": "g", "topics": ()},
     "DescribeGroupsRequest": {"groups": ("g",)},
     "DeleteGroupsRequest": {"groups_names": ("g",)},
+    "ConsumerGroupHeartbeatRequest": {"group_id": "g", "member_id": "m", "member_epoch": 0},
+    "ConsumerGroupDescribeRequest": {"group_ids": ("g",)},
 }
 
 

@@ -30,7 +30,8 @@ from schemas.history import (
     Waited,
 )
 from schemas.known_topics import KnownTopic
-from schemas.messages import APIS, Message
+from schemas.message_types import Message
+from schemas.messages import APIS
 from schemas.query_progress import AnswerDifference, QueryProgress, ResponderClaim
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
 from tests.documents.fields import field_list, field_names, first_paragraph

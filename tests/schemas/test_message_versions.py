@@ -13,8 +13,9 @@ from msgspec import Struct
 from schemas import messages
 from schemas.error_codes import ErrorCode
 from schemas.kafka.definitions import Field, StructDefinition, definition_of
+from schemas.message_types import Message
 from schemas.message_versions import response_of, response_values, struct_inside
-from schemas.messages import APIS, ListGroupsRequest, ListGroupsResponse, Message
+from schemas.messages import APIS, ListGroupsRequest, ListGroupsResponse
 
 _PAIRS: list[tuple[type[Message], str]] = [
     (ListGroupsRequest, "ListGroupsRequest"), (ListGroupsResponse, "ListGroupsResponse"),
@@ -86,6 +87,8 @@ def is_typed_as(field: Field, annotation: Any, kinds: list[Any]) -> bool:
         return str in kinds
     if field.python_name == "error_code":
         return annotation is ErrorCode
+    if field.struct is not None:
+        return struct_inside(annotation) is not None
     return _PLAIN_TYPES[field.type] in kinds
 
 

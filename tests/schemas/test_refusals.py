@@ -48,6 +48,8 @@ CASES = {
     ),
     "DescribeGroups": ({"groups": ["a"]}, {"groups": [{"error_code": CODE, "group_id": "a", "group_state": ""}]}),
     "DeleteGroups": ({"groups_names": ["a"]}, {"results": [{"group_id": "a", "error_code": CODE}]}),
+    "ConsumerGroupHeartbeat": ({"group_id": "g", "member_id": "m", "member_epoch": 3}, {"error_code": CODE}),
+    "ConsumerGroupDescribe": ({"group_ids": ["a"]}, {"groups": [{"error_code": CODE, "group_id": "a"}]}),
 }
 
 
