@@ -100,6 +100,8 @@ class IdleGroups:
         for number in numbers:
             group_id = f"group-{number}"
             self._producer.produce(events, key=group_id, value=commit(group_id, self._batches), partition=0)
+            if number % 100_000 == 0:
+                self._producer.flush()  # its queue holds a million
         self._producer.flush()
 
     def _run(self, size: int) -> tuple[list[Report], float]:

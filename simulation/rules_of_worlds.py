@@ -12,7 +12,7 @@ from simulation.driver import Driver, Written, encode_output
 from simulation.log import tick_of, ticks_of
 from simulation.scenario import BrokerClockJump, DriverCrash, Scenario, StrayTick, WallClockJump
 from simulation.settled import why_unsettled
-from streaming.clock import REST_INTERVALS
+from streaming.clock import REST_AFTER_MS, REST_INTERVALS
 
 if TYPE_CHECKING:
     from simulation.process import Process
@@ -77,23 +77,28 @@ def check_expiries(world: World, result: CheckResult) -> Iterator[Violation]:
 
 def _returns(world: World, group_id: str) -> Iterator[int]:
     """Yield the times at which the clock went on after a pause of any kind: the log had no tick for half of the
-    shortest session.
+    shortest session, or, in a log at rest, for longer than its clock stands.
 
     A tick that is not valid moves nothing, but the log has taken it: it was no pause.
     """
     records = world.log.partitions[world.shard_of(group_id)]
+    pause_ms = world.scenario.config.group_min_session_timeout_ms // 2
+    rest_ms = REST_INTERVALS * world.scenario.tick_ms
     bound_ms = world.scenario.config.tick_ahead_bound_ms
-    ticks = [(record.time_ms, tick_of(record, bound_ms)) for record in records if record.key is None]
-    first_ms = next((tick_ms for _, tick_ms in ticks if tick_ms is not None), None)
+    first_ms = next((tick_ms for _, tick_ms in ticks_of(records, bound_ms)), None)
     if first_ms is None:
         return
     # Until its first tick a log's clock stood, from its first record on.
-    clock_ms, ticked_ms = first_ms, records[0].time_ms
-    for next_ticked_ms, tick_ms in ticks:
-        if next_ticked_ms - ticked_ms >= world.scenario.config.group_min_session_timeout_ms // 2:
+    clock_ms, ticked_ms, heard_ms, was_at_rest = first_ms, records[0].time_ms, records[0].time_ms, False
+    for record in records:
+        if record.key is not None:
+            heard_ms = record.time_ms
+            continue
+        if record.time_ms - ticked_ms >= pause_ms + (rest_ms if was_at_rest else 0):
             yield clock_ms
-        ticked_ms = next_ticked_ms
-        if tick_ms is not None and tick_ms - clock_ms > 2 * REST_INTERVALS * world.scenario.tick_ms:
+        ticked_ms, tick_ms = record.time_ms, tick_of(record, bound_ms)
+        was_at_rest = ticked_ms - heard_ms >= REST_AFTER_MS - world.scenario.tick_ms
+        if tick_ms is not None and tick_ms - clock_ms > rest_ms:
             yield tick_ms  # it left behind what it would not catch up
         clock_ms = max(clock_ms, tick_ms or 0)
 

@@ -47,7 +47,13 @@ class Ticker:
             self._clock.handled(watermark_ms)
 
     def tick(self, wall_ms: int, monotonic_ms: int, timestamp_ms: int) -> None:
-        """Append a tick if the clock may go on; after a pause every session begins anew before it."""
+        """Append a tick if the clock may go on, or several of a log at rest; after a pause every session begins anew
+        before it."""
+        self._tick(wall_ms, monotonic_ms, timestamp_ms)
+        while self._clock is not None and self._clock.is_catching_up:
+            self._tick(wall_ms, monotonic_ms, timestamp_ms)
+
+    def _tick(self, wall_ms: int, monotonic_ms: int, timestamp_ms: int) -> None:
         if self._clock is None:
             return
         if self._clock.is_unsure:

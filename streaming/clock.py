@@ -15,9 +15,10 @@
 - It runs ahead of the query's own clock, its watermark, by a fixed lead at most: while nobody is answered, nobody's
   time runs out. Where a responder answers ahead of the query, its clock counts as well. The watermark, and not the last
   tick that a batch has read: what a timer decides is answered only when it has got there.
-- A log in which nobody but the ticker has written anything for a while is at rest: it gets a tick only every third
-  interval, and the ticker looks at its end in between. When somebody has come, the clock goes on at its usual pace at
-  once. So he loses no more time to it than otherwise; what is late by a second is a timer of more than that while.
+- A log in which nobody but the ticker has written anything for a while is at rest: its clock stands for some seconds,
+  and then catches up in a few steps, each after the log has taken the one before. The ticker looks at the log's end
+  in between. When somebody has come, the clock goes on at its usual pace at once, from where it stands. So nobody
+  loses more than one step to it; what is late by some seconds is a timer of more than that while.
 - To wait for the query is no pause, however long: the log takes what members say meanwhile. So that a log that fails
   just then is noticed, the tick is repeated, which changes nothing. (Were it a pause, batches that are always slow
   would renew every session each time, and no dead member would ever expire.)
@@ -33,8 +34,10 @@ SLOWEST_PERCENT, FASTEST_PERCENT = 90, 110
 REST_AFTER_MS = 60_000
 """For so long nobody has written anything, then the log is at rest: sessions are shorter as a rule, and have run
 out."""
-REST_INTERVALS = 3
-"""How many tick intervals there are between two ticks of a log at rest. Each tick costs a batch."""
+REST_INTERVALS = 20
+"""For so many tick intervals the clock of a log at rest stands. Each time that it goes on costs a batch."""
+REST_STEP_INTERVALS = 3
+"""Then it catches up by steps of so many tick intervals: whoever comes in between loses no more."""
 CATCH_UP_MAX_MS = 3_600_000
 """To catch up an hour takes ten. What the clock is further behind, it leaves behind after the next pause."""
 
@@ -126,7 +129,14 @@ class TickClock:
         """Why the clock stands still, as found by the last `next_step`."""
         self.foreign_ticks = 0
         """How often the query's clock was beyond all ticks of ours: somebody else writes some."""
-        self._acknowledged_ms = reached_ms
+        self._acknowledged_ms = self._reached_ms = reached_ms
+        """When the log took the last tick, and up to when the clock has gone on: at rest it catches up."""
+        self._next_reached_ms: int | None = None
+        """Up to when it has gone on with the step that is being written; None: up to the present."""
+        self._answered_ms: int | None = None
+        """When the log was last found to answer."""
+        self.is_catching_up = False
+        """In a log at rest the next step may follow at once."""
         self._interval_ms, self._lead_ms, self._pause_ms = interval_ms, lead_ms, pause_ms
         self._ahead_max_ms = ahead_max_ms
         self.is_new = reached_ms is not None
@@ -159,12 +169,13 @@ class TickClock:
 
     def next_step(self, wall_ms: int, monotonic_ms: int) -> Step | None:
         """Return the step to write now; None if there is none."""
-        silence_ms = self._silence_ms(monotonic_ms)
-        if silence_ms >= self._pause_ms:
+        was_catching_up, self.is_catching_up, self._next_reached_ms = self.is_catching_up, False, None
+        elapsed_ms, tickless_ms = (self._since(ms, monotonic_ms) for ms in (self._reached_ms, self._acknowledged_ms))
+        if self._has_paused(tickless_ms, monotonic_ms):
             self._owes_renewal = True
-        is_quiet = 2 * silence_ms >= self._pause_ms
+        is_quiet = 2 * tickless_ms >= self._pause_ms
         if self._broker is None:
-            elapsed_ms = silence_ms if self.is_new else 0
+            elapsed_ms = elapsed_ms if self.is_new else 0
             return Step(next_clock_ms(self.clock_ms, elapsed_ms, wall_ms, self._interval_ms))
         broker_ms = self._broker[0] + monotonic_ms - self._broker[1].monotonic_ms
         self.standstill = self._why_not(wall_ms, broker_ms)
@@ -172,17 +183,27 @@ class TickClock:
             return Step(max(min(self.clock_ms, broker_ms), 1)) if is_quiet else None
         if self._owes_renewal and self._leaves_behind(broker_ms):
             return Step(broker_ms, Renewal.ALL_AT_PRESENT)
-        interval_ms, lead_ms = self._interval_ms, self._lead_ms
         if self.is_at_rest(monotonic_ms) and not self._owes_renewal:
-            interval_ms *= REST_INTERVALS
-            lead_ms += interval_ms  # the watermark is that of the tick before
-            if silence_ms < interval_ms and not is_quiet:
+            if elapsed_ms < self._rest_ms and not was_catching_up:
                 return None
-        tick_ms = next_clock_ms(self.clock_ms, silence_ms, wall_ms, interval_ms)
-        tick_ms = max(min(tick_ms, self._watermark_ms + lead_ms), self.clock_ms)
+            return self._next_step_at_rest(wall_ms, monotonic_ms, elapsed_ms)
+        tick_ms = next_clock_ms(self.clock_ms, elapsed_ms, wall_ms, self._interval_ms)
+        tick_ms = max(min(tick_ms, self._watermark_ms + self._lead_ms), self.clock_ms)
         if self._owes_renewal:
             return Step(tick_ms, Renewal.RECENT)
         return Step(tick_ms) if tick_ms > self.clock_ms or is_quiet else None
+
+    def _next_step_at_rest(self, wall_ms: int, monotonic_ms: int, elapsed_ms: int) -> Step:
+        step_ms = REST_STEP_INTERVALS * self._interval_ms
+        behind_ms = max(elapsed_ms - step_ms, 0)
+        """After this step the clock stands where it should have stood so long ago."""
+        tick_ms = next_clock_ms(self.clock_ms, elapsed_ms, wall_ms - behind_ms, step_ms)
+        # The watermark is that of the batch before, which may have taken a part of what was written at once.
+        tick_ms = min(tick_ms, self._watermark_ms + self._lead_ms + 2 * self._rest_ms)
+        if tick_ms <= self.clock_ms:
+            return Step(self.clock_ms)
+        self._next_reached_ms = monotonic_ms - behind_ms
+        return Step(tick_ms)
 
     def is_at_rest(self, monotonic_ms: int) -> bool:
         """Return whether only the ticker has written to the log for a while."""
@@ -192,6 +213,8 @@ class TickClock:
         """Note the end offset of the log; None if it is not known."""
         if end != self._end:
             self._heard_ms = monotonic_ms
+        if end is not None:
+            self._answered_ms = monotonic_ms
 
     def _why_not(self, wall_ms: int, broker_ms: int) -> Standstill | None:
         bound_ms = self._ahead_max_ms if self.standstill is None else self._ahead_max_ms // 2
@@ -204,9 +227,17 @@ class TickClock:
             return broker_ms > self.clock_ms
         return self._is_whole and broker_ms - self.clock_ms > CATCH_UP_MAX_MS
 
-    def _silence_ms(self, monotonic_ms: int) -> int:
-        """The time for which the log has got no tick."""
-        return self._pause_ms if self._acknowledged_ms is None else monotonic_ms - self._acknowledged_ms
+    def _has_paused(self, tickless_ms: int, monotonic_ms: int) -> bool:
+        """At rest the log shows by its end that it is there, though not for ever that it takes what is written."""
+        silence_ms = min(tickless_ms, self._since(self._answered_ms, monotonic_ms))
+        return silence_ms >= self._pause_ms or tickless_ms >= self._rest_ms + self._pause_ms
+
+    def _since(self, moment_ms: int | None, monotonic_ms: int) -> int:
+        return self._pause_ms if moment_ms is None else monotonic_ms - moment_ms
+
+    @property
+    def _rest_ms(self) -> int:
+        return REST_INTERVALS * self._interval_ms
 
     def sending(self, tick_ms: int) -> None:
         """Note that this tick of ours is being written."""
@@ -218,6 +249,8 @@ class TickClock:
         self.observe_end(appended.offset, monotonic_ms)
         self._end = appended.offset + 1
         self._acknowledged_ms = monotonic_ms
+        self._reached_ms = monotonic_ms if self._next_reached_ms is None else self._next_reached_ms
+        self.is_catching_up = self.is_at_rest(monotonic_ms) and monotonic_ms - self._reached_ms >= self._interval_ms
         self._broker = timestamp_ms, sent_at
         if step.tick_ms - timestamp_ms > self._ahead_max_ms:  # it is no valid tick
             if not self._holds_tick:

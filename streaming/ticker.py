@@ -141,7 +141,8 @@ class Ticker:
                 if self._clock.is_at_rest(_monotonic_ms()):
                     self._look(reader, self._clock)
                 self._tick(producer, self._clock)
-                self._stopping.wait(self._interval_ms / 1_000)
+                if not self._clock.is_catching_up:
+                    self._stopping.wait(self._interval_ms / 1_000)
 
     def _look(self, reader: TopicReader, clock: TickClock) -> None:
         """Has anybody come to the log that was at rest?"""

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from streaming.clock import (
     CATCH_UP_MAX_MS,
-    REST_AFTER_MS,
-    REST_INTERVALS,
     AppendedRecord,
     Renewal,
     SendTimes,
@@ -18,8 +16,8 @@ from streaming.clock import (
     TickClock,
     next_clock_ms,
 )
+from tests.streaming.tick_clocks import AHEAD_MS, INTERVAL_MS, PAUSE_MS, clock, continued, write
 
-INTERVAL_MS, PAUSE_MS, AHEAD_MS = 500, 3_000, 3_000
 times = st.integers(1_000, 10**13)
 
 
@@ -43,29 +41,6 @@ def test_it_approaches_wall_time_from_both_sides_at_a_tenth_of_real_speed(wall_m
         clock_ms = next_clock_ms(clock_ms, INTERVAL_MS, wall_ms + real_ms + INTERVAL_MS, INTERVAL_MS)
         real_ms += INTERVAL_MS
         assert real_ms <= abs(ahead_ms) * 10 + 2 * INTERVAL_MS
-
-
-def clock(start_ms: int = 100_000, lead_ms: int = 3_000) -> TickClock:
-    """Of a new log."""
-    return TickClock(start_ms, 0, interval_ms=INTERVAL_MS, lead_ms=lead_ms, pause_ms=PAUSE_MS, ahead_max_ms=AHEAD_MS)
-
-
-def continued(start_ms: int, **findings: bool) -> TickClock:
-    """Of a log that exists."""
-    return TickClock(
-        start_ms, None, interval_ms=INTERVAL_MS, lead_ms=3_000, pause_ms=PAUSE_MS, ahead_max_ms=AHEAD_MS, **findings
-    )
-
-
-def write(ticker: TickClock, wall_ms: int, monotonic_ms: int, skew_ms: int = 0, offset: int = 0) -> Step | None:
-    """Let it write what it has to write; the broker's clock is so far behind the wall. The log ends at the offset."""
-    step = ticker.next_step(wall_ms, monotonic_ms)
-    if step is not None:
-        ticker.sending(step.tick_ms)
-        ticker.acknowledge(
-            step, SendTimes(wall_ms, monotonic_ms), AppendedRecord(offset, wall_ms - skew_ms), monotonic_ms
-        )
-    return step
 
 
 def test_a_pause_is_not_jumped_over() -> None:
@@ -310,75 +285,3 @@ def test_a_log_without_ticks_has_no_clock_that_a_refused_tick_could_name() -> No
     step = ticker.next_step(106_500, 5_500)
     assert step is not None
     assert step.renewal is Renewal.ALL_AT_PRESENT, "what has begun meanwhile goes on with the clock"
-
-
-class Log:
-    """A log with a ticker that is on time, and now and then somebody else."""
-
-    def __init__(self, lead_ms: int = 3_000) -> None:
-        self.ticker = clock(0, lead_ms)
-        self.real_ms = 0
-        self.end = 0
-        self.ticks: list[int] = []
-        """When there was one, by real time."""
-
-    def passes(self, for_ms: int) -> None:
-        until_ms = self.real_ms + for_ms
-        while self.real_ms < until_ms:
-            self.real_ms += INTERVAL_MS
-            if self.ticker.is_at_rest(self.real_ms):
-                self.ticker.observe_end(self.end, self.real_ms)
-            before_ms = self.ticker.clock_ms
-            if write(self.ticker, self.real_ms, self.real_ms, offset=self.end) is not None:
-                self.end += 1
-                self.ticks.append(self.real_ms)
-                self.ticker.handled(before_ms)
-
-    @property
-    def lag_ms(self) -> int:
-        return self.real_ms - self.ticker.clock_ms
-
-
-def test_a_log_in_which_nobody_writes_gets_fewer_ticks_and_its_clock_keeps_up() -> None:
-    log = Log()
-    log.passes(REST_AFTER_MS)
-    assert len(log.ticks) == REST_AFTER_MS // INTERVAL_MS - 1
-    del log.ticks[:]
-    log.passes(600_000)
-    assert 0 <= len(log.ticks) - 600_000 // INTERVAL_MS // REST_INTERVALS <= 1
-    assert log.lag_ms < REST_INTERVALS * INTERVAL_MS
-
-
-def test_whoever_comes_to_a_log_at_rest_loses_no_more_time_than_otherwise() -> None:
-    log = Log()
-    log.passes(REST_AFTER_MS + 10_000)
-    while log.ticks[-1] == log.real_ms:
-        log.passes(INTERVAL_MS)
-    log.end += 1
-    stood_ms = log.ticker.clock_ms
-    log.passes(INTERVAL_MS)
-    assert log.ticks[-1] == log.real_ms, "at once"
-    assert 0 < log.ticker.clock_ms - stood_ms <= 1.1 * INTERVAL_MS
-    del log.ticks[:]
-    log.passes(30_000)
-    assert len(log.ticks) == 30_000 // INTERVAL_MS
-    assert log.lag_ms == 0
-
-
-def test_one_whose_end_is_not_known_is_not_at_rest() -> None:
-    log = Log()
-    log.passes(REST_AFTER_MS)
-    assert log.ticker.is_at_rest(log.real_ms)
-    log.ticker.observe_end(None, log.real_ms)
-    assert not log.ticker.is_at_rest(log.real_ms)
-
-
-def test_at_rest_the_clock_does_not_run_away_from_the_query_either() -> None:
-    log = Log()
-    log.passes(2 * REST_AFTER_MS)
-    handled_ms = log.ticker.clock_ms
-    log.ticker.handled(handled_ms)
-    for real_ms in range(log.real_ms, log.real_ms + 60_000, INTERVAL_MS):
-        if write(log.ticker, real_ms, real_ms, offset=log.end) is not None:
-            log.end += 1
-    assert log.ticker.clock_ms == handled_ms + 3_000 + REST_INTERVALS * INTERVAL_MS
