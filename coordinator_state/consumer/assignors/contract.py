@@ -1,0 +1,73 @@
+"""A server-side assignor gets the members and topics of a consumer group and answers with a target assignment.
+
+Source: Kafka's `ConsumerGroupPartitionAssignor`, `GroupSpec` and `SubscribedTopicDescriber` (4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Protocol
+
+from msgspec import Struct
+
+from coordinator_state.consumer.member import TargetAssignment
+
+
+class SubscriptionType(Enum):
+    """How the subscriptions of a group's members compare."""
+
+    HOMOGENEOUS = "Homogeneous"
+    """All members subscribe to the same topics."""
+    HETEROGENEOUS = "Heterogeneous"
+
+
+class AssignorMember(Struct, frozen=True, gc=False):
+    """One member, as an assignor sees it."""
+
+    member_id: str
+    subscribed_topic_ids: tuple[str, ...]
+    """Topics that exist, each once, by name or by regular expression; in the order of Java's set of them, which
+    `uniform` goes by."""
+    target: TargetAssignment = ()
+    """Its present target assignment: what assignors are sticky to. May hold topics that are gone."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+
+
+class AssignorTopic(Struct, frozen=True, gc=False):
+    """A topic that exists: its partitions are numbered from 0."""
+
+    partition_count: int
+    racks: tuple[tuple[str, ...], ...] = ()
+    """For each partition the racks of its replicas; empty when no rack is known."""
+
+
+class AssignorGroup(Struct, frozen=True, gc=False):
+    """The members of a group in the order in which the assignor is to see them, and the topics by id."""
+
+    members: tuple[AssignorMember, ...]
+    topics: Mapping[str, AssignorTopic]
+    subscription_type: SubscriptionType
+
+
+GroupAssignment = Mapping[str, TargetAssignment]
+"""Member id -> its new target assignment. A member without an entry gets nothing."""
+
+
+class AssignorError(Exception):
+    """No assignment, or one that breaks the contract. Source: `PartitionAssignorException`."""
+
+
+class ServerAssignor(Protocol):
+    """Shares the partitions of the subscribed topics among the members: a pure function under a name.
+
+    It must depend on its argument alone: no clock, no chance, no order of Python's sets of strings.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name by which members ask for it: not empty."""
+
+    def assign(self, group: AssignorGroup) -> GroupAssignment:
+        """Give every partition of every subscribed topic to one subscriber. Raises `AssignorError`."""

@@ -1,0 +1,140 @@
+"""The orders of Java's hash tables by which Kafka's server-side assignors and their records go.
+
+A table that is filled by copying or by `put` walks its buckets, and inside a bucket goes by insertion.
+`computeIfAbsent` puts a new key first in its bucket. A table grows by its size and never shrinks.
+
+Source: `java.util.HashMap` and `HashSet` of JDK 17, `org.apache.kafka.common.Uuid`, `SnapshottableHashTable`
+(Kafka 4.3). Buckets that become trees are not modelled, as in `schemas.java_hash`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+from coordinator_state.consumer.member import TargetAssignment
+from schemas.java_hash import HASH_MAP_CAPACITY, hash_map_bucket, is_overfull, java_string_hash
+
+T = TypeVar("T")
+
+_MASK = 0xFFFF_FFFF
+_LONG_MASK = 0xFFFF_FFFF_FFFF_FFFF
+_TIMELINE_MULTIPLIER = -7046029254386353131
+_SCRAMBLED_FROM = 1 << 16
+"""Smaller numbers are their own hash after `h ^ h >>> 16`."""
+
+
+@lru_cache(maxsize=65_536)
+def topic_id_hash(topic_id: str) -> int:
+    """Return Java's hash of a topic id, unsigned. `topic_id` is a uuid in hexadecimal with hyphens."""
+    number = int(topic_id.replace("-", ""), 16)
+    halves = (number >> 64) ^ number
+    return ((halves >> 32) ^ halves) & _MASK
+
+
+@lru_cache(maxsize=65_536)
+def topic_id_order(topic_id: str) -> tuple[int, int]:
+    """Sort key that orders topic ids as Kafka's `Uuid.compareTo`: by their halves, which are signed."""
+    number = int(topic_id.replace("-", ""), 16)
+    return _signed(number >> 64), _signed(number & _LONG_MASK)
+
+
+def capacity_at_least(count: int) -> int:
+    """Return the buckets of `new HashMap(count)`: the smallest power of two that is at least `count`, from 1."""
+    return 1 << max(count - 1, 0).bit_length()
+
+
+def set_capacity(count: int) -> int:
+    """Return the buckets of a `HashSet` that is made as a copy of `count` elements."""
+    return capacity_at_least(max(count * 4 // 3 + 1, HASH_MAP_CAPACITY))
+
+
+def grown_capacity(capacity: int, size: int) -> int:
+    """Return the buckets of a table after `put` has made it so large."""
+    while is_overfull(size, capacity):
+        capacity *= 2
+    return capacity
+
+
+def partition_order(partitions: Sequence[int], capacity: int) -> Sequence[int]:
+    """Return the order in which a `HashSet` of so many buckets iterates, from the order of insertion."""
+    if max(partitions) >= _SCRAMBLED_FROM:
+        return sorted(partitions, key=lambda partition: hash_map_bucket(partition, capacity))
+    buckets = capacity - 1
+    return sorted(partitions, key=buckets.__and__)
+
+
+def topic_order(topic_ids: Iterable[str], capacity: int) -> list[str]:
+    """Return the order in which a `HashMap` by topic id of so many buckets iterates, from the order in its buckets."""
+    return sorted(topic_ids, key=lambda topic_id: hash_map_bucket(topic_id_hash(topic_id), capacity))
+
+
+def copied_set_order(elements: Iterable[T], hash_code: Callable[[T], int], count: int | None = None) -> list[T]:
+    """Return the order of a `HashSet` that was made as a copy of a collection.
+
+    `count` is the size that it was made for, where that is not the number of different elements.
+    """
+    different = list(dict.fromkeys(elements))
+    capacity = set_capacity(len(different) if count is None else count)
+    return sorted(different, key=lambda element: hash_map_bucket(hash_code(element), capacity))
+
+
+def subscribed_topic_id_order(names: Iterable[str], topic_ids: dict[str, str]) -> tuple[str, ...]:
+    """Return the ids of the subscribed topics in the order in which the `uniform` assignor goes through them.
+
+    `names` are those of the first member: sorted if its record is in the log, as sent if it has just sent them.
+    `topic_ids` has the topics that exist, by name.
+    """
+    walked = copied_set_order(names, java_string_hash)
+    existing = [topic_ids[name] for name in walked if name in topic_ids]
+    return tuple(copied_set_order(existing, topic_id_hash, len(walked)))
+
+
+def target_map_order(target: TargetAssignment) -> list[tuple[str, tuple[int, ...]]]:
+    """Return a target assignment, given in the order of its record, in the order of the map made from the record.
+
+    Its partitions stay in the order of the record: `partition_order` of `set_capacity` of their number gives that of
+    the set.
+    """
+    if len(target) < 2:
+        return list(target)
+    capacity = grown_capacity(HASH_MAP_CAPACITY, len(target))
+    return sorted(target, key=lambda entry: hash_map_bucket(topic_id_hash(entry[0]), capacity))
+
+
+class TimelineKeys:
+    """The keys of a `TimelineHashMap<String, ...>`, in which a broker has the members of a group."""
+
+    def __init__(self) -> None:
+        self._slots: list[list[str]] = [[], []]
+        """Their number is a power of two; each in the order of insertion, from which it is walked backwards."""
+        self._size = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for slot in self._slots for key in reversed(slot))
+
+    def add(self, key: str) -> None:
+        """Put a key; one that is there keeps its place."""
+        if key in self._slots[self._slot(key)]:
+            return
+        if (self._size + 1) * 3 > len(self._slots) * 4:
+            walked = [other for slot in self._slots for other in slot]
+            self._slots = [[] for _ in range(2 * len(self._slots))]
+            for other in walked:
+                self._slots[self._slot(other)].append(other)
+        self._slots[self._slot(key)].append(key)
+        self._size += 1
+
+    def remove(self, key: str) -> None:
+        """Take a key out; ValueError when it is not there. The table keeps its size."""
+        self._slots[self._slot(key)].remove(key)
+        self._size -= 1
+
+    def _slot(self, key: str) -> int:
+        scrambled = java_string_hash(key) * _TIMELINE_MULTIPLIER & _LONG_MASK
+        return scrambled >> (64 - (len(self._slots).bit_length() - 1))
+
+
+def _signed(half: int) -> int:
+    return half - (1 << 64) if half >> 63 else half
