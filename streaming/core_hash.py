@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -33,6 +34,7 @@ def core_hash(config: OperatorConfig) -> str:
         config.offsets_partitions,
         config.output_max_bytes,
         msgspec.__version__,
+        version("google-re2"),
     )
     digest = hashlib.blake2b(code_digest(), digest_size=_HASH_BYTES)
     digest.update(repr(settings).encode())

@@ -9,7 +9,7 @@ Source: `java.util.HashMap` and `HashSet` of JDK 17, `org.apache.kafka.common.Uu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -80,7 +80,7 @@ def copied_set_order(elements: Iterable[T], hash_code: Callable[[T], int], count
     return sorted(different, key=lambda element: hash_map_bucket(hash_code(element), capacity))
 
 
-def subscribed_topic_id_order(names: Iterable[str], topic_ids: dict[str, str]) -> tuple[str, ...]:
+def subscribed_topic_id_order(names: Iterable[str], topic_ids: Mapping[str, str]) -> tuple[str, ...]:
     """Return the ids of the subscribed topics in the order in which the `uniform` assignor goes through them.
 
     `names` are those of the first member: sorted if its record is in the log, as sent if it has just sent them.
