@@ -231,11 +231,12 @@ def _cause(problem: Exception) -> str:
 def _has_run(config: StreamingConfig, report: TopicReport, shard: int) -> bool:
     """Return whether this shard has ever written outputs.
 
-    The output topics are those of all shards; of several, one that has run has left its ticks in its partition.
+    The output topics are those of all shards; of several, one that has run has left its ticks in its partition. Answers
+    are no sign: a responder may have given them before the query's first batch. Where there are no other outputs there
+    has never been a group.
     """
-    if not _hold_records(
-        config, {name: report.partitions[name] for name in report.topics.outputs if name not in report.created}
-    ):
+    names = [name for name in report.topics.outputs if name not in (*report.created, report.topics.responses)]
+    if not _hold_records(config, {name: report.partitions[name] for name in names}):
         return False
     return config.shards == 1 or _has_ticks(config, report.topics.events, shard)
 

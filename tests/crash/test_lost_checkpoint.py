@@ -11,6 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
+from schemas.query_progress import WRITER_HEADER
 from schemas.records_file import Record
 from streaming.application import Application
 from streaming.checkpoints import CheckpointError, require_checkpoints
@@ -139,6 +140,20 @@ def test_a_rebuild_without_outputs_needs_the_whole_log_too(spark: SparkSession, 
 def test_a_new_coordinator_needs_no_checkpoint(spark: SparkSession, config: StreamingConfig) -> None:
     prepare_session(spark, config)
     require_checkpoints(spark, config, make_topics(config), rebuild=False)
+
+
+def test_answers_of_a_responder_are_no_sign_of_a_lost_checkpoint(spark: SparkSession, config: StreamingConfig) -> None:
+    """A responder may answer before the query has begun its first batch, and the query may be killed then."""
+    make_topics(config)
+    topics = config.topic_settings.topics
+    producer = Producer({"log_level": 0, **config.client_properties})
+    producer.produce(topics.responses, key=b"request", value=b"{}", headers={WRITER_HEADER: "responder-0"})
+    assert producer.flush(30) == 0
+    require_checkpoints(spark, config, make_topics(config), rebuild=False)
+    producer.produce(topics.history, key=b"g", value=b"{}")
+    assert producer.flush(30) == 0
+    with pytest.raises(CheckpointError, match="shard-0, but"):
+        require_checkpoints(spark, config, make_topics(config), rebuild=False)
 
 
 def test_a_shard_that_never_ran_is_not_taken_for_a_lost_one(spark: SparkSession, config: StreamingConfig) -> None:
