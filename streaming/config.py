@@ -82,8 +82,8 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
     metrics_groups: int = setting(
         20, "How many groups, those that stand out, have series of their own in the metrics. 0: none.", at_least=0)
     health_file: str | None = setting(
-        None, "A file whose time of change is the last sign of life: a batch that ended, a tick that Kafka took. Old "
-        "means unhealthy.")
+        None, "A file whose time of change is the last sign of life: a batch that ended, a tick that Kafka took; of "
+        "`responder`, a status of its responder. Old means unhealthy.")
     tuning_worker_daemon: bool = setting(
         True, "Start Spark's Python workers from a process that has imported what they need, where the master is "
         "local. Without it each worker spends a second of CPU on that.")

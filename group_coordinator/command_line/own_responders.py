@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.options import Settings
+from group_coordinator.command_line.responder_operations import responder_values
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.metrics import Metrics, Value
 from group_coordinator.responder.auditor import Auditor, AuditorThread
@@ -95,7 +96,4 @@ class OwnResponders:
             yield Value(m.RESPONDER_COMPARED, ("query",), counts.compared - counts.responder_first)
             yield Value(m.RESPONDER_DIFFERENCES, (), counts.differences)
         if self._processes is not None:
-            for shard, status in self._processes.statuses.items():
-                yield Value(m.RESPONDER_UP, (str(shard),), status is not None)
-                if status is not None and status.lead_ms is not None:
-                    yield Value(m.RESPONDER_LEAD, (str(shard),), status.lead_ms / 1_000)
+            yield from responder_values(self._processes.statuses)

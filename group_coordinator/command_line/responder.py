@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.options import DryRun, Settings, with_settings
+from group_coordinator.command_line.responder_operations import ResponderHealth, responder_endpoint
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, require_spark
 from group_coordinator.command_line.tables import print_lines
@@ -32,7 +35,7 @@ def responder(settings: Settings, dry_run: DryRun = False) -> None:
     record: it writes the same answers later, and compares. Give this command the settings of the coordinator, with
     `responders` on, and access to its checkpoint: a responder begins with the state of the query. It refuses to answer
     for a coordinator of another release or with other settings. It may be killed at any time; then answers come at
-    the query's speed.
+    the query's speed. On the coordinator's machine give it a `metrics_port` and a `health_file` of its own.
 
     `run --responder` runs responders beside the query.
 
@@ -54,17 +57,29 @@ def responder(settings: Settings, dry_run: DryRun = False) -> None:
         topics = (names.events, names.responses, names.offsets, names.progress)
         partitions = {topic: partition_count(config.client_properties, topic) for topic in topics}
         processes = ResponderProcesses(config, partitions, lambda shard: _read_state(config, shard))
-        output.write(f"Reading the state of {config.checkpoint} ...")
-        processes.start()
-        try:
-            next_line_s = time.monotonic()
-            while not asked.wait(_POLL_S):
-                if time.monotonic() >= next_line_s:
-                    next_line_s = time.monotonic() + _LINE_INTERVAL_S
-                    output.write(_line(processes))
-        finally:
-            output.write("Stopping.")
-            processes.stop()
+        health = ResponderHealth(Path(config.health_file) if config.health_file else None)
+        with responder_endpoint(config, health, lambda: processes.statuses) as endpoint:
+            if endpoint is not None:
+                output.write(f"Metrics and health: {endpoint.url}/metrics, /health/live, /health/ready.")
+            output.write(f"Reading the state of {config.checkpoint} ...")
+            processes.start()
+            try:
+                _watch(processes, health, output, asked)
+            finally:
+                output.write("Stopping.")
+                processes.stop()
+
+
+def _watch(
+    processes: ResponderProcesses, health: ResponderHealth, output: CommandOutput, asked: threading.Event
+) -> None:
+    """Say now and then how it is going, until somebody asks for the end."""
+    next_line_s = time.monotonic()
+    while not asked.wait(_POLL_S):
+        health.look(processes.statuses)
+        if time.monotonic() >= next_line_s:
+            next_line_s = time.monotonic() + _LINE_INTERVAL_S
+            output.write(_line(processes))
 
 
 def _read_state(config: StreamingConfig, shard: int) -> ShardState:

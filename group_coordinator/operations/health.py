@@ -107,10 +107,11 @@ class Health:
             oldest_s = min(last)
             if self._file is not None and oldest_s > self._written_s:
                 self._written_s = oldest_s
-                _touch(self._file, time.time() - (self._now_s() - oldest_s))
+                touch(self._file, time.time() - (self._now_s() - oldest_s))
 
 
-def _touch(file: Path, time_s: float) -> None:
+def touch(file: Path, time_s: float) -> None:
+    """Set the file's time of change, seconds since the epoch."""
     # A full disk must not end the coordinator; that the file is old tells of it.
     with suppress(OSError):
         file.touch()

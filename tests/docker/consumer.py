@@ -1,9 +1,11 @@
-"""A member of a group on this machine, of a coordinator in a container."""
+"""Members of groups on this machine, of a coordinator in a container: ours on the event topics, and Kafka's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from group_coordinator.members.kafka_member import Member
@@ -38,3 +40,36 @@ def owns_all(member: Member) -> bool:
 
 def generation_of(member: Member) -> int:
     return member.machine.generation_id
+
+
+@contextmanager
+def kafka_client(servers: str) -> Iterator[Consumer]:
+    """An unmodified consumer of another group, which bootstraps at a gateway."""
+    client = Consumer(
+        {"bootstrap.servers": servers, "group.id": "kafka-readers", "enable.auto.commit": False, "log_level": 2}
+    )
+    client.subscribe([TOPIC])
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def wait_for_partitions(client: Consumer) -> None:
+    def owns_all() -> bool:
+        client.poll(0.2)
+        return len(client.assignment()) == PARTITIONS
+
+    wait_until(owns_all, _LIMIT_S, interval_s=0)
+
+
+def commit(client: Consumer, offset: int) -> None:
+    """Commit this offset for the first partition, and wait for the answer."""
+    (answer,) = client.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False) or []
+    assert answer.error is None
+
+
+def committed(client: Consumer) -> int:
+    (answer,) = client.committed([TopicPartition(TOPIC, 0)], _LIMIT_S)
+    assert answer.error is None
+    return int(answer.offset)

@@ -107,6 +107,7 @@ CASES = [
     ),
     quiet("CoordinatorBatchSlow", 30, {f'{BATCH}"5"}}': "0+60x60", f'{BATCH}"+Inf"}}': "0+60x60"}),
     fires("ResponderDown", 14, {f'{P}responder_up{{shard="0"}}': "1x9 0x20"}),
+    fires("ResponderDown", 14, {'up{job="group-coordinator-responder",instance="a"}': "1x9 0x20"}),
     quiet("ResponderDown", 14, {f'{P}responder_up{{shard="0"}}': "1x9 0 1x20"}),
     fires("ResponderDiffers", 11, {f"{P}responder_differences": "0x9 1x20"}),
     quiet("ResponderDiffers", 11, {f"{P}responder_differences": "0x30"}),

@@ -45,6 +45,11 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in ALERTS["groups"] for rule in group["rules"]]
 
 
+def scrape_jobs() -> list[dict[str, Any]]:
+    jobs: list[dict[str, Any]] = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    return jobs
+
+
 def panels() -> list[dict[str, Any]]:
     return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
@@ -93,7 +98,7 @@ def test_label_values_that_are_matched_exist() -> None:
         "phase": {"triggerExecution"},
         "error": {"NONE", "UNKNOWN_SERVER_ERROR"},
         "api": {"JoinGroup", "SyncGroup"},
-        "job": {"group-coordinator"},
+        "job": {job["job_name"] for job in scrape_jobs()},
     }
     matched = [match for _, text in expressions() for match in re.findall(r'(\w+)(=~|!~|!=|=)"([^"]+)"', text)]
     for label, _, pattern in matched:
@@ -156,11 +161,17 @@ def test_compose_mounts_what_there_is_and_prometheus_scrapes_the_endpoint() -> N
             if volume.startswith("./"):
                 assert (ROOT / volume.split(":")[0]).exists(), volume
     port = services["coordinator"]["environment"]["GROUP_COORDINATOR_METRICS_PORT"]
-    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
-    assert job["job_name"] == "group-coordinator"
-    assert job["static_configs"] == [{"targets": [f"coordinator:{port}"]}]
+    jobs = {job["job_name"]: job for job in scrape_jobs()}
+    targets = {name: job["static_configs"] for name, job in jobs.items()}
+    assert targets == {
+        "group-coordinator": [{"targets": [f"coordinator:{port}"]}],
+        "group-coordinator-responder": [{"targets": [f"responder:{port}"]}],
+        "group-coordinator-gateway": [{"targets": [f"gateway:{port}"]}],
+    }
+    for name in ("responder", "gateway"):
+        assert services[name]["environment"]["GROUP_COORDINATOR_METRICS_PORT"] == port
     assert services["watcher"]["environment"]["GROUP_COORDINATOR_METRICS_PORT"] == port
-    (discovery,) = job["dns_sd_configs"]
+    (discovery,) = jobs["group-coordinator"]["dns_sd_configs"]
     assert (discovery["names"], str(discovery["port"])) == (["watcher"], port)
     provisioning = DEPLOY / "grafana" / "provisioning"
     assert (
@@ -175,8 +186,12 @@ def test_settings_in_environments_are_settings(tmp_path: Path) -> None:
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     documents = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "coordinator.yaml").read_text()))
     secret, _, workload = documents
-    container = workload["spec"]["template"]["spec"]["containers"][0]
-    variables = [*services["coordinator"]["environment"], *(variable["name"] for variable in container["env"])]
+    container, responder = workload["spec"]["template"]["spec"]["containers"]
+    variables = [
+        *services["coordinator"]["environment"],
+        *services["responder"]["environment"],
+        *(variable["name"] for variable in (*container["env"], *responder["env"])),
+    ]
     assert {name.removeprefix("GROUP_COORDINATOR_").lower() for name in variables} <= settings_of(
         StreamingConfig
     ).keys()
@@ -189,6 +204,7 @@ def test_settings_in_environments_are_settings(tmp_path: Path) -> None:
         "/health/live", "/health/ready",
     }  # fmt: skip
     mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert {mount["name"] for mount in responder["volumeMounts"]} == mounted
     volumes = {volume["name"] for volume in workload["spec"]["template"]["spec"]["volumes"]}
     claims = {claim["metadata"]["name"] for claim in workload["spec"]["volumeClaimTemplates"]}
     assert mounted == volumes | claims
