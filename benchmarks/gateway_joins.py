@@ -1,8 +1,13 @@
-"""What a join costs with 1, 20 and 200 members: `python -m benchmarks.gateway_joins [--members 1 20 200]`.
+"""What a join costs with 1, 20 and 200 members, through the gateway and at the broker itself.
 
-`group-coordinator run --embedded --gateway` in a process of its own, as anybody would start it, and members that speak
-Kafka's protocol over a connection each. Heartbeats are 3 s apart, as clients have them: so long it takes a member to
-hear of a rebalance. Every group is measured by itself.
+    python -m benchmarks.gateway_joins [--members 1 20 200] [--rounds 3] [--without-responder] [--answers-heartbeats]
+
+`group-coordinator run --embedded --responder` and `group-coordinator gateway` are processes of their own, and members
+speak Kafka's protocol over a connection each. Heartbeats are 3 s apart, as clients have them: so long it takes a member
+to hear of a rebalance. The same members take turns with the gateway and with the broker, which coordinates its own
+groups. Every group is measured by itself. Printed are the medians of all rounds, and the longest.
+
+*settled* is the time from when the last member has heard of the rebalance until all have their assignment.
 """
 
 from __future__ import annotations
@@ -11,102 +16,118 @@ import argparse
 import asyncio
 import re
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
+from benchmarks.gateway_latency import running
 from benchmarks.wire_client import REBALANCE_IN_PROGRESS, WireClient, WireMember
 from group_coordinator.embedded_kafka.broker import free_port
 
 HEARTBEAT_S = 3.0
-_START_TIMEOUT_S = 180.0
+
+
+class Join(Struct):
+    """One more member in a group, in seconds."""
+
+    empty_s: float
+    """Until all members had their assignment when the group was empty."""
+    one_more_s: float
+    """Until the newcomer had its assignment."""
+    stops_s: list[float]
+    """For so long each other member had none that holds."""
+    settled_s: float
+    """From when the last of the others had heard of the rebalance until all had their assignment."""
 
 
 def main() -> None:
     """Run the benchmark and print what came out."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway_joins", description="What a join costs.")
     parser.add_argument("--members", type=int, nargs="+", default=[1, 20, 200])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--without-responder", action="store_true", help="answers come at the query's speed")
     parser.add_argument("--answers-heartbeats", action="store_true", help="the gateway answers heartbeats")
     options = parser.parse_args()
+    flags = () if options.without_responder else ("--responder",)
+    metrics_port = free_port()
+    heartbeats = "--answers-heartbeats" if options.answers_heartbeats else "--no-answers-heartbeats"
+    gateway_flags = [f"--metrics-port={metrics_port}", heartbeats]
     with (
         tempfile.TemporaryDirectory() as directory,
-        _running(Path(directory), options.answers_heartbeats) as (address, metrics_url),
+        running(Path(directory), *flags, gateway_flags=gateway_flags) as addresses,
     ):
-        asyncio.run(_measure(address, 1, quiet=True))  # whatever is done for the first time
-        print("members  empty group  one more  the others stop for")
-        for members in options.members:
-            asyncio.run(_measure(address, members))
-        for line in _hops(metrics_url):
+        asyncio.run(_compare(addresses, options.members, options.rounds))
+        for line in _hops(f"http://127.0.0.1:{metrics_port}/metrics"):
             print(line)
 
 
-@contextmanager
-def _running(directory: Path, answers_heartbeats: bool) -> Iterator[tuple[str, str]]:
-    port, metrics_port = free_port(), free_port()
-    (directory / "gateway.toml").write_text(f"answers_heartbeats = {str(answers_heartbeats).lower()}\n")
-    with (directory / "out").open("w") as out:
-        app = subprocess.Popen(
-            [
-                sys.executable, "-m", "group_coordinator.command_line.main", "run", "--embedded",
-                "--group-initial-rebalance-delay-ms", "0",
-                "--gateway", f"127.0.0.1:{port}", "--gateway-config-file", str(directory / "gateway.toml"),
-                "--metrics-port", str(metrics_port),
-            ], stdout=out, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    try:
-        give_up_at = time.monotonic() + _START_TIMEOUT_S
-        while "The gateway is ready" not in (directory / "out").read_text():
-            if time.monotonic() > give_up_at or app.poll() is not None:
-                sys.exit((directory / "out").read_text())
-            time.sleep(0.2)
-        yield f"127.0.0.1:{port}", f"http://127.0.0.1:{metrics_port}/metrics"
-    finally:
-        app.terminate()
-        app.wait()
+async def _compare(addresses: dict[str, str], sizes: Sequence[int], rounds: int) -> None:
+    for address in addresses.values():
+        await _measure(address, 1)  # whatever is done for the first time
+    print("members  by        empty group   one more  the others stop for  settled")
+    for members in sizes:
+        joins: dict[str, list[Join]] = {name: [] for name in addresses}
+        for _ in range(rounds):
+            for name, address in addresses.items():
+                joins[name].append(await _measure(address, members))
+        for name, measured in joins.items():
+            stops_s = [stop_s for join in measured for stop_s in join.stops_s]
+            print(
+                f"{members:>7}  {name:8}  {_ms([join.empty_s for join in measured])}  "
+                f"{_ms([join.one_more_s for join in measured])}  {_ms(stops_s)}  "
+                f"{_ms([join.settled_s for join in measured])}",
+                flush=True,
+            )
 
 
-async def _measure(address: str, count: int, *, quiet: bool = False) -> None:
+def _ms(times_s: list[float]) -> str:
+    return f"{1_000 * statistics.median(times_s):,.0f} ms ({1_000 * max(times_s):,.0f})"
+
+
+async def _measure(address: str, count: int) -> Join:
     """Members join an empty group at once; when they heartbeat, one more comes; all leave."""
     group_id = f"group-{count}-{time.time_ns()}"
     members = [WireMember(await WireClient.connect(address), group_id) for _ in range(count)]
     since = time.perf_counter()
     await asyncio.gather(*(member.join() for member in members))
     empty_s = time.perf_counter() - since
-    stops_s: list[float] = []
     done = asyncio.Event()
-    heartbeats = asyncio.gather(*(_heartbeat(member, n / count, stops_s, done) for n, member in enumerate(members)))
+    rejoins = asyncio.gather(*(_heartbeat(member, n / count, done) for n, member in enumerate(members)))
     await asyncio.sleep(HEARTBEAT_S * 1.5)
     newcomer = WireMember(await WireClient.connect(address), group_id)
     since = time.perf_counter()
     await newcomer.join()
-    one_more_s = time.perf_counter() - since
+    end = time.perf_counter()
     done.set()
-    await heartbeats
-    if not quiet:
-        print(
-            f"{count:>7}  {empty_s:>9.2f} s  {one_more_s:>6.2f} s  {statistics.median(stops_s):.2f} s (longest "
-            f"{max(stops_s):.2f} s)",
-            flush=True,
-        )
+    rejoined = await rejoins
     for member in (*members, newcomer):
         await member.leave()
+    return Join(
+        empty_s=empty_s,
+        one_more_s=end - since,
+        stops_s=[synced - heard for heard, synced in rejoined],
+        settled_s=max(end, *(synced for _, synced in rejoined)) - max(heard for heard, _ in rejoined),
+    )
 
 
-async def _heartbeat(member: WireMember, phase: float, stops_s: list[float], done: asyncio.Event) -> None:
-    """Send heartbeats as clients do; when told of a rebalance, rejoin and note how long that took."""
+async def _heartbeat(member: WireMember, phase: float, done: asyncio.Event) -> tuple[float, float]:
+    """Send heartbeats as clients do; when told of a rebalance, rejoin. Return when it was told, and when it had its
+    assignment."""
     await asyncio.sleep(phase * HEARTBEAT_S)
-    while not done.is_set() or not stops_s:
+    rejoined: tuple[float, float] | None = None
+    while rejoined is None or not done.is_set():
         since = time.perf_counter()
         if await member.heartbeat() == REBALANCE_IN_PROGRESS:
-            since = time.perf_counter()
+            heard = time.perf_counter()
             await member.join()
-            stops_s.append(time.perf_counter() - since)
-        await asyncio.sleep(max(0.0, HEARTBEAT_S - (time.perf_counter() - since)))
+            rejoined = heard, time.perf_counter()
+        if not done.is_set():
+            await asyncio.sleep(max(0.0, HEARTBEAT_S - (time.perf_counter() - since)))
+    return rejoined
 
 
 def _hops(url: str) -> Iterator[str]:
@@ -124,10 +145,10 @@ def _hops(url: str) -> Iterator[str]:
 
     heartbeat = mean_ms("answer_seconds", '{api="Heartbeat"}')
     log, reading = mean_ms("coordinator_seconds"), mean_ms("reading_seconds")
-    yield f"a heartbeat is answered after {heartbeat:.0f} ms (mean)"
+    yield f"a heartbeat is answered after {heartbeat:.1f} ms (mean)"
     yield (
-        f"any event: {log:.0f} ms until the answer is in the log (log, micro-batch, sink), {reading:.0f} ms until the "
-        "gateway has read it"
+        f"any event: {log:.1f} ms until the answer is in the log (log, responder or micro-batch, log), "
+        f"{reading:.1f} ms until the gateway has read it"
     )
 
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,7 +48,9 @@ def main() -> None:
 
 
 @contextmanager
-def running(directory: Path, *flags: str) -> Iterator[dict[str, str]]:
+def running(
+    directory: Path, *flags: str, gateway_flags: Sequence[str] = ("--no-answers-heartbeats",)
+) -> Iterator[dict[str, str]]:
     """The coordinator with a broker, and a gateway; yields the addresses of broker and gateway."""
     port, broker = free_port(), f"127.0.0.1:{free_port()}"
     coordinator = (
@@ -56,7 +58,7 @@ def running(directory: Path, *flags: str) -> Iterator[dict[str, str]]:
         *flags,
     )  # fmt: skip
     last_line = "A responder answers" if flags else "To look at them"
-    gateway = ("gateway", "--bootstrap-servers", broker, "--listen", f"127.0.0.1:{port}", "--no-answers-heartbeats")
+    gateway = ("gateway", "--bootstrap-servers", broker, "--listen", f"127.0.0.1:{port}", *gateway_flags)
     with (
         command(directory / "coordinator.log", last_line, *coordinator),
         command(directory / "gateway.log", "is ready", *gateway),

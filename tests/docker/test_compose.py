@@ -1,5 +1,5 @@
-"""docker-compose.yml as a newcomer runs it: up, a member and a Kafka client from this machine, answered by the responder
-also while the coordinator is stopped, all stopped, up again on its volumes, explained."""
+"""docker-compose.yml as a newcomer runs it: up, a member and a Kafka client from this machine, answered by the
+responder also while the coordinator is stopped, all stopped, up again on its volumes, explained."""
 
 from __future__ import annotations
 

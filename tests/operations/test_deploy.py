@@ -46,7 +46,8 @@ def rules() -> list[dict[str, Any]]:
 
 
 def scrape_jobs() -> list[dict[str, Any]]:
-    jobs: list[dict[str, Any]] = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    prometheus = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    jobs: list[dict[str, Any]] = prometheus["scrape_configs"]
     return jobs
 
 

@@ -88,7 +88,8 @@ def test_the_responder_of_the_manifest_is_beside_its_coordinator(tmp_path: Path)
     assert config.responders
     assert Path(config.checkpoint).is_relative_to(mounts(responder)["data"])
     variables = {variable["name"]: variable for variable in responder["env"]}
-    assert {name.removeprefix("GROUP_COORDINATOR_").lower() for name in variables} <= settings_of(StreamingConfig).keys()
+    settings = {name.removeprefix("GROUP_COORDINATOR_").lower() for name in variables}
+    assert settings <= settings_of(StreamingConfig).keys()
     assert variables["GROUP_COORDINATOR_SHARD"] == coordinator["env"][0]
     (port,) = responder["ports"]
     assert str(port["containerPort"]) == variables["GROUP_COORDINATOR_METRICS_PORT"]["value"] != config.metrics_port
