@@ -2,6 +2,8 @@
 
     python -m benchmarks.idle_groups [--groups 100 100000] [--touched 100] [--batches 55] [--rounds 2]
         [--buckets 0 1024 8192] [--write]
+    python -m benchmarks.idle_groups --groups 100 1000000 --buckets 16384 --batches 30 --rounds 1
+        --section idle_million --write
 
 The real query, Kafka to Kafka, in the app's session. Every group has a commit of one partition. The numbers of groups
 take turns: in each round every one of them gets the same batches, after a start on its checkpoint with nothing in
@@ -28,6 +30,7 @@ from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, Report, start
 from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import beginnings, config
+from benchmarks.process_times import cpu_times
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, encode_group
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_request_event, encode_request_event, encode_tick
@@ -50,6 +53,8 @@ class Figure(Struct, frozen=True):
     fill_s: float
     batch_ms: float
     """The median."""
+    cpu_ms: float
+    """Of the JVM and of Python, by batch: it hardly depends on who else uses the machine."""
     worst_ms: float
     start_ms: float
     checkpoint_bytes: int
@@ -67,9 +72,10 @@ class IdleGroups:
         )
         self._batches = 0
         self._times_ms: list[float] = []
+        self._cpu_ms: list[float] = []
         self._starts_ms: list[float] = []
         self._append(range(groups))
-        (filled,), _ = self._run(groups + 1)
+        (filled,), _, _ = self._run(groups + 1)
         self._fill_s = filled["durationMs"]["triggerExecution"] / 1_000
 
     def turn(self, touched: int, batches: int) -> None:
@@ -77,8 +83,9 @@ class IdleGroups:
         for _ in range(batches + 1):
             self._append(range(touched))
         _forget_state(self._spark)
-        (_, *reports), start_ms = self._run(touched + 1)
+        (_, *reports), start_ms, cpu_ms = self._run(touched + 1)
         assert len(reports) == batches
+        self._cpu_ms.append(cpu_ms / batches)
         self._times_ms += [report["durationMs"]["triggerExecution"] for report in reports]
         self._starts_ms.append(start_ms)
 
@@ -87,6 +94,7 @@ class IdleGroups:
         return Figure(
             self._fill_s,
             statistics.median(self._times_ms),
+            statistics.median(self._cpu_ms),
             max(self._times_ms),
             statistics.median(self._starts_ms),
             sum(file.stat().st_size for file in files),
@@ -104,10 +112,10 @@ class IdleGroups:
                 self._producer.flush()  # its queue holds a million
         self._producer.flush()
 
-    def _run(self, size: int) -> tuple[list[Report], float]:
+    def _run(self, size: int) -> tuple[list[Report], float, float]:
         """Take what there is, so many events a batch.
 
-        The reports of batches with events, and the time until the first had ended.
+        The reports of batches with events, the time until the first had ended, and the CPU time of the others.
         """
         settings = self._settings
         ahead_ms = settings.group.tick_ahead_bound_ms
@@ -120,8 +128,12 @@ class IdleGroups:
         while query.isActive and not query.recentProgress:
             time.sleep(0.01)
         first_ms = (time.perf_counter() - began) * 1_000
+        jvm = self._spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+        before = cpu_times(jvm)
         query.awaitTermination()
-        return [dict(progress) for progress in query.recentProgress if progress["numInputRows"]], first_ms
+        used = cpu_times(jvm).since(before)
+        reports = [dict(progress) for progress in query.recentProgress if progress["numInputRows"]]
+        return reports, first_ms, used.own_ms + used.descendants_ms
 
 
 def commit(group_id: str, number: int, partitions: int = 1) -> bytes:
@@ -167,7 +179,13 @@ def show(say: Printed, buckets: int, groups: int, figure: Figure, first: Figure)
 
     times = " ".join(
         map(
-            with_ratio, (lambda figure: figure.batch_ms, lambda figure: figure.worst_ms, lambda figure: figure.start_ms)
+            with_ratio,
+            (
+                lambda figure: figure.batch_ms,
+                lambda figure: figure.cpu_ms,
+                lambda figure: figure.worst_ms,
+                lambda figure: figure.start_ms,
+            ),
         )
     )
     say(f"{buckets:8,} {groups:16,} {times} {figure.checkpoint_bytes / 1e6:11.1f} {figure.fill_s:12.1f}")
@@ -195,6 +213,7 @@ def main() -> None:
         "--buckets", type=int, nargs="+", default=[0, 1_024, 8_192], help="bucket counts to try; 0: a group is a key"
     )
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
+    parser.add_argument("--section", default="idle_groups", help="which one (idle_groups)")
     arguments = parser.parse_args()
     say = Printed()
     say_state_sizes(say)
@@ -215,7 +234,7 @@ def main() -> None:
         spark = open_session(config(spark=options))
         try:
             tune_hadoop(spark)
-            times = " ".join(f"{name:>9} {'ratio':>6}" for name in ("median ms", "worst ms", "start ms"))
+            times = " ".join(f"{name:>9} {'ratio':>6}" for name in ("median ms", "CPU ms", "worst ms", "start ms"))
             fill_groups("compiled", arguments.touched, 0).turn(arguments.touched, arguments.batches)
             say(f"{'buckets':>8} {'groups in state':>16} {times} {'on disk MB':>11} {'filled in s':>12}")
             for buckets in arguments.buckets:
@@ -232,7 +251,7 @@ def main() -> None:
         finally:
             spark.stop()
     if arguments.write:
-        say.write_section("idle_groups")
+        say.write_section(arguments.section)
 
 
 if __name__ == "__main__":

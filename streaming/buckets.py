@@ -4,6 +4,9 @@ Every key that a batch touches costs Spark a call, a state and a timer, before o
 thousand groups, a fixed number of keys, each with the groups that fall into it, halves the time. What a group decides
 does not depend on it: each is handled by itself, as `streaming.operator` does, and the others of its bucket stay the
 bytes that they were.
+
+A bucket is compressed. In each batch Spark reads the whole state to find the timers that are due, and groups that have
+nothing but offsets are much alike: to a sixth of their bytes, in microseconds.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
@@ -27,7 +31,11 @@ from streaming.stored_group import StoredGroup
 
 BucketKey = tuple[int | None]
 """The bucket; None for the records without a key, which are all dead letters."""
-BUCKET_VERSION = 1
+BUCKET_VERSION = 2
+_FIRST_VERSION = b"\x92\x01"
+"""An array of two, the version 1 and the groups, not compressed: earlier releases wrote it."""
+_RATIO_MAX = 255
+"""LZ4 makes no more bytes of one."""
 
 Bucket = dict[bytes, StoredGroup]
 """Key of a group's events -> the group."""
@@ -35,11 +43,16 @@ Bucket = dict[bytes, StoredGroup]
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
     version: int
-    groups: Bucket
+    size: int
+    """Of the groups, in bytes, before compression."""
+    groups: bytes
 
 
+_codec = pa.Codec("lz4_raw")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Packed).decode
+_decode_first = msgspec.msgpack.Decoder(tuple[int, Bucket]).decode
+_decode_groups = msgspec.msgpack.Decoder(Bucket).decode
 
 
 def bucket_of(key: str, buckets: int) -> Column:
@@ -49,21 +62,26 @@ def bucket_of(key: str, buckets: int) -> Column:
 
 def encode_bucket(bucket: Bucket) -> bytes:
     """Encode a bucket as a row of state."""
-    return _encode(_Packed(BUCKET_VERSION, bucket))
+    groups = _encode(bucket)
+    return _encode(_Packed(BUCKET_VERSION, len(groups), _codec.compress(groups, asbytes=True)))
 
 
 def decode_bucket(packed: bytes) -> Bucket:
     """Decode a bucket from its row of state. Raises OperatorError for another version, or for bytes that are no
     bucket."""
     try:
+        if packed.startswith(_FIRST_VERSION):
+            return _decode_first(packed)[1]
         bucket = _decode(packed)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        if bucket.version == BUCKET_VERSION:
+            if not 0 <= bucket.size <= _RATIO_MAX * len(bucket.groups):
+                raise msgspec.DecodeError(f"{bucket.size} bytes cannot be in {len(bucket.groups)}")
+            return _decode_groups(_codec.decompress(bucket.groups, bucket.size, asbytes=True))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError) as problem:
         raise OperatorError(f"the state holds no bucket of groups: {problem}") from None
-    if bucket.version != BUCKET_VERSION:
-        raise OperatorError(
-            f"the state holds a bucket of version {bucket.version}, but this release reads {BUCKET_VERSION}"
-        )
-    return bucket.groups
+    raise OperatorError(
+        f"the state holds a bucket of version {bucket.version}, but this release reads {BUCKET_VERSION}"
+    )
 
 
 def bucket_operator(config: OperatorConfig) -> StateFunction:

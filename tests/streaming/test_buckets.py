@@ -83,8 +83,24 @@ def test_a_bucket_is_kept_and_read_again_also_what_version_1_wrote() -> None:
     assert decode_bucket(BLOB_OF_VERSION_1) == KEPT
 
 
+def test_groups_that_are_alike_take_little_room() -> None:
+    groups = {b"group-%d" % number: StoredGroup(number, b"membership" * 5, b"offsets" * 20) for number in range(60)}
+    assert len(encode_bucket(groups)) < 60 * 200 // 5
+    assert decode_bucket(encode_bucket(groups)) == groups
+
+
 @pytest.mark.parametrize(
-    "packed", [b"", b"\x00", encode_bucket(KEPT)[:-1], b"\x92\x02\x80", b"\x93\x01\x80" + b"\x91" * 5_000]
+    "packed",
+    [
+        b"",
+        b"\x00",
+        encode_bucket(KEPT)[:-1],
+        b"\x92\x01\x80\x00",
+        b"\x92\x01" + b"\x91" * 5_000,
+        b"\x93\x03\x01\xc4\x01\x00",  # another version
+        b"\x93\x02\x05\xc4\x03\xff\xff\xff",  # nothing that was compressed
+        b"\x93\x02\xce\xff\xff\xff\xff\xc4\x01\x00",  # four gigabytes out of one byte
+    ],
 )
 def test_what_is_no_bucket_fails_loudly(packed: bytes) -> None:
     with pytest.raises(OperatorError, match="the state holds"):
