@@ -160,7 +160,7 @@ def copying(
         query.stop()
 
 
-def _copied_request_id(message: Any) -> bytes:
+def copied_request_id(message: Any) -> bytes:
     return str(json.loads(message.value())["request_id"]).encode()
 
 
@@ -195,7 +195,7 @@ def figures(
         nonlocal number
         number += 1
         with copying(settings, spark, "copy.in", "copy.out", directory / f"copy-{number}", tuned=tuned):
-            return measure(settings, "copy.in", "copy.out", _copied_request_id, rate, seconds)
+            return measure(settings, "copy.in", "copy.out", copied_request_id, rate, seconds)
 
     def of_coordinator(rate: int, seconds: float) -> list[float]:
         with coordinating(settings, spark):
@@ -208,7 +208,7 @@ def figures(
 
     def of_two_hops(rate: int, seconds: float) -> list[float]:
         with two_hops.relaying(settings.bootstrap_servers, "copy.in", "copy.out"):
-            return measure(settings, "copy.in", "copy.out", _copied_request_id, rate, seconds)
+            return measure(settings, "copy.in", "copy.out", copied_request_id, rate, seconds)
 
     queries: dict[str, Callable[[int, float], list[float]]] = {
         baselines.COPY: of_copy,

@@ -44,6 +44,8 @@ from streaming.watcher import ShardProgress, Watcher
 __all__ = ["Application", "QueryFailed", "ShardProgress", "SparkLost"]
 
 POLL_INTERVAL_S = 0.1
+POLLS_PER_TRIGGER = 4
+"""Where batches come rarely, there is less to look for."""
 COMPRESSED_SOURCE_OPTIONS = {"kafka.max.poll.records": "100"}
 """Of a log whose batches may hold far more than they take: all records of a poll lie in the heap."""
 
@@ -138,7 +140,8 @@ class Application:
             self._on_start(report)
             executors = ExecutorsAwaited(spark)
             heap = Heap(spark, is_on=config.tuning_heap)
-            while not stop.wait(POLL_INTERVAL_S):
+            interval_s = max(POLL_INTERVAL_S, config.trigger_interval_ms / 1_000 / POLLS_PER_TRIGGER)
+            while not stop.wait(min(interval_s, 1.0)):
                 executors.look()
                 for progress in (progress for shard in shards for progress in shard.poll()):
                     heap.batch_ended(progress)
