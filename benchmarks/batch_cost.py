@@ -29,7 +29,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from benchmarks import baselines, with_state
 from benchmarks.arguments import command_parser
-from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start, whole_batches
+from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start_live, whole_batches
 from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import config
 from benchmarks.process_times import CpuTimes, cpu_times
@@ -39,7 +39,7 @@ from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, producer_records, requests_of
 from streaming.operator import streaming_operator
 from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
-from streaming.session import SMALL_BATCHES, open_session, prepare_session
+from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import TopicReport, admin_client, ensure_topics
 from streaming.tuning.hadoop import tune_hadoop
@@ -135,12 +135,13 @@ VARIANTS = {
 
 def measure(log: Log, variant: Variant, jvm: int) -> Cost:
     """Run a query over the log, from nothing to its end."""
-    prepare_session(log.spark, log.settings, {**SMALL_BATCHES, **variant.settings})
+    prepare_session(log.spark, log.settings, {**SMALL_BATCHES, **TICKS_GO_ON, **variant.settings})
     with tempfile.TemporaryDirectory() as checkpoint:
-        query = start(variant.build(log), log.settings.sink_options, checkpoint)
+        query = start_live(variant.build(log), log.settings.sink_options, checkpoint)
         first, begin = _after(query, log.before, jvm)
-        query.awaitTermination()
+        query.processAllAvailable()
         cpu_used = cpu_times(jvm).since(begin)
+        query.stop()
         reports = [batch for batch in whole_batches(query, log.size) if batch["batchId"] > first]
     return Cost(
         jvm_ms=cpu_used.own_ms / len(reports),

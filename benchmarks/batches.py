@@ -23,6 +23,13 @@ def start(outputs: DataFrame, sink: Mapping[str, str], checkpoint: str) -> Strea
     return writer.outputMode("append").trigger(availableNow=True).start()
 
 
+def start_live(outputs: DataFrame, sink: Mapping[str, str], checkpoint: str) -> StreamingQuery:
+    """Into Kafka, batch after batch as the app does: without the question to Kafka that only `availableNow` asks before
+    each batch. Whoever starts it has to stop it."""
+    writer = outputs.writeStream.format("kafka").options(**sink, checkpointLocation=checkpoint)
+    return writer.outputMode("append").start()
+
+
 def whole_batches(query: StreamingQuery, size: int) -> list[Report]:
     """The reports of batches of so many events."""
     return [dict(progress) for progress in query.recentProgress if progress["numInputRows"] == size]
