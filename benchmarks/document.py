@@ -9,15 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+SIZING_PAGE = PAGE.with_name("sizing.md")
 
 
-def write_section(name: str, text: str) -> None:
-    """Replace what stands between `<!-- name -->` and `<!-- /name -->`. ValueError when the page has no such marks."""
-    page = PAGE.read_text()
+def write_section(name: str, text: str, page: Path | None = None, run: str | None = None) -> None:
+    """Replace what stands between `<!-- name -->` and `<!-- /name -->` in docs/performance.md or another page. `run`:
+    when it was measured; now by default. ValueError when the page has no such marks."""
+    page = PAGE if page is None else page
     section = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-    if not section.search(page):
-        raise ValueError(f"{PAGE.name} has no section <!-- {name} -->")
-    PAGE.write_text(section.sub(lambda match: f"{match[1]}\n{this_run()}\n\n{text.strip()}\n\n{match[2]}", page))
+    content = page.read_text()
+    if not section.search(content):
+        raise ValueError(f"{page.name} has no section <!-- {name} -->")
+    new = f"{run or this_run()}\n\n{text.strip()}"
+    page.write_text(section.sub(lambda match: f"{match[1]}\n{new}\n\n{match[2]}", content))
 
 
 def this_run() -> str:

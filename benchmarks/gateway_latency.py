@@ -70,8 +70,8 @@ def running(
 
 
 @contextmanager
-def command(log: Path, last_line: str, *arguments: str) -> Iterator[None]:
-    """A command that runs, once it has printed this."""
+def command(log: Path, last_line: str, *arguments: str) -> Iterator[int]:
+    """A command that runs, once it has printed this; its process."""
     with log.open("w") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "group_coordinator.command_line.main", *arguments],
@@ -84,7 +84,7 @@ def command(log: Path, last_line: str, *arguments: str) -> Iterator[None]:
             if time.monotonic() > give_up_s or process.poll() is not None:
                 sys.exit(log.read_text())
             time.sleep(0.2)
-        yield
+        yield process.pid
     finally:
         process.terminate()
         process.wait()

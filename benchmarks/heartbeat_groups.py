@@ -9,6 +9,9 @@ from schemas.messages import (
     HeartbeatRequest,
     JoinGroupProtocol,
     JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     Request,
     SyncGroupAssignment,
     SyncGroupRequest,
@@ -55,6 +58,17 @@ def heartbeat(number: int, request_id: str, reply_partition: int = 0) -> Event:
     name = group_id(number)
     request = HeartbeatRequest(group_id=name, generation_id=1, member_id=_MEMBER_ID)
     return name.encode(), _encode("Heartbeat", 4, request, request_id, reply_partition=reply_partition)
+
+
+def member_commit(number: int, request_id: str, offset: int) -> Event:
+    """The member of a group commits an offset of one partition."""
+    name = group_id(number)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    request = OffsetCommitRequest(
+        group_id=name, generation_id_or_member_epoch=1, member_id=_MEMBER_ID,
+        topics=(OffsetCommitRequestTopic(name="orders", partitions=(partition,)),),
+    )  # fmt: skip
+    return name.encode(), _encode("OffsetCommit", 9, request, request_id)
 
 
 def _encode(

@@ -1,0 +1,310 @@
+"""What a fleet needs: `docs/sizing.md`.
+
+    python -m benchmarks.sizing --members 50000 --groups 5000 [--heartbeat-interval 3] [--commit-interval 5]
+    python -m benchmarks.sizing --measure [--shard-members 15625] [--rate 2083] [--seconds 60] [--write]
+
+The first form computes, from the slopes that are committed (`benchmarks/sizing.json`). The second measures them.
+`group-coordinator run --embedded --responder` holds the members of one shard, each in a group of its own, and takes
+their heartbeats and commits (one event in four) at a quarter of the rate and at all of it: the difference
+is what an event costs. By default that is a 64th of a million members, with a heartbeat every 10 s and a commit every
+30. A gateway beside it, in a process of its own, has 100 and then 400 clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import tempfile
+import threading
+import time
+from argparse import Namespace
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks.arguments import command_parser
+from benchmarks.at_rest import kind_of, start
+from benchmarks.document import SIZING_PAGE, this_run, write_section
+from benchmarks.fleet import FLEETS, Fleet, Slopes, needs_table, read_slopes, write_slopes
+from benchmarks.gateway_latency import command
+from benchmarks.heartbeat_groups import beginnings, heartbeat, member_commit
+from benchmarks.idle_groups import commit, state_bytes
+from benchmarks.process_times import CpuTimes, cpu_times
+from benchmarks.responder_start import resident_bytes
+from benchmarks.wire_client import WireClient, WireMember
+from group_coordinator.embedded_kafka.broker import free_port
+from group_coordinator.kafka_topics.reader import headers_of
+from schemas.query_progress import WRITER_HEADER
+
+EVENTS, RESPONSES = "coordinator.events", "coordinator.responses"
+COMMIT_EVERY = 4
+WARM_UP_S = 10.0
+TIMEOUT_S = 600.0
+GATEWAY_CLIENTS = (100, 400)
+GATEWAY_RATES = (50, 400)
+GATEWAY_S = 20.0
+
+
+class Load(NamedTuple):
+    """What a rate took."""
+
+    rate: float
+    cpu_ms: Counter[str]
+    """By second, of each kind of process."""
+    bytes_: Counter[str]
+    """Written to each topic, by event."""
+    times_ms: list[float]
+    """From request to first answer, in order."""
+
+
+class Answers:
+    """Reads the responses topic in a thread: when each request was answered first, and which the query has answered."""
+
+    def __init__(self, broker: str) -> None:
+        self.first_s: dict[bytes, float] = {}
+        self.of_query = 0
+        self._consumer = Consumer({"bootstrap.servers": broker, "group.id": "sizing", "fetch.wait.max.ms": 5})
+        self._consumer.assign([TopicPartition(RESPONSES, 0, 0)])
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def wait_for_query(self, answers: int) -> None:
+        """Wait until the query has given so many answers."""
+        give_up_s = time.monotonic() + TIMEOUT_S
+        while self.of_query < answers:
+            if time.monotonic() > give_up_s:
+                raise RuntimeError(f"the query has given {self.of_query} of {answers} answers")
+            time.sleep(0.2)
+
+    def _read(self) -> None:
+        while not self._stop.is_set():
+            message = self._consumer.poll(0.1)
+            if message is None or message.error() is not None:
+                continue
+            self.first_s.setdefault(bytes(message.key() or b""), time.perf_counter())
+            self.of_query += WRITER_HEADER not in headers_of(message)
+
+
+class Shard:
+    """The members of one shard, and what is written for them."""
+
+    def __init__(self, broker: str, members: int, process: int, data: Path) -> None:
+        self._members, self._process, self._data = members, process, data
+        self._producer = Producer({"bootstrap.servers": broker, "linger.ms": 0, "log_level": 0})
+        self._answers = Answers(broker)
+        self._sent = 0
+
+    def fill(self) -> None:
+        """Every member joins, and the query has answered."""
+        for key, value in beginnings(self._members):
+            self._producer.produce(EVENTS, key=key, value=value, partition=0)
+            self._sent += 1
+            if self._sent % 10_000 == 0:
+                self._producer.flush()
+        self._producer.flush()
+        self._answers.wait_for_query(self._sent)
+
+    def load(self, rate: float, seconds: float) -> Load:
+        """Send at a rate; what the first seconds took is left out."""
+        sent_s: dict[bytes, float] = {}
+        begin_s = time.perf_counter()
+        before, files, measured_from, began_s = cpu_times(self._process), self._files(), self._sent, begin_s
+        for number in range(int(rate * (WARM_UP_S + seconds))):
+            if number == int(rate * WARM_UP_S):
+                before, files, measured_from, began_s = (
+                    cpu_times(self._process), self._files(), self._sent, time.perf_counter(),
+                )  # fmt: skip
+            time.sleep(max(0.0, begin_s + number / rate - time.perf_counter()))
+            self._send(sent_s)
+        after, elapsed_s = cpu_times(self._process), time.perf_counter() - began_s
+        self._producer.flush()
+        self._answers.wait_for_query(self._sent)
+        first_s = self._answers.first_s
+        times_ms = [(first_s[request] - at_s) * 1_000 for request, at_s in sent_s.items()]
+        events = self._sent - measured_from
+        written = Counter({topic: size / events for topic, size in (self._files() - files).items()})
+        return Load(events / elapsed_s, _cpu_by_kind(before, after, elapsed_s), written, times_ms[-events:])
+
+    def close(self) -> None:
+        self._answers.stop()
+
+    def _send(self, sent_s: dict[bytes, float]) -> None:
+        number, request_id = self._sent % self._members, f"{self._sent:09d}"
+        key, value = (
+            member_commit(number, request_id, self._sent)
+            if self._sent % COMMIT_EVERY == 0
+            else heartbeat(number, request_id)
+        )
+        sent_s[request_id.encode()] = time.perf_counter()
+        self._producer.produce(EVENTS, key=key, value=value, partition=0)
+        self._producer.poll(0)
+        self._sent += 1
+
+    def _files(self) -> Counter[str]:
+        """The bytes of each topic on the broker's disk."""
+        sizes: Counter[str] = Counter()
+        for file in self._data.rglob("coordinator.*/*.log"):
+            sizes[file.parent.name.rpartition("-")[0].removeprefix("coordinator.")] += file.stat().st_size
+        return sizes
+
+
+def _cpu_by_kind(before: CpuTimes, after: CpuTimes, seconds: float) -> Counter[str]:
+    used_ms: Counter[str] = Counter()
+    for process, times in after.times.items():
+        spent_ms = times.sum_ms - before.sum_of(process, times.began)
+        used_ms[kind_of(process, after.process)] += spent_ms / seconds  # type: ignore[assignment]
+    return used_ms
+
+
+def _resident(process: int) -> Counter[str]:
+    memory: Counter[str] = Counter()
+    for descendant in cpu_times(process).times:
+        memory[kind_of(descendant, process)] += resident_bytes(descendant)
+    return memory
+
+
+class GatewayCost(NamedTuple):
+    """What a gateway takes."""
+
+    request_us: float
+    bytes_: float
+    """Without clients."""
+    member_bytes: float
+
+
+async def measure_gateway(address: str, process: int) -> GatewayCost:
+    """Let members join through a gateway and send heartbeats."""
+    members: list[WireMember] = []
+    resident: list[int] = []
+    for clients in GATEWAY_CLIENTS:
+        while len(members) < clients:
+            client = await WireClient.connect(address)
+            members.append(WireMember(client, f"gateway-{len(members)}", session_timeout_ms=1_800_000))
+            await members[-1].find_coordinator()
+            await members[-1].join()
+        await _beat(members, GATEWAY_RATES[-1], GATEWAY_S / 2)
+        resident.append(resident_bytes(process))
+    cpu_ms = [await _beat_cost(members, rate, process) for rate in GATEWAY_RATES]
+    few, many = GATEWAY_CLIENTS
+    member_bytes = max(0.0, (resident[1] - resident[0]) / (many - few))
+    request_us = 1_000 * (cpu_ms[1] - cpu_ms[0]) / (GATEWAY_RATES[1] - GATEWAY_RATES[0])
+    return GatewayCost(request_us, resident[0] - few * member_bytes, member_bytes)
+
+
+async def _beat(members: list[WireMember], rate: int, seconds: float) -> None:
+    begin_s = time.perf_counter()
+
+    async def speak(place: int) -> None:
+        for number in range(place, int(rate * seconds), len(members)):
+            await asyncio.sleep(max(0.0, begin_s + number / rate - time.perf_counter()))
+            if code := await members[place].heartbeat():
+                raise RuntimeError(f"error code {code}")
+
+    await asyncio.gather(*map(speak, range(len(members))))
+
+
+async def _beat_cost(members: list[WireMember], rate: int, process: int) -> float:
+    """CPU of the gateway, in milliseconds by second."""
+    before, begin_s = cpu_times(process), time.perf_counter()
+    await _beat(members, rate, GATEWAY_S)
+    used = cpu_times(process).since(before)
+    return (used.own_ms + used.descendants_ms) / (time.perf_counter() - begin_s)
+
+
+def measure(arguments: Namespace) -> Slopes:
+    """Run one shard's share, and a gateway."""
+    port, gateway = free_port(), f"127.0.0.1:{free_port()}"
+    with tempfile.TemporaryDirectory() as directory:
+        data, flags = Path(directory) / "data", ("--responder", "--group-initial-rebalance-delay-ms", "0")
+        process = start(data, port, 500, *flags)
+        try:
+            time.sleep(60)  # it makes its topics, and a responder begins
+            empty = _resident(process.pid)
+            shard = Shard(f"127.0.0.1:{port}", arguments.shard_members, process.pid, data)
+            shard.fill()
+            print(f"{arguments.shard_members:,} members have joined", flush=True)
+            shard.load(arguments.rate, arguments.seconds)  # which the JVM compiles
+            low, high = (shard.load(rate, arguments.seconds) for rate in (arguments.rate / 4, arguments.rate))
+            full = _resident(process.pid)
+            shard.close()
+            listen = ("gateway", "--bootstrap-servers", f"127.0.0.1:{port}", "--listen", gateway)
+            with command(Path(directory) / "gateway.log", "is ready", *listen) as gateway_process:
+                gateway_cost = asyncio.run(measure_gateway(gateway, gateway_process))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(120)
+    return _slopes(arguments, low, high, empty, full, gateway_cost)
+
+
+def _slopes(
+    arguments: Namespace, low: Load, high: Load, empty: Counter[str], full: Counter[str], gateway: GatewayCost
+) -> Slopes:
+    def event_us(*kinds: str) -> float:
+        differences_ms = sum(high.cpu_ms[kind] - low.cpu_ms[kind] for kind in kinds)
+        return round(1_000 * differences_ms / (high.rate - low.rate), 1)
+
+    own = ("JVM", "Python workers", "responder", "driver")
+    base_ms = sum(low.cpu_ms[kind] for kind in own) - event_us(*own) * low.rate / 1_000
+    times_ms = sorted(high.times_ms)
+    small_bytes = state_bytes([commit("group-000000", 1_000_000)])
+    return Slopes(
+        run=this_run(),
+        members=arguments.shard_members,
+        rate=round(high.rate),
+        p50_ms=round(times_ms[len(times_ms) // 2], 1),
+        p99_ms=round(times_ms[len(times_ms) * 99 // 100], 1),
+        query_us=event_us("JVM", "Python workers"),
+        responder_us=event_us("responder"),
+        driver_us=event_us("driver"),
+        broker_us=event_us("broker"),
+        gateway_us=round(gateway.request_us, 1),
+        base_cores=round(max(base_ms, 0.0) / 1_000, 3),
+        query_bytes=full["JVM"] + full["Python workers"] + full["driver"],
+        responder_bytes=empty["responder"],
+        responder_member_bytes=round((full["responder"] - empty["responder"]) / arguments.shard_members),
+        gateway_bytes=round(gateway.bytes_),
+        gateway_member_bytes=round(gateway.member_bytes),
+        state_group_bytes=small_bytes,
+        state_member_bytes=state_bytes([value for _, value in beginnings(1)]) - small_bytes,
+        topic_bytes={topic: round(size, 1) for topic, size in sorted(high.bytes_.items()) if size >= 0.1},
+    )
+
+
+def main() -> None:
+    parser = command_parser("sizing", __doc__)
+    parser.add_argument("--members", type=int, help="of the fleet")
+    parser.add_argument("--groups", type=int, help="of the fleet")
+    parser.add_argument("--heartbeat-interval", type=float, default=3.0, metavar="SECONDS", help="of each member (3)")
+    parser.add_argument("--commit-interval", type=float, default=5.0, metavar="SECONDS", help="of each member (5)")
+    parser.add_argument("--measure", action="store_true", help="measure the slopes")
+    parser.add_argument("--shard-members", type=int, default=15_625, help="members of the shard that is run")
+    parser.add_argument("--rate", type=float, default=2_083, help="events a second of it")
+    parser.add_argument("--seconds", type=float, default=60, help="of each measurement")
+    parser.add_argument("--write", action="store_true", help="the slopes, and the table in docs/sizing.md")
+    arguments = parser.parse_args()
+    slopes = measure(arguments) if arguments.measure else read_slopes()
+    if arguments.measure:
+        print(slopes)
+    if arguments.members:
+        fleet = Fleet(
+            members=arguments.members,
+            groups=arguments.groups or arguments.members,
+            heartbeat_interval_s=arguments.heartbeat_interval,
+            commit_interval_s=arguments.commit_interval,
+        )
+        print(needs_table([fleet], slopes))
+    if arguments.write:
+        write_slopes(slopes)
+        write_section("sizing", needs_table(FLEETS, slopes), SIZING_PAGE, slopes.run)
+
+
+if __name__ == "__main__":
+    main()
