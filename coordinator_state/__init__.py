@@ -16,6 +16,7 @@ from coordinator_state.outputs import (
     RenewalEvent,
     RequestEvent,
     TopicsDeletedEvent,
+    TransactionEndedEvent,
     group_event,
 )
 from coordinator_state.state import StateError
@@ -37,6 +38,7 @@ __all__ = [
     "RequestEvent",
     "StateError",
     "TopicsDeletedEvent",
+    "TransactionEndedEvent",
     "classic_group",
     "decode_group",
     "encode_group",

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from coordinator_state import timers
 from coordinator_state.group import Group
-from coordinator_state.outputs import GroupEvent, RequestEvent, TopicsDeletedEvent
+from coordinator_state.outputs import GroupEvent, RequestEvent, TopicsDeletedEvent, TransactionEndedEvent
 from coordinator_state.timers import DueTimer
 from schemas.history import Cause
 
@@ -52,6 +52,10 @@ def event_cause(event: GroupEvent, partition: int) -> Cause:
     """Return the cause for an event that is no request."""
     if type(event) is TopicsDeletedEvent:
         return Cause(kind="topics_deleted", partition=partition, offset=event.offset)
+    if type(event) is TransactionEndedEvent:
+        return Cause(
+            kind="transaction_ended", partition=partition, offset=event.offset, producer_id=event.ended.producer_id
+        )
     return Cause(kind="recording", partition=partition, offset=event.offset)
 
 

@@ -24,12 +24,14 @@ from coordinator_state.outputs import (
     RenewalEvent,
     RequestEvent,
     TopicsDeletedEvent,
+    TransactionEndedEvent,
 )
 from coordinator_state.retention import plan_expiry
 from coordinator_state.step import Step
 from coordinator_state.time_moves import move_time
 from coordinator_state.timers import Timer
 from coordinator_state.topics_deleted import forget_topics
+from coordinator_state.transactions import end_transaction
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
@@ -127,7 +129,7 @@ class GroupCoordinator:
         if step.now_ms >= step.no_deadline_before_ms:
             self.advance_to(step.now_ms)
 
-    def _handle_other(self, event: RenewalEvent | TopicsDeletedEvent | RecordedEvent) -> None:
+    def _handle_other(self, event: RenewalEvent | TopicsDeletedEvent | TransactionEndedEvent | RecordedEvent) -> None:
         """Handle an event that is no request: it has no response."""
         step = self._step
         if type(event) is RecordedEvent:
@@ -143,7 +145,10 @@ class GroupCoordinator:
             self._kinds.kind_of(step.group).renew_sessions(step)
         else:
             step.begin(event)
-            forget_topics(step, event.topics)
+            if type(event) is TopicsDeletedEvent:
+                forget_topics(step, event.topics)
+            else:
+                end_transaction(step, event.ended)
             self._finish_step()
             if step.now_ms >= step.no_deadline_before_ms:
                 self.advance_to(step.now_ms)

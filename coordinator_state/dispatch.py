@@ -17,6 +17,7 @@ from coordinator_state.requests.find_coordinator import find_coordinator
 from coordinator_state.requests.offset_commit import offset_commit
 from coordinator_state.requests.offset_delete import offset_delete
 from coordinator_state.requests.offset_fetch import offset_fetch
+from coordinator_state.requests.txn_offset_commit import txn_offset_commit
 from coordinator_state.retention import expiry_timer_expired
 from coordinator_state.state import StateCodec
 from coordinator_state.step import Step
@@ -33,6 +34,7 @@ from schemas.messages import (
     OffsetFetchRequest,
     Request,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
 )
 
 
@@ -63,6 +65,8 @@ class GroupKinds:
             kind.leave_group(step, request)
         elif type(request) is OffsetFetchRequest:
             offset_fetch(step, request)
+        elif type(request) is TxnOffsetCommitRequest:
+            txn_offset_commit(step, kind, request)
         elif type(request) is ConsumerGroupHeartbeatRequest:
             consumer_group_heartbeat(step, request)
         else:

@@ -14,6 +14,7 @@ from schemas.messages import (
     LeaveGroupRequest,
     OffsetCommitRequest,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
 )
 
 
@@ -41,6 +42,13 @@ class GroupKind(ABC):
     @abstractmethod
     def validate_offset_commit(self, step: Step, request: OffsetCommitRequest) -> None:
         """Check that the sender may commit, and count the commit as a sign of life.
+
+        Without a group, create a simple one.
+        """
+
+    @abstractmethod
+    def validate_txn_offset_commit(self, step: Step, request: TxnOffsetCommitRequest) -> None:
+        """Check that the sender may commit in a transaction; it is no sign of life.
 
         Without a group, create a simple one.
         """

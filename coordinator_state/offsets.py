@@ -1,4 +1,7 @@
-"""Committed offsets of one group, kept apart from its membership: a heartbeat need not decode them."""
+"""Committed offsets of one group, and those that wait for the end of a transaction.
+
+They are kept apart from the group's membership: a heartbeat need not decode them.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from schemas.transaction_messages import TransactionLogPosition
+
 
 class CommittedOffset(Struct, array_like=True, frozen=True, gc=False):
-    """One committed offset."""
+    """One offset that is committed, or pending in a transaction."""
 
     offset: int
     leader_epoch: int
@@ -62,32 +67,77 @@ def offset_bytes(key_bytes: int, metadata: str) -> int:
     return OFFSET_OVERHEAD_BYTES + key_bytes + utf8_bytes(metadata)
 
 
-_decode = msgspec.msgpack.Decoder(dict[str, dict[int, CommittedOffset]]).decode
+Committed = dict[str, dict[int, CommittedOffset]]
+"""topic -> partition -> committed offset."""
+Pending = dict[str, dict[int, dict[int, CommittedOffset]]]
+"""topic -> partition -> producer id -> the last offset that its open transaction committed."""
+
+_decode = msgspec.msgpack.Decoder(Committed).decode
+_decode_with_transactions = msgspec.msgpack.Decoder(tuple[Committed, Pending, int]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Offsets:
-    """topic -> partition -> committed offset, decoded from its blob when first looked at."""
+    """Committed offsets, and what transactions left, decoded from their blob when first looked at."""
 
-    __slots__ = ("_packed", "_topics")
+    __slots__ = ("_has_transactions", "_packed", "_pending", "_topics", "_transaction_log_offset")
 
-    def __init__(self, packed: bytes = b"") -> None:
+    def __init__(self, packed: bytes = b"", *, has_transactions: bool = False) -> None:
         self._packed: bytes | None = packed
-        self._topics: dict[str, dict[int, CommittedOffset]] = {}
+        self._has_transactions = has_transactions
+        """What the blob has."""
+        self._topics: Committed = {}
+        self._pending: Pending = {}
+        self._transaction_log_offset = -1
 
     @property
-    def topics(self) -> dict[str, dict[int, CommittedOffset]]:
-        """All offsets; no topic is empty. Only the methods below change them."""
+    def topics(self) -> Committed:
+        """All committed offsets; no topic is empty. Only the methods below change them."""
         if self._packed is not None:
-            self._topics = _decode(self._packed) if self._packed else {}
+            if self._has_transactions:
+                self._topics, self._pending, self._transaction_log_offset = _decode_with_transactions(self._packed)
+            elif self._packed:
+                self._topics = _decode(self._packed)
             self._packed = None
         return self._topics
+
+    @property
+    def pending(self) -> Pending:
+        """All pending offsets; nothing in it is empty. Only the methods below change them."""
+        _ = self.topics
+        return self._pending
+
+    @property
+    def has_transactions(self) -> bool:
+        """There is more to keep than committed offsets. Nothing is decoded to know it."""
+        if self._packed is not None:
+            return self._has_transactions
+        return bool(self._pending) or self._transaction_log_offset >= 0
+
+    @property
+    def has_pending(self) -> bool:
+        return self.has_transactions and bool(self.pending)
 
     def pack(self) -> bytes:
         """Return the offsets as a blob. It is the blob they were read from if nothing looked at them."""
         if self._packed is not None:
             return self._packed
+        if self.has_transactions:
+            return _encode((self._topics, self._pending, self._transaction_log_offset))
         return _encode(self._topics) if self._topics else b""
+
+    def has_seen(self, log: TransactionLogPosition | None) -> bool:
+        """Return whether what lies at this place in the log of transactions was handled before: then it is a repeat."""
+        if log is None:
+            return False
+        _ = self.topics
+        return log.offset <= self._transaction_log_offset
+
+    def note_seen(self, log: TransactionLogPosition | None) -> None:
+        """Note that what lies at this place in the log of transactions is handled."""
+        if log is not None:
+            _ = self.topics
+            self._transaction_log_offset = log.offset
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
         return self.topics.get(topic, {}).get(partition)
@@ -113,6 +163,43 @@ class Offsets:
             del self.topics[topic]
         return removed
 
+    def is_open(self, topic: str, partition: int) -> bool:
+        """Return whether an offset of the partition is pending."""
+        return self.has_pending and partition in self.pending.get(topic, ())
+
+    def pending_of(self, topic: str, partition: int) -> dict[int, CommittedOffset]:
+        """Return the pending offsets of a partition, by producer id; not to be changed."""
+        return self.pending.get(topic, {}).get(partition, {})
+
+    def put_pending(self, topic: str, partition: int, producer_id: int, pending: CommittedOffset) -> None:
+        """Store what a producer's open transaction committed; it replaces what the transaction committed before."""
+        self.pending.setdefault(topic, {}).setdefault(partition, {})[producer_id] = pending
+
+    def remove_pending(self, topic: str, partition: int) -> dict[int, CommittedOffset]:
+        """Forget what is pending for a partition; returns it by producer id."""
+        partitions = self.pending.get(topic)
+        if partitions is None:
+            return {}
+        removed = partitions.pop(partition, {})
+        if not partitions:
+            del self.pending[topic]
+        return removed
+
+    def take_pending(self, producer_id: int) -> list[tuple[str, int, CommittedOffset]]:
+        """Forget what is pending of a producer; returns it by topic, then partition."""
+        taken = [
+            (topic, partition, by_producer[producer_id])
+            for topic, partitions in self.pending.items()
+            for partition, by_producer in partitions.items()
+            if producer_id in by_producer
+        ]
+        for topic, partition, _ in taken:
+            by_producer = self.pending[topic][partition]
+            del by_producer[producer_id]
+            if not by_producer:
+                self.remove_pending(topic, partition)
+        return sorted(taken, key=lambda entry: entry[:2])
+
     def move_time(self, by_ms: int) -> None:
         """Let all be committed later, and expire later, by so much."""
         for partitions in self.topics.values():
@@ -121,17 +208,25 @@ class Offsets:
                 partitions[partition] = replace(
                     committed, committed_ms=committed.committed_ms + by_ms, expire_timestamp_ms=expire_ms
                 )
+        for by_partition in self.pending.values():
+            for by_producer in by_partition.values():
+                for producer_id, pending in by_producer.items():
+                    by_producer[producer_id] = replace(pending, committed_ms=pending.committed_ms + by_ms)
 
     def count_bytes(self, group_id: str) -> int:
-        """Return the bytes of all offsets."""
+        """Return the bytes of all offsets, the pending ones among them."""
         total, of_group = 0, utf8_bytes(group_id)
         for topic, partitions in self.topics.items():
             key_bytes = of_group + utf8_bytes(topic)
             total += sum([offset_bytes(key_bytes, committed.metadata) for committed in partitions.values()])
+        for topic, by_partition in self.pending.items():
+            key_bytes = of_group + utf8_bytes(topic)
+            for by_producer in by_partition.values():
+                total += sum([offset_bytes(key_bytes, pending.metadata) for pending in by_producer.values()])
         return total
 
     def __iter__(self) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Yields all offsets by topic, then partition."""
+        """Yields all committed offsets by topic, then partition."""
         for topic in sorted(self.topics):
             for partition in sorted(self.topics[topic]):
                 yield topic, partition, self.topics[topic][partition]

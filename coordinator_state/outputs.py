@@ -18,6 +18,7 @@ from schemas.events import (
     ResponseDocument,
     SessionRenewal,
     TopicsDeleted,
+    TransactionEnded,
 )
 from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
@@ -67,6 +68,19 @@ class TopicsDeletedEvent(Struct, frozen=True, gc=False):
 
 
 @final
+class TransactionEndedEvent(Struct, frozen=True, gc=False):
+    """A producer's transaction is over, and with it what is pending of the producer in the group."""
+
+    offset: int
+    """Its offset in the events partition."""
+    clock_ms: int
+    """The last tick before it."""
+    timestamp_ms: int
+    """Its append time: information for people, no decision uses it."""
+    ended: TransactionEnded
+
+
+@final
 class RecordedEvent(Struct, frozen=True, gc=False):
     """A fact of a recording: what another coordinator knew of the group, besides its requests."""
 
@@ -79,7 +93,7 @@ class RecordedEvent(Struct, frozen=True, gc=False):
     fact: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap
 
 
-GroupEvent = RequestEvent | RenewalEvent | TopicsDeletedEvent | RecordedEvent
+GroupEvent = RequestEvent | RenewalEvent | TopicsDeletedEvent | TransactionEndedEvent | RecordedEvent
 
 
 def group_event(
@@ -92,6 +106,8 @@ def group_event(
         return RenewalEvent(offset, clock_ms, timestamp_ms, decoded.moves_time)
     if type(decoded) is TopicsDeleted:
         return TopicsDeletedEvent(offset, clock_ms, timestamp_ms, decoded.topics)
+    if type(decoded) is TransactionEnded:
+        return TransactionEndedEvent(offset, clock_ms, timestamp_ms, decoded)
     return RecordedEvent(offset, clock_ms, timestamp_ms, decoded)  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from coordinator_state import timers
 from coordinator_state.group import Group, TopicRetention
 from coordinator_state.offset_log import append_group_tombstones, append_offset_tombstone
-from coordinator_state.offsets import CommittedOffset, OffsetExpirationCondition, offset_bytes, utf8_bytes
+from coordinator_state.offsets import OffsetExpirationCondition, offset_bytes, utf8_bytes
 from coordinator_state.step import Step
 from schemas.history import GroupDead, OffsetChange, OffsetsDeleted, OffsetsExpired
 
@@ -37,20 +37,36 @@ def note_commits(step: Step, topic: str, added: int, expire_timestamp_ms: int | 
         step.note_retention_change()
 
 
-def remove_offset(step: Step, topic: str, partition: int) -> CommittedOffset | None:
-    """Forget a committed offset and write its tombstone; None if there is none."""
+def remove_offset(step: Step, topic: str, partition: int) -> OffsetChange | None:
+    """Forget a committed offset, and what is pending for its partition, and write its tombstone; None if there is
+    neither."""
     group = step.require_group()
+    dropped = drop_pending(step, topic, partition)
     removed = group.offsets.remove(topic, partition)
-    if removed is None:
+    if removed is None and not dropped:
         return None
     append_offset_tombstone(step, topic, partition)
-    retention = group.retention[topic]
-    retention.count -= 1
-    if not retention.count:
-        del group.retention[topic]
-    group.grow_offsets(-offset_bytes(utf8_bytes(group.group_id) + utf8_bytes(topic), removed.metadata))
+    if removed is not None:
+        retention = group.retention[topic]
+        retention.count -= 1
+        if not retention.count:
+            del group.retention[topic]
+        group.grow_offsets(-offset_bytes(utf8_bytes(group.group_id) + utf8_bytes(topic), removed.metadata))
+        step.note_retention_change()
+    previous_offset = None if removed is None else removed.offset
+    return OffsetChange(topic=topic, partition=partition, offset=None, previous_offset=previous_offset)
+
+
+def drop_pending(step: Step, topic: str, partition: int) -> bool:
+    """Forget what is pending for a partition, of all producers; return whether there was anything."""
+    group = step.require_group()
+    if not group.offsets.is_open(topic, partition):
+        return False
+    key_bytes = utf8_bytes(group.group_id) + utf8_bytes(topic)
+    for pending in group.offsets.remove_pending(topic, partition).values():
+        group.grow_offsets(-offset_bytes(key_bytes, pending.metadata))
     step.note_retention_change()
-    return removed
+    return True
 
 
 def plan_expiry(step: Step) -> None:
@@ -87,7 +103,7 @@ def next_run(step: Step, at_least_ms: int) -> int:
 def _earliest_expiry(group: Group, retention_ms: int) -> int | None:
     """Return the earliest time of the next expiry (never too late); None if nothing can expire."""
     if not group.retention:
-        return 0 if group.body.is_empty else None
+        return 0 if group.body.is_empty and not group.offsets.has_pending else None
     condition = group.body.offset_expiration_condition()
     if condition is None:
         return None
@@ -105,7 +121,10 @@ def _first_expiry(condition: OffsetExpirationCondition, retention: TopicRetentio
 
 
 def expiry_timer_expired(step: Step) -> None:
-    """Run the retention check: write tombstones for expired offsets, and for the group if nothing is left of it."""
+    """Run the retention check: write tombstones for expired offsets, and for the group if nothing is left of it.
+
+    While a transaction has an offset of a partition pending, the committed one stays, and so does the group.
+    """
     group = step.require_group()
     condition = group.body.offset_expiration_condition()
     if condition is not None and group.retention:
@@ -113,13 +132,15 @@ def expiry_timer_expired(step: Step) -> None:
         expired = [
             (topic, partition)
             for topic, partition, committed in group.offsets
-            if not group.body.is_subscribed_to_topic(topic) and condition.is_expired(committed, step.now_ms, retention_ms)
+            if not group.body.is_subscribed_to_topic(topic)
+            and condition.is_expired(committed, step.now_ms, retention_ms)
+            and not group.offsets.is_open(topic, partition)
         ]
         changes = [_forget(step, topic, partition) for topic, partition in expired]
         for chunk in chunks(changes):
             step.cause_seq = step.append_history(OffsetsExpired(*step.history_fields(), offsets=chunk))
         _refresh_retention(group)
-    if not group.retention and group.body.is_empty:
+    if not group.retention and group.body.is_empty and not group.offsets.has_pending:
         append_group_tombstones(step)
         step.append_history(GroupDead(*step.history_fields(), reason="expired"))
         step.forget_group()
@@ -139,9 +160,14 @@ def _refresh_retention(group: Group) -> None:
 
 
 def delete_group(step: Step) -> None:
-    """Delete the group: write tombstones for its offsets, then for the group."""
+    """Delete the group: write tombstones for its offsets, then for those that were only pending, then for the group."""
     group = step.require_group()
     changes = [_forget(step, topic, partition) for topic, partition, _ in list(group.offsets)]
+    if group.offsets.has_pending:
+        pending = sorted(
+            (topic, partition) for topic, partitions in group.offsets.pending.items() for partition in partitions
+        )
+        changes += [_forget(step, topic, partition) for topic, partition in pending]
     append_group_tombstones(step)
     record_deleted_offsets(step, changes)
     step.append_history(GroupDead(*step.history_fields(), reason="deleted"))
@@ -154,9 +180,9 @@ def record_deleted_offsets(step: Step, changes: Iterable[OffsetChange]) -> None:
 
 
 def _forget(step: Step, topic: str, partition: int) -> OffsetChange:
-    removed = remove_offset(step, topic, partition)
-    assert removed is not None
-    return OffsetChange(topic=topic, partition=partition, offset=None, previous_offset=removed.offset)
+    change = remove_offset(step, topic, partition)
+    assert change is not None
+    return change
 
 
 def chunks(changes: list[OffsetChange]) -> list[tuple[OffsetChange, ...]]:

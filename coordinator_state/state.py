@@ -3,11 +3,15 @@
 The first blob has the shared part and the body of the group's kind, the second has the committed offsets: a heartbeat
 need not decode offsets. The body is tagged with its kind, so a new kind adds a body and changes no version.
 
+The second blob has a version of its own where transactions left something to keep: a program that knows of none refuses
+such a group, and reads all others.
+
 | version | what it changed |
 | --- | --- |
 | 1 | (the first) |
 | 2 | offsets are counted, and so are all strings of a member |
 | 3 | the shared part and the tagged body are apart; an offset names its place in the log |
+| 4 | of the second blob only: it also has pending offsets and the last place seen in a log of transactions |
 """
 
 from __future__ import annotations
@@ -23,7 +27,9 @@ from coordinator_state.offsets import Offsets
 from coordinator_state.timers import Timers
 
 STATE_VERSION = 3
+TRANSACTIONS_VERSION = 4
 _VERSION = bytes([STATE_VERSION])
+_VERSION_WITH_TRANSACTIONS = bytes([TRANSACTIONS_VERSION])
 
 AnyBody = TypeVar("AnyBody")
 OlderReader = Callable[[memoryview, int], Group]
@@ -64,13 +70,16 @@ class StateCodec:
             group.group_id, group.epoch, group.seq, group.now_ms, group.timestamp_ms, group.timers, group.is_logged,
             group.retention, group.offsets_bytes, group.body,
         )  # fmt: skip
-        return _VERSION + self._encode(stored), _VERSION + group.offsets.pack()
+        offsets = group.offsets
+        offsets_version = _VERSION_WITH_TRANSACTIONS if offsets.has_transactions else _VERSION
+        return _VERSION + self._encode(stored), offsets_version + offsets.pack()
 
     def decode(self, membership: bytes, offsets: bytes) -> Group:
         """Read both blobs of this version or an older one. Raises `StateError` for another version or damaged bytes."""
         version, offsets_version = membership[0] if membership else 0, offsets[0] if offsets else 0
         readable_versions = (STATE_VERSION, *self._older)
-        if version not in readable_versions or offsets_version not in readable_versions:
+        has_transactions = offsets_version == TRANSACTIONS_VERSION
+        if version not in readable_versions or not (has_transactions or offsets_version in readable_versions):
             raise StateError(
                 f"the state is of version {list(membership[:1])}/{list(offsets[:1])}, this program reads versions 1 "
                 f"to {STATE_VERSION}"
@@ -80,7 +89,7 @@ class StateCodec:
             group = _group(self._decode(blob)) if version == STATE_VERSION else self._older[version](blob, version)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise StateError(f"the state is damaged: {error}") from None
-        group.offsets = Offsets(bytes(offsets[1:]))
+        group.offsets = Offsets(bytes(offsets[1:]), has_transactions=has_transactions)
         return group
 
 

@@ -18,7 +18,7 @@ def move_time(step: Step, to_ms: int) -> None:
     group.body.move_time(by_ms)
     for name, timer in group.timers.items():
         group.timers[name] = Timer(timer.deadline_ms + by_ms, timer.armed_ms + by_ms, timer.armed_offset)
-    if group.retention:
+    if group.retention or group.offsets.has_pending:
         group.offsets.move_time(by_ms)
     for retention in group.retention.values():
         retention.oldest_committed_ms += by_ms

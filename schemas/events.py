@@ -2,9 +2,10 @@
 
 An event is a record of the events topic. Its key is the group id (UTF-8); its value is a JSON object whose `type` says
 what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still), `topics_deleted` (topics
-of which the group may have offsets are gone) or, with a null key, `tick` (the clock). In the events of a recording
-there are also `recorded_leader`, `recorded_group`, `recorded_load` and `recording_gap`. What cannot be read raises
-`EventError` and becomes a dead letter; it never changes a group.
+of which the group may have offsets are gone), `transaction_ended` (of a producer that may have committed offsets of the
+group in it) or, with a null key, `tick` (the clock). In the events of a recording there are also `recorded_leader`,
+`recorded_group`, `recorded_load` and `recording_gap`. What cannot be read raises `EventError` and becomes a dead
+letter; it never changes a group.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from schemas.messages import (
     Response,
 )
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
+from schemas.transaction_messages import PRODUCER_EPOCH, TransactionLogPosition
 
 WIRE_STRING_MAX_BYTES = 32_767
 """Longest string of Kafka's classic encoding; the offsets log must be able to hold every id and name."""
@@ -111,7 +113,29 @@ class TopicsDeleted(Struct, frozen=True, kw_only=True, tag_field="type", tag="to
     """Version of this event."""
 
 
-GroupEventBody = SessionRenewal | TopicsDeleted | RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap
+@final
+class TransactionEnded(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="transaction_ended"):
+    """A producer's transaction was committed or aborted: so are the offsets that are pending in it (TxnOffsetCommit).
+
+    It has no answer. To a group that has nothing pending of the producer it does nothing, so sent twice, the second
+    changes nothing. Whoever writes it names each group that may have (Kafka: WriteTxnMarkers).
+    """
+
+    producer_id: INT64
+    producer_epoch: PRODUCER_EPOCH
+    """That of the marker; information only: a newer one than that of the commits, since KIP-890."""
+    committed: bool
+    """False: aborted."""
+    log: TransactionLogPosition | None = None
+    """Where the end lies in the log of transactions, if there is one. An end at or before the last place that the group
+    has seen is a repeat and is ignored."""
+    schema_version: Literal[1] = 1
+    """Version of this event."""
+
+
+GroupEventBody = (
+    SessionRenewal | TopicsDeleted | TransactionEnded | RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap
+)
 """Events of a group that are no requests."""
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from schemas.foreign_json import json_decoder
 from schemas.history_parts import AssignedTopic as AssignedTopic
 from schemas.history_parts import Cause as Cause
+from schemas.history_parts import CauseKind as CauseKind
 from schemas.history_parts import Evidence as Evidence
 from schemas.history_parts import EvidenceSource as EvidenceSource
 from schemas.history_parts import HistoryRecord as HistoryRecord

@@ -9,6 +9,7 @@ from msgspec import Struct
 TimerName = Literal["session", "pending_member", "join", "sync", "offsets_expiry"]
 
 
+CauseKind = Literal["request", "timer", "topics_deleted", "transaction_ended", "recording", "observed"]
 EvidenceSource = Literal["offsets_log", "broker_log", "request_log", "poll"]
 
 
@@ -29,9 +30,9 @@ class Evidence(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
 class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The request, the timer or the other event that led to a record."""
 
-    kind: Literal["request", "timer", "topics_deleted", "recording", "observed"]
-    """`topics_deleted`: the event of that `type`. `recording`: what the log of another coordinator says of the group.
-    `observed`: what a watched cluster shows of it; `evidence` says where."""
+    kind: CauseKind
+    """`topics_deleted`, `transaction_ended`: the event of that `type`. `recording`: what the log of another coordinator
+    says of the group. `observed`: what a watched cluster shows of it; `evidence` says where."""
     partition: int
     """Partition of the events topic of `offset`; of a watched group, its partition of `__consumer_offsets`."""
     offset: int
@@ -49,6 +50,8 @@ class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     client_host: str | None = None
     reason: str | None = None
     """What the client gave as its reason (KIP-800), shortened to 255 characters as Kafka does."""
+    producer_id: int | None = None
+    """Of `transaction_ended`: whose transaction it was."""
     evidence: tuple[Evidence, ...] = ()
     """Of a watched group: where it was seen."""
     certainty: Literal["told", "inferred", "not_known"] = "told"

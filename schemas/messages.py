@@ -44,6 +44,8 @@ from schemas.offset_messages import OffsetFetchResponse as OffsetFetchResponse
 from schemas.offset_messages import OffsetFetchResponseGroup as OffsetFetchResponseGroup
 from schemas.offset_messages import OffsetFetchResponsePartition as OffsetFetchResponsePartition
 from schemas.offset_messages import OffsetFetchResponseTopic as OffsetFetchResponseTopic
+from schemas.transaction_messages import TxnOffsetCommitRequest as TxnOffsetCommitRequest
+from schemas.transaction_messages import TxnOffsetCommitResponse as TxnOffsetCommitResponse
 
 
 class ApiKey(IntEnum):
@@ -58,6 +60,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    TXN_OFFSET_COMMIT = 28
     DELETE_GROUPS = 42
     OFFSET_DELETE = 47
     CONSUMER_GROUP_HEARTBEAT = 68
@@ -263,6 +266,7 @@ Request = (
     | DeleteGroupsRequest
     | ConsumerGroupHeartbeatRequest
     | ConsumerGroupDescribeRequest
+    | TxnOffsetCommitRequest
 )
 """What may be an event of one group."""
 
@@ -279,6 +283,7 @@ Response = (
     | DeleteGroupsResponse
     | ConsumerGroupHeartbeatResponse
     | ConsumerGroupDescribeResponse
+    | TxnOffsetCommitResponse
 )
 
 
@@ -309,5 +314,6 @@ APIS: dict[str, Api] = {
     "ConsumerGroupDescribe": Api(
         ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, 0, 1
     ),
+    "TxnOffsetCommit": Api(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 5),
 }
 """By the `api` of an envelope. ListGroups is missing on purpose: it spans groups (see `ListGroupsRequest`)."""

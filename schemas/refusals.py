@@ -45,6 +45,12 @@ from schemas.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from schemas.transaction_messages import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 
 def error_response(request: Request, error_code: ErrorCode) -> Response:
@@ -52,8 +58,8 @@ def error_response(request: Request, error_code: ErrorCode) -> Response:
     match request:
         case HeartbeatRequest():
             return HeartbeatResponse(error_code=error_code)
-        case OffsetCommitRequest():
-            return OffsetCommitResponse(topics=_commit_topics(request, error_code))
+        case OffsetCommitRequest() | TxnOffsetCommitRequest():
+            return _of_commit(request, error_code)
         case JoinGroupRequest():
             return JoinGroupResponse(error_code=error_code, member_id=request.member_id)
         case SyncGroupRequest():
@@ -98,6 +104,12 @@ def _of_consumer_group(
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
+def _of_commit(request: OffsetCommitRequest | TxnOffsetCommitRequest, error_code: ErrorCode) -> Response:
+    if isinstance(request, OffsetCommitRequest):
+        return OffsetCommitResponse(topics=_commit_topics(request, error_code))
+    return TxnOffsetCommitResponse(topics=_pending_topics(request, error_code))
+
+
 def _commit_topics(request: OffsetCommitRequest, error_code: ErrorCode) -> tuple[OffsetCommitResponseTopic, ...]:
     """The response to a commit has no error code of its own: every partition carries it."""
     return tuple(
@@ -106,6 +118,20 @@ def _commit_topics(request: OffsetCommitRequest, error_code: ErrorCode) -> tuple
             topic_id=topic.topic_id,
             partitions=tuple(
                 OffsetCommitResponsePartition(partition.partition_index, error_code) for partition in topic.partitions
+            ),
+        )
+        for topic in request.topics
+    )
+
+
+def _pending_topics(request: TxnOffsetCommitRequest, error_code: ErrorCode) -> tuple[TxnOffsetCommitResponseTopic, ...]:
+    """As for a commit: every partition carries the error code."""
+    return tuple(
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=tuple(
+                TxnOffsetCommitResponsePartition(partition.partition_index, error_code)
+                for partition in topic.partitions
             ),
         )
         for topic in request.topics

@@ -1,4 +1,4 @@
-"""The check of a classic group whether the sender of an OffsetCommit may commit."""
+"""The checks of a classic group whether the sender of an OffsetCommit, or of a TxnOffsetCommit, may commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
 from schemas.history import GroupCreated
-from schemas.messages import NO_GENERATION, OffsetCommitRequest
+from schemas.messages import NO_GENERATION, OffsetCommitRequest, TxnOffsetCommitRequest
 
 GROUP_ID_NOT_FOUND_VERSION = 9
 
@@ -27,8 +27,7 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
                 else ErrorCode.ILLEGAL_GENERATION
             )
             raise Refusal(code, "unknown_group", "there is no such group, so no such generation")
-        create_classic_group(step)
-        step.cause_seq = step.append_history(GroupCreated(*step.history_fields()))
+        _create_simple_group(step)
         return
     if generation_id <= NO_GENERATION and group.state is states.EMPTY:
         return
@@ -46,3 +45,26 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
             "the member has not yet got its assignment of this generation",
         )
     step.arm(timers.session(member.member_id), member.session_timeout_ms)
+
+
+def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> None:
+    """Check a commit in a transaction as Kafka does, in its order: unlike others, it is taken from anybody in every
+    state, and from a member that has no assignment yet."""
+    group = classic_or_none(step)
+    if group is None:
+        if request.generation_id >= 0:
+            raise Refusal(
+                ErrorCode.ILLEGAL_GENERATION, "unknown_group", "there is no such group, so no such generation"
+            )
+        _create_simple_group(step)
+        return
+    if request.generation_id <= NO_GENERATION and group.state is states.EMPTY:
+        return
+    if request.generation_id > NO_GENERATION or request.member_id or request.group_instance_id is not None:
+        require_member(group, request.member_id, request.group_instance_id)
+        require_generation(group, request.generation_id)
+
+
+def _create_simple_group(step: Step) -> None:
+    create_classic_group(step)
+    step.cause_seq = step.append_history(GroupCreated(*step.history_fields()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator_state.classic import timers
-from coordinator_state.classic.commit import validate_offset_commit
+from coordinator_state.classic.commit import validate_offset_commit, validate_txn_offset_commit
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.classic.heartbeat import heartbeat
 from coordinator_state.classic.join_group import join_group
@@ -25,6 +25,7 @@ class ClassicKind(GroupKind):
     heartbeat = staticmethod(heartbeat)
     leave_group = staticmethod(leave_group)
     validate_offset_commit = staticmethod(validate_offset_commit)
+    validate_txn_offset_commit = staticmethod(validate_txn_offset_commit)
     renew_sessions = staticmethod(renew_sessions)
 
     def timer_expired(self, step: Step, name: str, timer: Timer) -> None:

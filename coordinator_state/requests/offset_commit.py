@@ -84,9 +84,11 @@ def _commit_topic(
         number, metadata = partition.partition_index, partition.committed_metadata or ""
         previous = stored.get(number)
         # Most often nothing but the number changes.
-        growth = 0 if previous is not None and metadata == previous.metadata else _growth(step, name, previous, metadata)
+        growth = (
+            0 if previous is not None and metadata == previous.metadata else growth_of(step, name, previous, metadata)
+        )
         if not has_name or metadata or growth > room:
-            refusal = _refusal(step, topic, number, metadata, has_room=growth <= max(room, 0))
+            refusal = refusal_of(step, name, number, metadata, has_room=growth <= max(room, 0))
             if refusal is not None:
                 step.record_refusal(refusal)
                 answers.append(OffsetCommitResponsePartition(number, refusal.error_code))
@@ -112,23 +114,21 @@ def _commit_topic(
     return OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=tuple(answers))
 
 
-def _growth(step: Step, topic: str, previous: CommittedOffset | None, metadata: str) -> int:
+def growth_of(step: Step, topic: str, previous: CommittedOffset | None, metadata: str) -> int:
     """Return by how many bytes the group's offsets grow."""
     if previous is not None:
         return utf8_bytes(metadata) - utf8_bytes(previous.metadata)
     return offset_bytes(utf8_bytes(step.group_id) + utf8_bytes(topic), metadata)
 
 
-def _refusal(
-    step: Step, topic: OffsetCommitRequestTopic, partition: int, metadata: str, *, has_room: bool
-) -> Refusal | None:
+def refusal_of(step: Step, topic: str, partition: int, metadata: str, *, has_room: bool) -> Refusal | None:
     """Return why this one partition is refused; None if it is not."""
-    where = f"{topic.name:.249}-{partition}"
-    if not 0 < len(topic.name) <= TOPIC_NAME_MAX_CHARACTERS:
+    where = f"{topic:.249}-{partition}"
+    if not 0 < len(topic) <= TOPIC_NAME_MAX_CHARACTERS:
         return Refusal(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "no_topic_name",
-            f"a topic's name has 1 to {TOPIC_NAME_MAX_CHARACTERS} characters, this one has {len(topic.name)}",
+            f"a topic's name has 1 to {TOPIC_NAME_MAX_CHARACTERS} characters, this one has {len(topic)}",
         )
     metadata_max_bytes = step.config.offset_metadata_max_bytes
     if _utf16_units(metadata) > metadata_max_bytes:

@@ -18,7 +18,10 @@ from schemas.messages import (
 
 
 def offset_delete(step: Step, request: OffsetDeleteRequest) -> None:
-    """Delete offsets of topics that the group is not subscribed to; deleting one that does not exist succeeds."""
+    """Delete offsets of topics that the group is not subscribed to, the pending ones too.
+
+    Deleting one that does not exist succeeds.
+    """
     require_group_id(request.group_id)
     group = require_group(step.group, ErrorCode.GROUP_ID_NOT_FOUND)
     group.body.validate_offset_delete()
@@ -37,16 +40,9 @@ def _delete(
         step.record_refusal(Refusal(error_code, "topic_is_subscribed", f"the group is subscribed to {topic.name:.249}"))
     else:
         for partition in topic.partitions:
-            removed = remove_offset(step, topic.name, partition.partition_index)
-            if removed is not None:
-                changes.append(
-                    OffsetChange(
-                        topic=topic.name,
-                        partition=partition.partition_index,
-                        offset=None,
-                        previous_offset=removed.offset,
-                    )
-                )
+            change = remove_offset(step, topic.name, partition.partition_index)
+            if change is not None:
+                changes.append(change)
     return OffsetDeleteResponseTopic(
         name=topic.name,
         partitions=tuple(

@@ -1,4 +1,4 @@
-"""OffsetFetch: API key 9, versions 1-10 (2: all topics; 5: leader epoch; 8: several groups; 10: topic ids)."""
+"""OffsetFetch: API key 9, versions 1-10 (2: all topics; 5: leader epoch; 7: stable; 8: groups; 10: topic ids)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from schemas.messages import (
     OffsetFetchResponseTopic,
 )
 
+PRODUCERS_NAMED_MAX = 20
+"""A refusal names no more producers than this."""
 ANSWER_BYTES_MAX = 16_777_216
 """Most bytes of offsets in one answer, unless a group may have more; far more than the responses topic takes by
 default."""
@@ -33,6 +35,8 @@ def offset_fetch(step: Step, request: OffsetFetchRequest) -> None:
         if requested.topics is None
         else tuple(_topic(step.group, topic) for topic in requested.topics)
     )
+    if request.require_stable and step.group is not None and step.group.offsets.has_pending:
+        topics = _stable(step, step.group, topics)
     step.respond(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=requested.group_id, topics=topics),)))
 
 
@@ -90,3 +94,34 @@ def _partition(index: int, committed: CommittedOffset | None) -> OffsetFetchResp
         committed_leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
     )
+
+
+def _stable(
+    step: Step, group: Group, topics: tuple[OffsetFetchResponseTopic, ...]
+) -> tuple[OffsetFetchResponseTopic, ...]:
+    """Refuse the partitions for which an offset is pending: it may be the committed one soon (KIP-447)."""
+    producer_ids: set[int] = set()
+    answered = []
+    for topic in topics:
+        partitions = []
+        for partition in topic.partitions:
+            pending = group.offsets.pending_of(topic.name, partition.partition_index)
+            producer_ids.update(pending)
+            unstable = OffsetFetchResponsePartition(
+                partition_index=partition.partition_index, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+            )
+            partitions.append(unstable if pending else partition)
+        answered.append(
+            OffsetFetchResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
+        )
+    if producer_ids:
+        named = ", ".join(map(str, sorted(producer_ids)[:PRODUCERS_NAMED_MAX]))
+        more = f" and {len(producer_ids) - PRODUCERS_NAMED_MAX} more" if len(producer_ids) > PRODUCERS_NAMED_MAX else ""
+        step.record_refusal(
+            Refusal(
+                ErrorCode.UNSTABLE_OFFSET_COMMIT,
+                "transaction_is_open",
+                f"offsets that are asked for wait for the end of transactions of producers {named}{more}",
+            )
+        )
+    return tuple(answered)

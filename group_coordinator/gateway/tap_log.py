@@ -37,6 +37,7 @@ from schemas.messages import (
     OffsetFetchResponse,
     Request,
     Response,
+    TxnOffsetCommitResponse,
 )
 
 _WAITING_MAX = 100_000
@@ -236,7 +237,7 @@ def _by_group(response: GroupResponse) -> list[Response]:
 
 def _never_asked(answer: Response) -> bool:
     match answer:
-        case OffsetCommitResponse():
+        case OffsetCommitResponse() | TxnOffsetCommitResponse():
             codes = {partition.error_code for topic in answer.topics for partition in topic.partitions}
         case OffsetFetchResponse():
             codes = {group.error_code for group in answer.groups}

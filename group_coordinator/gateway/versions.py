@@ -41,9 +41,10 @@ _LAST_BEFORE_TOPIC_IDS = 9
 """From version 10 on commits and fetches name topics by id only, and ids are known to brokers only."""
 _LAST_BEFORE_SHARE_GROUPS = 5
 
-_NOT_OFFERED = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
-"""The coordinator answers them, the gateway not yet: a client that sends one is told that the version is not
-supported, as by a broker whose `group.version` is 0."""
+_NOT_OFFERED = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.TXN_OFFSET_COMMIT})
+"""The coordinator answers them, the gateway does not (offsets in transactions: they would have to be atomic with the
+broker's). A client that sends one is told that the version is not supported, as by a broker whose `group.version` is 0.
+"""
 
 _OFFERED = {name: api for name, api in APIS.items() if api.key not in _NOT_OFFERED}
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from typing import assert_never
 
 from group_coordinator.narrative import observed_sentences
-from group_coordinator.narrative.words import clock, count, duration, listed, member, name, names, owned
+from group_coordinator.narrative.words import (
+    clock,
+    committed,
+    count,
+    duration,
+    listed,
+    member,
+    name,
+    names,
+    owned,
+    removed,
+)
 from schemas.history import (
     AssignmentReceived,
     Cause,
@@ -28,7 +39,6 @@ from schemas.history import (
     MemberLeft,
     MemberRejoined,
     MemberReplaced,
-    OffsetChange,
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
@@ -351,32 +361,23 @@ _LEADS = {
 def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> str:
     match record:
         case OffsetsCommitted():
-            changes = listed([_committed(offset) for offset in record.offsets])
+            changes = committed(record.offsets)
             if record.cause.kind == "observed":
                 return f"committed: {changes}"
+            if record.cause.kind == "transaction_ended":
+                return f"the transaction of producer {record.cause.producer_id} commits {changes}"
             who = name(record.member_id) if record.member_id else f"{_client(record.cause)}, no member,"
             return f"{who} commits {changes}"
         case OffsetsExpired():
-            return f"the offsets of {_removed(record.offsets)} expire"
+            return f"the offsets of {removed(record.offsets)} expire"
         case OffsetsDeleted() if record.cause.kind == "topics_deleted":
             topics = dict.fromkeys(offset.topic for offset in record.offsets)
             deletion = f"topic {next(iter(topics))} was" if len(topics) == 1 else f"topics {listed(list(topics))} were"
-            return f"the offsets of {_removed(record.offsets)} are dropped: {deletion} deleted"
+            return f"the offsets of {removed(record.offsets)} are dropped: {deletion} deleted"
         case OffsetsDeleted():
-            return f"the offsets of {_removed(record.offsets)} are deleted by {_client(record.cause)}"
+            return f"the offsets of {removed(record.offsets)} are deleted by {_client(record.cause)}"
         case _:
             assert_never(record)
-
-
-def _committed(change: OffsetChange) -> str:
-    text = f"{change.topic}-{change.partition} at {change.offset}"
-    if change.previous_offset is not None and change.offset is not None and change.offset < change.previous_offset:
-        return f"{text} (back from {change.previous_offset})"
-    return text
-
-
-def _removed(changes: Iterable[OffsetChange]) -> str:
-    return listed([f"{change.topic}-{change.partition} (was {change.previous_offset})" for change in changes])
 
 
 def _client(cause: Cause) -> str:

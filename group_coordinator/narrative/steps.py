@@ -128,6 +128,8 @@ def place(cause: Cause) -> str:
             origin = f"{cause.timer} timer, armed"
         case "topics_deleted":
             origin = "topics deleted,"
+        case "transaction_ended":
+            origin = f"end of a transaction of producer {cause.producer_id},"
         case "recording":
             origin = "recording"
         case "observed":

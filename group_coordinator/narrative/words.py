@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 
-from schemas.history import AssignedTopic, MemberIdentity
+from schemas.history import AssignedTopic, MemberIdentity, OffsetChange
 
 NAMES_SHOWN = 5
 _KIP_848_ID = re.compile(r"[A-Za-z0-9_/+-]{22}")
@@ -97,3 +97,24 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
 def _datetime(time_ms: int, zone: tzinfo) -> datetime:
     """Milliseconds since 1970 as a date; what lies beyond the calendar is shown at its end."""
     return datetime.fromtimestamp(min(max(time_ms, 0) // 1000, 253_402_300_799 - 86_400), zone)
+
+
+def committed(changes: Iterable[OffsetChange]) -> str:
+    """Return partitions with their new offsets: `t-0 at 5, t-1 at 3 (back from 7)`."""
+    return listed([_committed(change) for change in changes])
+
+
+def _committed(change: OffsetChange) -> str:
+    text = f"{change.topic}-{change.partition} at {change.offset}"
+    if change.previous_offset is not None and change.offset is not None and change.offset < change.previous_offset:
+        return f"{text} (back from {change.previous_offset})"
+    return text
+
+
+def removed(changes: Iterable[OffsetChange]) -> str:
+    """Return partitions with the offsets that they had: `t-0 (was 5), t-1 (was pending)`."""
+    return listed([f"{change.topic}-{change.partition} (was {_previous(change)})" for change in changes])
+
+
+def _previous(change: OffsetChange) -> str:
+    return "pending" if change.previous_offset is None else str(change.previous_offset)

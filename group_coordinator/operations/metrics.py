@@ -24,7 +24,8 @@ from schemas.events import OUTPUT_TOO_LARGE, EventProblem
 from schemas.history import MemberDropped, RebalanceCompleted
 from schemas.messages import APIS
 
-UNREADABLE, TICK, RENEWAL, TOPICS_DELETED = "unreadable", "tick", "renew_sessions", "topics_deleted"
+UNREADABLE, TICK, RENEWAL = "unreadable", "tick", "renew_sessions"
+TOPICS_DELETED, TRANSACTION_ENDED = "topics_deleted", "transaction_ended"
 """Values of labels that are no API's name, or no reason's."""
 PREFIX = "group_coordinator_"
 
@@ -79,9 +80,9 @@ def _literals(kind: type, field: str) -> Iterator[tuple[str, ...]]:
 EVENTS = _counter(
     "events_total",
     "Records of the events topic by Kafka's name of the API; `tick` for the clock, `renew_sessions` after a pause, "
-    "`topics_deleted`, `unreadable` for what is none of them.",
+    "`topics_deleted`, `transaction_ended`, `unreadable` for what is none of them.",
     "api",
-    known=[(api,) for api in (*APIS, TICK, RENEWAL, TOPICS_DELETED, UNREADABLE)],
+    known=[(api,) for api in (*APIS, TICK, RENEWAL, TOPICS_DELETED, TRANSACTION_ENDED, UNREADABLE)],
 )
 ANSWERS = _counter(
     "answers_total",

@@ -156,6 +156,6 @@ def _api(value: bytes | None) -> str:
         event = read_event(value or b"")
     except msgspec.DecodeError:
         return m.UNREADABLE
-    if event.type == m.TOPICS_DELETED:
-        return m.TOPICS_DELETED
+    if event.type in (m.TOPICS_DELETED, m.TRANSACTION_ENDED):
+        return event.type
     return event.api if event.api in APIS else m.UNREADABLE

@@ -16,9 +16,9 @@ from group_coordinator.recordings.line_times import MILLISECOND_US, LineError, l
 from schemas.messages import APIS, ApiKey
 
 MARK = b"Completed request:"
-_OF_CONSUMER_GROUPS = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
+_NOT_REPLAYED = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.TXN_OFFSET_COMMIT})
 """Request logs are not replayed for these yet."""
-_API_NAMES = {int(api.key): name for name, api in APIS.items() if api.key not in _OF_CONSUMER_GROUPS}
+_API_NAMES = {int(api.key): name for name, api in APIS.items() if api.key not in _NOT_REPLAYED}
 _METADATA_KEY = 3
 OTHER_PROTOCOLS = {68: "KIP-848 consumer group", 76: "share group", 88: "streams group"}
 """Heartbeats that make a group one of another protocol, and what it then is."""

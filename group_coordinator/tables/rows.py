@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from schemas.history import RebalanceTrigger, TimerName
+from schemas.history import CauseKind, RebalanceTrigger, TimerName
 
 Moment = Annotated[int, Meta(description="milliseconds since 1970")]
 """A point in time. Plain integers ending in `_ms` are durations."""
@@ -50,8 +50,8 @@ class Event(Row, frozen=True, kw_only=True):
     """`seq` of the record that led to this one."""
     member_id: str | None
     """The member that the record is about; null where it is about the group."""
-    cause_kind: Literal["request", "timer", "topics_deleted", "recording", "observed"]
-    """Whether a request, a timer or the event that tells of deleted topics led to it; `observed`: of a watched one."""
+    cause_kind: CauseKind
+    """What led to it: a request, a timer, or another event; `observed`: of a watched one."""
     cause_offset: int
     """The event's offset in the events topic; for a timer, that of the event that armed it."""
     cause_api: str | None

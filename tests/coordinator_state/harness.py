@@ -20,13 +20,14 @@ from coordinator_state import (
     RenewalEvent,
     RequestEvent,
     TopicsDeletedEvent,
+    TransactionEndedEvent,
     classic_group,
     decode_group,
     encode_group,
 )
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 from schemas.error_codes import ErrorCode
-from schemas.events import DeletedTopic, RequestEnvelope
+from schemas.events import DeletedTopic, RequestEnvelope, TransactionEnded
 from schemas.messages import (
     DeleteGroupsRequest,
     DescribeGroupsRequest,
@@ -48,8 +49,14 @@ from schemas.messages import (
     OffsetFetchRequestTopic,
     SyncGroupAssignment,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
 )
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
+from schemas.transaction_messages import (
+    TransactionLogPosition,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 T = TypeVar("T")
 MINUTE_MS = 60_000
@@ -62,6 +69,10 @@ def subscription(*topics: str) -> bytes:
 
 def assignment(topic: str, *partitions: int) -> bytes:
     return encode_assignment(Assignment(partitions=tuple(TopicPartition(topic, partition) for partition in partitions)))
+
+
+def log_position(offset: int | None) -> TransactionLogPosition | None:
+    return None if offset is None else TransactionLogPosition(partition=0, offset=offset)
 
 
 class GroupHarness:
@@ -144,6 +155,17 @@ class GroupHarness:
         event = TopicsDeletedEvent(self.offset, self.now_ms, self.now_ms, deleted_topics)
         return self._run(lambda coordinator: coordinator.handle(event))
 
+    def end_transaction(
+        self, producer_id: int, *, committed: bool, log_offset: int | None = None, epoch: int = 0
+    ) -> list[Output]:
+        """A producer's transaction is over; returns everything that came out."""
+        self.offset += 1
+        ended = TransactionEnded(
+            producer_id=producer_id, producer_epoch=epoch, committed=committed, log=log_position(log_offset)
+        )
+        event = TransactionEndedEvent(self.offset, self.now_ms, self.now_ms, ended)
+        return self._run(lambda coordinator: coordinator.handle(event))
+
     def recorded(self, fact: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap) -> list[Output]:
         """A recording says something; returns everything that came out."""
         self.offset += 1
@@ -160,6 +182,7 @@ class GroupHarness:
             "LeaveGroup": 5,
             "OffsetCommit": 9,
             "OffsetFetch": 9,
+            "TxnOffsetCommit": 5,
         }
         fields: dict[str, Any] = {"client_id": "client", "request_id": f"r{self.offset}"} | envelope
         fields.setdefault("reply_partition", 0)
@@ -260,14 +283,50 @@ class GroupHarness:
         )
         return self.send("OffsetCommit", request, version)
 
-    def fetch(self, *partitions: tuple[str, int], version: int = 9) -> list[Output]:
+    def commit_in_transaction(
+        self,
+        producer_id: int,
+        offsets: dict[tuple[str, int], int],
+        member_id: str = "",
+        generation_id: int = -1,
+        version: int = 5,
+        metadata: str | None = "",
+        log_offset: int | None = None,
+        **fields: Any,
+    ) -> list[Output]:
+        """A TxnOffsetCommit; each partition is a topic of its own."""
+        topics = tuple(
+            TxnOffsetCommitRequestTopic(
+                name=topic,
+                partitions=(
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=partition, committed_offset=offset, committed_metadata=metadata
+                    ),
+                ),
+            )
+            for (topic, partition), offset in offsets.items()
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=f"x{producer_id}",
+            group_id=self.group_id,
+            producer_id=producer_id,
+            producer_epoch=0,
+            generation_id=generation_id,
+            member_id=member_id,
+            topics=topics,
+            log=log_position(log_offset),
+            **fields,
+        )
+        return self.send("TxnOffsetCommit", request, version)
+
+    def fetch(self, *partitions: tuple[str, int], version: int = 9, require_stable: bool = False) -> list[Output]:
         """Of the partitions that are named, or of all that have offsets."""
         topics = tuple(
             OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(numbers))
             for topic, numbers in _by_topic(partitions).items()
         )
         groups = (OffsetFetchRequestGroup(group_id=self.group_id, topics=topics or None),)
-        return self.send("OffsetFetch", OffsetFetchRequest(groups=groups), version)
+        return self.send("OffsetFetch", OffsetFetchRequest(groups=groups, require_stable=require_stable), version)
 
     def delete_offsets(self, *partitions: tuple[str, int]) -> list[Output]:
         topics = tuple(

@@ -5,12 +5,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import pytest
 
-from coordinator_state import Answer
+from coordinator_state import Answer, Output
 from schemas.error_codes import ErrorCode
 from tests.coordinator_state.harness import GroupHarness, assignment, subscription
 
@@ -39,7 +39,16 @@ def current_generation(group: GroupHarness) -> int:
     return group.classic.generation_id if group.group else 2
 
 
-REQUESTS = {
+def commit_in_transaction(group: GroupHarness, member_id: str = "", generation_id: int = -1) -> list[Output]:
+    return group.commit_in_transaction(7, {("t", 0): 1}, member_id, generation_id)
+
+
+def pending_fetch(group: GroupHarness) -> list[Output]:
+    commit_in_transaction(group)
+    return group.fetch(("t", 0), require_stable=True)
+
+
+REQUESTS: dict[str, Callable[[GroupHarness], list[Output]]] = {
     "heartbeat": lambda g: g.heartbeat("a", current_generation(g)),
     "heartbeat of another generation": lambda g: g.heartbeat("a", 99),
     "heartbeat of nobody": lambda g: g.heartbeat("x", 2),
@@ -62,7 +71,13 @@ REQUESTS = {
     "commit of another generation": lambda g: g.commit("a", 99),
     "commit of anybody": lambda g: g.commit(),
     "commit of nothing": lambda g: g.commit("x", 7, {}),
+    "commit of a member in a transaction": lambda g: commit_in_transaction(g, "a", current_generation(g)),
+    "commit of another generation in a transaction": lambda g: commit_in_transaction(g, "a", 99),
+    "commit of a member without its generation in a transaction": lambda g: commit_in_transaction(g, "a", -1),
+    "commit of anybody in a transaction": lambda g: commit_in_transaction(g),
+    "commit of nothing in a transaction": lambda g: g.commit_in_transaction(7, {}, "x", 7),
     "fetch": lambda g: g.fetch(),
+    "stable fetch of what is pending": lambda g: pending_fetch(g),
     "delete offset of its topic": lambda g: g.delete_offsets(("t", 0)),
     "delete offset of another topic": lambda g: g.delete_offsets(("other", 0)),
     "describe": lambda g: g.describe(),
@@ -139,8 +154,25 @@ commit of anybody
     PreparingRebalance, CompletingRebalance, Stable         UNKNOWN_MEMBER_ID
 commit of nothing
     every state                                             NONE
+commit of a member in a transaction
+    none                                                    ILLEGAL_GENERATION
+    Empty                                                   UNKNOWN_MEMBER_ID
+    PreparingRebalance, CompletingRebalance, Stable         NONE
+commit of another generation in a transaction
+    none                                                    ILLEGAL_GENERATION
+    Empty                                                   UNKNOWN_MEMBER_ID
+    PreparingRebalance, CompletingRebalance, Stable         ILLEGAL_GENERATION
+commit of a member without its generation in a transaction
+    none, Empty                                             NONE
+    PreparingRebalance, CompletingRebalance, Stable         ILLEGAL_GENERATION
+commit of anybody in a transaction
+    every state                                             NONE
+commit of nothing in a transaction
+    every state                                             NONE
 fetch
     every state                                             NONE
+stable fetch of what is pending
+    every state                                             UNSTABLE_OFFSET_COMMIT
 delete offset of its topic
     none                                                    GROUP_ID_NOT_FOUND
     Empty                                                   NONE

@@ -28,6 +28,13 @@ FIELDS: dict[str, Any] = {
     "OffsetDeleteRequest": {"group_id": "g", "topics": ()},
     "DescribeGroupsRequest": {"groups": ("g",)},
     "DeleteGroupsRequest": {"groups_names": ("g",)},
+    "TxnOffsetCommitRequest": {
+        "transactional_id": "x",
+        "group_id": "g",
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "topics": (),
+    },
     "ConsumerGroupHeartbeatRequest": {"group_id": "g", "member_id": "m", "member_epoch": 0},
     "ConsumerGroupDescribeRequest": {"group_ids": ("g",)},
 }

@@ -52,6 +52,7 @@ from schemas.messages import (
     OffsetFetchRequestGroup,
     Request,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
 )
 from tests.coordinator_state.harness import DAY_MS, MINUTE_MS, of_type
 
@@ -170,6 +171,9 @@ class ToyKind(GroupKind):
         step.respond(LeaveGroupResponse())
 
     def validate_offset_commit(self, step: Step, request: OffsetCommitRequest) -> None:
+        toy(step)
+
+    def validate_txn_offset_commit(self, step: Step, request: TxnOffsetCommitRequest) -> None:
         toy(step)
 
     def timer_expired(self, step: Step, name: str, timer: Timer) -> None:

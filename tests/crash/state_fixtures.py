@@ -20,6 +20,7 @@ import msgspec
 from coordinator_state import Group, classic_group, decode_group, encode_group
 from coordinator_state.state import STATE_VERSION
 from group_coordinator.recordings.history import HistoryReport, _Replay
+from tests.coordinator_state.harness import GroupHarness
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 STATE = FIXTURES / "state"
@@ -60,6 +61,11 @@ def in_words(group: Group) -> dict[str, Any]:
         {"topic": topic, "partition": partition, **msgspec.structs.asdict(item)}
         for topic, partition, item in group.offsets
     ]
+    fields["pending"] = {
+        f"{topic}-{partition}": {str(producer_id): msgspec.structs.asdict(item) for producer_id, item in each.items()}
+        for topic, partitions in group.offsets.pending.items()
+        for partition, each in partitions.items()
+    }
     plain: dict[str, Any] = json.loads(msgspec.json.encode(fields))
     return plain
 
@@ -82,6 +88,24 @@ def features(words: Any, path: str = "") -> set[str]:
     return paths
 
 
+def keep(group: Group, name: str) -> None:
+    """Write the blobs of a group, and the group in words."""
+    stem = STATE / f"v{STATE_VERSION}-{name}"
+    stem.with_suffix(".bin").write_bytes(msgspec.msgpack.encode(encode_group(group)))
+    stem.with_suffix(".json").write_text(json.dumps(in_words(group), indent=1) + "\n")
+
+
+def with_transactions() -> Group:
+    """A group with committed and pending offsets, and a place in a log of transactions."""
+    group = GroupHarness()
+    group.stable("a")
+    group.commit("a", 1, {("t", 0): 3, ("u", 1): 4}, metadata="note")
+    group.commit_in_transaction(7, {("t", 0): 5, ("t", 1): 6}, "a", 1, log_offset=3)
+    group.commit_in_transaction(8, {("t", 0): 7}, log_offset=4, metadata="other")
+    assert group.group is not None
+    return group.group
+
+
 def main() -> None:
     candidates: list[tuple[set[str], str, Group]] = []
     for family in FAMILIES:
@@ -95,9 +119,8 @@ def main() -> None:
         if not gained - covered:
             break
         covered |= gained
-        stem = STATE / f"v{STATE_VERSION}-{name}"
-        stem.with_suffix(".bin").write_bytes(msgspec.msgpack.encode(encode_group(group)))
-        stem.with_suffix(".json").write_text(json.dumps(in_words(group), indent=1) + "\n")
+        keep(group, name)
+    keep(with_transactions(), "offsets-in-transactions")
     print(len(candidates), "states;", "\n".join(sorted(covered)))
     from tests.crash import checkpoint_fixture  # a broker and a Spark session: a minute
 

@@ -15,6 +15,7 @@ from schemas.events import (
     SessionRenewal,
     Tick,
     TopicsDeleted,
+    TransactionEnded,
 )
 from schemas.history import (
     AssignedTopic,
@@ -34,6 +35,7 @@ from schemas.message_types import Message
 from schemas.messages import APIS
 from schemas.query_progress import AnswerDifference, QueryProgress, ResponderClaim
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
+from schemas.transaction_messages import TransactionLogPosition
 from tests.documents.fields import field_list, field_names, first_paragraph
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "topics.md"
@@ -86,6 +88,8 @@ def generated() -> str:
         section("A renewal of sessions", SessionRenewal),
         section("Topics that were deleted", TopicsDeleted),
         section("One of them", DeletedTopic),
+        section("A transaction that ended", TransactionEnded),
+        section("A place in a log of transactions", TransactionLogPosition),
         section("What a recording says: whom it elected", RecordedLeader),
         section("What a recording says: a group in the middle of its life", RecordedGroup),
         section("A member of it", RecordedMember, level=4),

@@ -38,6 +38,16 @@ CASES = {
         },
         {"topics": [{"name": "t", "topic_id": TOPIC_ID, "partitions": [{"partition_index": 3, "error_code": CODE}]}]},
     ),
+    "TxnOffsetCommit": (
+        {
+            "transactional_id": "x",
+            "group_id": "g",
+            "producer_id": 7,
+            "producer_epoch": 0,
+            "topics": [{"name": "t", "partitions": [{"partition_index": 3, "committed_offset": 7}]}],
+        },
+        {"topics": [{"name": "t", "partitions": [{"partition_index": 3, "error_code": CODE}]}]},
+    ),
     "OffsetFetch": (
         {"groups": [{"group_id": "g", "topics": [{"name": "t", "partition_indexes": [3]}]}]},
         {"groups": [{"group_id": "g", "error_code": CODE}]},
