@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator_state import Answer, ClassicGroup, GroupConfig, LogRecord
-from group_coordinator.recordings.history import group_state
+from group_coordinator.recordings.history_state import group_state
 from schemas.consumer_protocol import decode_assignment
 from schemas.error_codes import ErrorCode
 from schemas.history import AssignmentReceived, GroupEmpty, JoinPhaseCompleted, MemberReplaced

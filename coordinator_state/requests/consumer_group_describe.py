@@ -9,7 +9,5 @@ from schemas.error_codes import ErrorCode
 
 
 def consumer_group_describe(step: Step, request: ConsumerGroupDescribeRequest) -> None:
-    """Refuse as Kafka does where `group.coordinator.rebalance.protocols` lacks `consumer`."""
-    raise Refusal(
-        ErrorCode.UNSUPPORTED_VERSION, "consumer_protocol_is_off", "the coordinator does not serve consumer groups"
-    )
+    """Refuse as Kafka does where the group is none of this protocol."""
+    raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, "not_a_consumer_group", "there is no consumer group of this id")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,15 @@ from msgspec.structs import replace
 from coordinator_state import (
     Answer,
     Coordinator,
-    Group,
     GroupConfig,
     LogRecord,
     Output,
     RequestEvent,
     TopicsDeletedEvent,
-    classic_group,
+    TransactionEndedEvent,
 )
-from coordinator_state.classic.timers import member_of
-from coordinator_state.timers import OFFSETS_EXPIRY
 from group_coordinator.recordings.group_requests import with_topic_ids
+from group_coordinator.recordings.history_state import comparable, group_state
 from group_coordinator.recordings.kafka_json import (
     list_groups_from_kafka,
     merge,
@@ -40,12 +39,22 @@ from group_coordinator.recordings.kafka_json import (
     topic_id_from_kafka,
 )
 from group_coordinator.recordings.text_files import lines_of
+from group_coordinator.recordings.topic_checks import TopicChecks
+from group_coordinator.recordings.transactional_records import (
+    OFFSETS_TOPIC,
+    RecordedTransactions,
+    markers_answer,
+    recorded_pending,
+    told_pending,
+)
 from schemas.bounded_lines import too_long
-from schemas.events import DeletedTopic, RequestEnvelope
+from schemas.events import DeletedTopic, RequestEnvelope, TransactionEnded
 from schemas.messages import ListGroupsResponse, OffsetCommitRequest
-from schemas.records import GroupMetadataValue, decode_record, encode_group_metadata_value
+from schemas.records import OFFSET_COMMIT_TYPE, GroupMetadataValue, decode_record, encode_group_metadata_value
+from schemas.wire import INT16
 
 Json = dict[str, Any]
+_OFFSET_KEY_PREFIX = INT16.pack(OFFSET_COMMIT_TYPE)
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -132,6 +141,10 @@ class _Replay:
         self.members_made = 0
         self.topic_ids: dict[str, str] = {}
         """Of the topics that the cluster has, where the history tells."""
+        self.checks: TopicChecks | None = None
+        """None: every topic exists."""
+        self.denied_topics: tuple[str, ...] = tuple(history["config"].get("denied_topics", ()))
+        self.transactions = RecordedTransactions()
         self.never_answered = set(history.get("never_answered", ()))
         for step in self.steps:
             self.never_answered |= set(step.get("never_answered", ()))
@@ -149,16 +162,25 @@ class _Replay:
             answers += self._answers(outputs)
             recorded = [answer for answer in step.get("answers", ()) if answer["id"] not in self.never_answered]
             self._compare(step, "answers", _sorted_answers(recorded), _sorted_answers(answers))
-            self._compare(step, "records", _recorded_records(step), _records(outputs))
+            recorded_records = step.get("records", [])
+            counting = self.transactions.committed(recorded_records)
+            self._compare(step, "records", _recorded_records(counting), _records(outputs))
+            self._compare(step, "pending", recorded_pending(recorded_records), told_pending(outputs))
             actual = {group_id: group_state(group) for group_id, group in self.coordinator.groups.items()}
-            self._compare(step, "groups", _comparable(self.recorded_groups), _comparable(actual))
+            self._compare(step, "groups", comparable(self.recorded_groups), comparable(actual))
             self.report.steps += 1
             self.report.answers += len(recorded)
-            self.report.records += len(step.get("records", ()))
+            self.report.records += len(recorded_records)
 
     def _change_cluster(self, step: Json) -> list[Output]:
         """From now on these topics exist and no others; each group with offsets of a deleted one gets an event."""
-        topics = {topic["name"]: topic_id_from_kafka(topic["topic_id"]) or "" for topic in step["cluster"]["topics"]}
+        described = step["cluster"]["topics"]
+        topics = {topic["name"]: topic_id_from_kafka(topic["topic_id"]) or "" for topic in described}
+        self.checks = TopicChecks(
+            {topic["name"]: topic["topic_id"] for topic in described},
+            {topic["name"]: topic["partitions"] for topic in described},
+            self.denied_topics,
+        )
         deleted_topics = tuple(
             DeletedTopic(name=name, topic_id=topic_id)
             for name, topic_id in self.topic_ids.items()
@@ -180,8 +202,7 @@ class _Replay:
     def _state_before(self, step: Json) -> str | None:
         if "state_before" not in step:
             return None
-        ((group_id, _),) = request_from_kafka(step["api"], step["version"], step["request"])
-        group = self.coordinator.groups.get(group_id)
+        group = self.coordinator.groups.get(_group_named(step["request"]))
         return "none" if group is None else str(group_state(group)["state"])
 
     def _handle(self, step: Json, answers: list[Json]) -> list[Output]:
@@ -190,8 +211,40 @@ class _Replay:
         if api == "ListGroups":
             answers.append({"id": step["id"], "at_ms": at_ms, "response": self._list_groups(version, step["request"])})
             return []
+        if api == "WriteTxnMarkers":
+            answers.append({"id": step["id"], "at_ms": at_ms, "response": markers_answer(step["request"])})
+            return [output for marker in step["request"]["markers"] for output in self._end_transaction(step, marker)]
+        if self.checks is None:
+            return self._ask(step, step["request"], answers)
+        request, refused = self.checks.split(api, version, step["request"])
+        asked: list[Json] = []
+        outputs = [] if request is None else self._ask(step, request, asked)
+        own, outputs = _own_answer(step, outputs)
+        answer = asked[0]["response"] if asked else own
+        if answer is not None or request is None:
+            finished = self.checks.finish(api, version, step["request"], answer, refused)
+            answers.append({"id": step["id"], "at_ms": at_ms, "response": finished})
+        return outputs
+
+    def _end_transaction(self, step: Json, marker: Json) -> list[Output]:
+        """Tell each group that has something pending of the producer."""
+        at_ms, outputs = step["at_ms"], []
+        ended = TransactionEnded(
+            producer_id=marker["producerId"],
+            producer_epoch=marker["producerEpoch"],
+            committed=marker["transactionResult"],
+        )
+        is_told = any(topic["name"] == OFFSETS_TOPIC for topic in marker["topics"])
+        for group_id in list(self.coordinator.groups) if is_told else ():
+            outputs += self.coordinator.handle(group_id, TransactionEndedEvent(step["id"], at_ms, at_ms, ended))
+        return outputs
+
+    def _ask(self, step: Json, body: Json, answers: list[Json]) -> list[Output]:
+        """Ask the coordinator."""
+        api, version, at_ms = step["api"], step["version"], step["at_ms"]
         outputs: list[Output] = []
-        requests = request_from_kafka(api, version, step["request"])
+        names = {} if self.checks is None else {topic_id: name for name, topic_id in self.topic_ids.items()}
+        requests = request_from_kafka(api, version, body, names)
         for group_id, request in requests:
             if isinstance(request, OffsetCommitRequest):
                 request = with_topic_ids(request, self.topic_ids)
@@ -257,14 +310,32 @@ def _sorted_answers(answers: list[Json]) -> list[Json]:
             group.pop("errorMessage", None)
             if "groupState" in group and "members" in group:
                 group["members"].sort(key=lambda member: _number(member["memberId"]))
-            group.get("topics", []).sort(key=lambda topic: topic["name"])
+            group.get("topics", []).sort(key=lambda topic: topic.get("name") or topic["topicId"])
         for name in ("groups", "results"):
             if name in response:
                 response[name].sort(key=lambda group: group["groupId"])
     return sorted(answers, key=lambda answer: (answer["at_ms"], answer["id"]))
 
 
-def _recorded_records(step: Json) -> list[Json]:
+def _group_named(request: Json) -> str:
+    """Return the one group that a request names."""
+    if "groupId" in request:
+        return str(request["groupId"])
+    (group,) = request.get("groups") or request.get("groupIds") or request["groupsNames"]
+    return str(group["groupId"] if isinstance(group, dict) else group)
+
+
+def _own_answer(step: Json, outputs: list[Output]) -> tuple[Json | None, list[Output]]:
+    """Take the answer to the step's own request out of outputs."""
+    own = [output for output in outputs if isinstance(output, Answer) and output.request_id == str(step["id"])]
+    if not own:
+        return None, outputs
+    (answer,) = own
+    response = response_to_kafka(answer.api, answer.api_version, answer.response)
+    return response, [output for output in outputs if output is not answer]
+
+
+def _recorded_records(records: list[Json]) -> list[Json]:
     return _sorted_records(
         [
             {
@@ -273,7 +344,7 @@ def _recorded_records(step: Json) -> list[Json]:
                 "key": record["key_b64"],
                 "value": record.get("value_b64"),
             }
-            for record in step.get("records", ())
+            for record in records
         ]
     )
 
@@ -296,8 +367,19 @@ def _records(outputs: list[Output]) -> list[Json]:
 
 
 def _sorted_records(records: list[Json]) -> list[Json]:
-    """The order of one group's records counts; that of different groups at one instant does not."""
-    return sorted(records, key=lambda record: (record["at_ms"], record["group"]))
+    """The order of one group's records counts; that of different groups at one instant does not, nor that of
+    neighbouring tombstones of offsets."""
+    ordered = sorted(records, key=lambda record: (record["at_ms"], record["group"]))
+    runs = groupby(ordered, key=lambda record: (record["at_ms"], record["group"], _is_offset_tombstone(record)))
+    return [
+        record
+        for (_, _, are_tombstones), run in runs
+        for record in (sorted(run, key=lambda record: str(record["key"])) if are_tombstones else run)
+    ]
+
+
+def _is_offset_tombstone(record: Json) -> bool:
+    return record["value"] is None and b64decode(record["key"]).startswith(_OFFSET_KEY_PREFIX)
 
 
 def _members_by_number(key: bytes, value: bytes) -> bytes:
@@ -306,61 +388,3 @@ def _members_by_number(key: bytes, value: bytes) -> bytes:
         return value
     members = tuple(sorted(decoded.members, key=lambda member: _number(member.member_id)))
     return encode_group_metadata_value(replace(decoded, members=members), 3)
-
-
-def group_state(group: Group) -> Json:
-    """Return a group in the form of a history's `groups`."""
-    classic = classic_group(group)
-    deadlines: Json = {}
-    for name, timer in group.timers.items():
-        member_id = member_of(name)
-        if name != OFFSETS_EXPIRY:
-            deadlines[member_id or name] = timer.deadline_ms
-    state: Json = {
-        "state": classic.state.value,
-        "state_since_ms": classic.state_since_ms,
-        "generation": classic.generation_id,
-        "protocol_type": classic.protocol_type,
-        "protocol": classic.protocol_name,
-        "leader": classic.leader_id,
-        "members": {
-            member.member_id: _without_none(
-                {
-                    "instance_id": member.group_instance_id,
-                    "client_id": member.client_id,
-                    "session_timeout_ms": member.session_timeout_ms,
-                    "rebalance_timeout_ms": member.rebalance_timeout_ms,
-                    "protocols": [name for name, _ in member.protocols],
-                    "assignment": b64encode(member.assignment).decode(),
-                    "parked": "+".join(
-                        kind
-                        for kind, parked in (("join", member.awaiting_join), ("sync", member.awaiting_sync))
-                        if parked is not None
-                    )
-                    or None,
-                }
-            )
-            for member in classic.members.values()
-        },
-        "pending_join": sorted(classic.pending_join),
-        "pending_sync": sorted(classic.pending_sync),
-        "subscribed_topics": None if classic.subscribed_topics is None else sorted(classic.subscribed_topics),
-        "deadlines": deadlines,
-    }
-    return _without_none(state)
-
-
-def _without_none(fields: Json) -> Json:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _comparable(groups: Json) -> Json:
-    """Sets as sorted lists; and what is empty is as good as absent."""
-    return {
-        group_id: {
-            name: sorted(value) if isinstance(value, list) else value
-            for name, value in group.items()
-            if value not in ([], {}) or name == "subscribed_topics"
-        }
-        for group_id, group in groups.items()
-    }

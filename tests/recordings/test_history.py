@@ -85,7 +85,11 @@ def _offset_record(at_ms: int, partition: int, topic_id: str | None, offset: int
     key = encode_key(OffsetCommitKey("g", "t", partition))
     value = OffsetCommitValue(offset=offset, commit_timestamp_ms=at_ms, topic_id=topic_id)
     encoded = None if topic_id is None else b64encode(encode_offset_commit_value(value, 4)).decode()
-    return {"at_ms": at_ms, "key": {"group": "g"}, "key_b64": b64encode(key).decode(), "value_b64": encoded}
+    return {
+        "at_ms": at_ms, "type": "OffsetCommit",
+        "key": {"group": "g", "topic": "t", "partition": partition}, "key_b64": b64encode(key).decode(),
+        "value": None if encoded is None else {"offset": offset}, "value_b64": encoded,
+    }  # fmt: skip
 
 
 def _commit(step: int, at_ms: int, topic_id: str, offset: int) -> dict[str, object]:

@@ -1,0 +1,132 @@
+"""Transactions of a recorded history: Kafka's log has offsets when they are written, ours when they are committed.
+
+The records of Kafka's log are read as a reader must who wants committed offsets only. What so comes out at a marker is
+compared with the records that the core writes there; what was written in a transaction, with what history tells.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import Any
+
+from coordinator_state import Output
+from schemas.observed_history import TransactionalOffsetsPending
+from schemas.records import NO_TIMESTAMP, encode_offset_commit, encode_offset_commit_key
+
+Json = dict[str, Any]
+_Key = tuple[str, str, int]
+
+_MARKER = "EndTransactionMarker"
+_VALUE_VERSION = 4
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class RecordedTransactions:
+    """What a recorded log has of open transactions. Fed with each step's records, in their order."""
+
+    def __init__(self) -> None:
+        self._pending: dict[int, dict[_Key, tuple[int, Json]]] = {}
+        """Producer id -> key -> place in the log, record."""
+        self._written_at: dict[_Key, int] = {}
+        """The place of the record whose offset counts."""
+        self._place = 0
+
+    def committed(self, records: Iterable[Json]) -> list[Json]:
+        """Return the records that count, in the order in which they come to do so."""
+        counting: list[Json] = []
+        for record in records:
+            self._place += 1
+            if record["type"] == _MARKER:
+                counting += self._ended(record)
+            elif record["type"] != "OffsetCommit":
+                counting.append(record)
+            elif "producer_id" in record:
+                of_producer = self._pending.setdefault(record["producer_id"], {})
+                of_producer[_key(record)] = (self._place, record)
+            else:
+                counting.append(record)
+                self._count(record)
+        return counting
+
+    def _count(self, record: Json) -> None:
+        key = _key(record)
+        if record["value"] is not None:
+            self._written_at[key] = self._place
+            return
+        self._written_at.pop(key, None)
+        for of_producer in self._pending.values():
+            of_producer.pop(key, None)
+
+    def _ended(self, marker: Json) -> list[Json]:
+        of_producer = self._pending.pop(marker["producer_id"], {})
+        if marker["value"]["result"] != "COMMIT":
+            return []
+        counting = []
+        for key, (place, record) in sorted(of_producer.items()):
+            if self._written_at.get(key, -1) < place:
+                self._written_at[key] = place
+                counting.append({**record, "at_ms": marker["at_ms"]})
+        return counting
+
+
+def recorded_pending(records: Iterable[Json]) -> list[Json]:
+    """Return what was written in transactions, in the form of `told_pending`."""
+    return [
+        {
+            "at_ms": record["at_ms"],
+            "producer_id": record["producer_id"],
+            "producer_epoch": record["producer_epoch"],
+            "key": record["key_b64"],
+            "value": record["value_b64"],
+        }
+        for record in records
+        if record["type"] == "OffsetCommit" and "producer_id" in record
+    ]
+
+
+def told_pending(outputs: Iterable[Output]) -> list[Json]:
+    """Return the records that Kafka would write of the offsets that history tells to be pending."""
+    return [
+        {
+            "at_ms": told.time_ms,
+            "producer_id": told.producer_id,
+            "producer_epoch": told.producer_epoch,
+            "key": b64encode(encode_offset_commit_key(told.group_id, change.topic, change.partition)).decode(),
+            "value": b64encode(
+                encode_offset_commit(
+                    _VALUE_VERSION, change.offset or 0, change.leader_epoch, change.metadata, told.timestamp_ms,
+                    NO_TIMESTAMP, None,
+                )
+            ).decode(),
+        }
+        for told in outputs
+        if isinstance(told, TransactionalOffsetsPending)
+        for change in told.offsets
+    ]  # fmt: skip
+
+
+def markers_answer(request: Json) -> Json:
+    """Return a broker's answer to markers that it has written."""
+    return {
+        "markers": [
+            {
+                "producerId": marker["producerId"],
+                "topics": [
+                    {
+                        "name": topic["name"],
+                        "partitions": [
+                            {"partitionIndex": index, "errorCode": 0} for index in topic["partitionIndexes"]
+                        ],
+                    }
+                    for topic in marker["topics"]
+                ],
+            }
+            for marker in request["markers"]
+        ]
+    }
+
+
+def _key(record: Json) -> _Key:
+    key = record["key"]
+    return key["group"], key["topic"], key["partition"]
