@@ -32,6 +32,7 @@ class Benchmark(Struct, frozen=True):
 BENCHMARKS = {
     "core": Benchmark(full=("--jvm",), quick=("--jvm", "--quick", "--runs", "1")),
     "assignors": Benchmark(full=("--jvm",), quick=("--quick", "--runs", "1")),
+    "server_assignors": Benchmark(full=("--jvm", "--runs", "10"), quick=("--quick", "--runs", "1")),
     "query": Benchmark(quick=("--touched", "100", "--heartbeats", "2", "--batches", "1", "--rounds", "1", "--buckets")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
     "responder_start": Benchmark(quick=("--groups", "100", "1000")),

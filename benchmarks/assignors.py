@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import md5
 from pathlib import Path
 from time import thread_time
@@ -83,7 +83,9 @@ def measure(assignor: Assignor, kind: str, members: int, partitions: int, runs: 
     )
 
 
-def with_kafka(figures: list[Figures], sizes: Sequence[tuple[int, int]], runs: int) -> Iterator[Figures]:
+def with_kafka(
+    figures: list[Figures], sizes: Sequence[tuple[int, int]], runs: int, driver: str = "AssignorBenchmark"
+) -> Iterator[Figures]:
     """Add Kafka's times.
 
     Raises `Mismatch` if Kafka's assignment is another one, `JvmError` if it cannot run.
@@ -92,9 +94,7 @@ def with_kafka(figures: list[Figures], sizes: Sequence[tuple[int, int]], runs: i
     lines: list[str] = []
     for figure in figures:
         if (figure.members, figure.partitions) == sizes[0]:
-            lines = run_driver(
-                "AssignorBenchmark", figure.name, figure.kind, str(runs), str(PATIENCE_SECONDS), *arguments
-            )
+            lines = run_driver(driver, figure.name, figure.kind, str(runs), str(PATIENCE_SECONDS), *arguments)
         if not lines:
             yield replace(figure, stopped=True)
             continue
@@ -120,10 +120,10 @@ def _member(number: int, topic_names: Sequence[str], kind: str) -> MemberSubscri
         topic_count = len(topics) // 2
         start = number * 7919 % len(topics)
         topics = tuple(sorted((topics + topics)[start : start + topic_count]))
-    return MemberSubscription(member_id=_member_id(number), subscription=Subscription(topics=topics))
+    return MemberSubscription(member_id=member_id_of(number), subscription=Subscription(topics=topics))
 
 
-def _member_id(number: int) -> str:
+def member_id_of(number: int) -> str:
     """The client id and a UUID, as Kafka makes them."""
     name = f"consumer-{number:05}"
     return f"{name}-{UUID(bytes=md5(name.encode()).digest(), version=3)}"
@@ -163,7 +163,7 @@ def show(figures: Figures) -> None:
     print(line, flush=True)
 
 
-def write_page(figures: list[Figures]) -> None:
+def write_page(figures: list[Figures], section: str) -> None:
     """The table of docs/performance.md: a row for each assignor and kind of subscription, a column for each size."""
     rows: dict[tuple[str, str], list[Figures]] = {}
     for figure in figures:
@@ -171,7 +171,7 @@ def write_page(figures: list[Figures]) -> None:
     sizes = [f"{cell.members:,} x {cell.partitions:,}" for cell in next(iter(rows.values()))]
     head = ["assignor", "topics", *sizes, "growth"]
     cells = [[*key, *(_factors(cell) for cell in row), _growth(row[0], row[-1])] for key, row in rows.items()]
-    write_section("assignors", table(head, cells, words=2))
+    write_section(section, table(head, cells, words=2))
 
 
 def _factors(figures: Figures) -> str:
@@ -185,8 +185,15 @@ def _growth(smallest: Figures, largest: Figures) -> str:
     return f"{first:.1f} / {change:.1f}"
 
 
-def main() -> None:
-    parser = command_parser("assignors", __doc__)
+def run_command(
+    section: str,
+    text: str | None,
+    sizes: Sequence[tuple[int, int]],
+    measure_sizes: Callable[[Sequence[tuple[int, int]], int], Iterator[Figures]],
+    driver: str,
+) -> None:
+    """Run the command of a benchmark of assignors, whose name is that of its section of the page."""
+    parser = command_parser(section, text)
     parser.add_argument("--jvm", action="store_true", help="run Kafka's assignors, too")
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes")
     parser.add_argument("--runs", type=int, default=2, help="of each, unless it takes longer than a second")
@@ -195,11 +202,11 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.write and arguments.quick:
         parser.error("--write writes the whole table: not with --quick")
-    sizes = SIZES[:2] if arguments.quick else SIZES
-    figures = list(measure_all(sizes, arguments.runs))
+    sizes = sizes[:2] if arguments.quick else sizes
+    figures = list(measure_sizes(sizes, arguments.runs))
     if arguments.jvm:
         try:
-            figures = list(with_kafka(figures, sizes, arguments.runs))
+            figures = list(with_kafka(figures, sizes, arguments.runs, driver))
         except JvmError as problem:
             print(f"Kafka's assignors were not compared: {problem}")
     columns = ("first ms", "change ms", "Kafka first", "change", "factor", "change")
@@ -211,10 +218,10 @@ def main() -> None:
             sys.exit(
                 "Nothing was written: without figures of Kafka's assignors (--jvm, and a JDK) there are no factors."
             )
-        write_page(figures)
+        write_page(figures, section)
     if arguments.json:
         arguments.json.write_text(json.dumps(to_builtins(figures), indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    run_command("assignors", __doc__, SIZES, measure_all, "AssignorBenchmark")

@@ -2,12 +2,13 @@
 
 import pytest
 
-from benchmarks import assignors, core
+from benchmarks import assignors, core, server_assignors
 from benchmarks.assignors import measure as measure_assignor
 from benchmarks.assignors import with_kafka
 from benchmarks.core import measure_kafka
 from benchmarks.jvm import JvmError, Mismatch
 from benchmarks.workloads import commits, heartbeats, joins, mixed
+from coordinator_state.consumer.assignors import SERVER_ASSIGNORS
 from group_coordinator.assignors import ASSIGNORS
 
 
@@ -30,6 +31,21 @@ def test_kafka_comes_to_the_same_assignment() -> None:
     figures = [measure_assignor(ASSIGNORS["sticky"], "mixed", *size, runs=1) for size in sizes]
     try:
         with_times = list(with_kafka(figures, sizes, 1))
+    except JvmError as problem:
+        if "no Java compiler" in str(problem):
+            pytest.skip(str(problem))
+        raise
+    assert all(time.factors is not None for time in with_times)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("kind", ["same", "mixed"])
+@pytest.mark.parametrize("name", ["uniform", "range"])
+def test_kafkas_coordinator_comes_to_the_same_target_assignment(name: str, kind: str) -> None:
+    sizes = [(13, 700), (40, 1_200)]
+    figures = [server_assignors.measure(SERVER_ASSIGNORS[name], kind, *size, runs=1) for size in sizes]
+    try:
+        with_times = list(with_kafka(figures, sizes, 1, "ServerAssignorBenchmark"))
     except JvmError as problem:
         if "no Java compiler" in str(problem):
             pytest.skip(str(problem))

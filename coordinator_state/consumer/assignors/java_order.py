@@ -34,6 +34,12 @@ def topic_id_hash(topic_id: str) -> int:
 
 
 @lru_cache(maxsize=65_536)
+def _spread_hash(topic_id: str) -> int:
+    """Return the hash as a `HashMap` spreads it: its last bits are the bucket."""
+    return hash_map_bucket(topic_id_hash(topic_id), 1 << 32)
+
+
+@lru_cache(maxsize=65_536)
 def topic_id_order(topic_id: str) -> tuple[int, int]:
     """Sort key that orders topic ids as Kafka's `Uuid.compareTo`: by their halves, which are signed."""
     number = int(topic_id.replace("-", ""), 16)
@@ -65,9 +71,20 @@ def partition_order(partitions: Sequence[int], capacity: int) -> Sequence[int]:
     return sorted(partitions, key=buckets.__and__)
 
 
+def partition_slice_order(numbers: tuple[int, ...], first: int, after: int, capacity: int) -> tuple[int, ...]:
+    """Return `partition_order` of neighbours, which are no more than there are buckets; `numbers` counts from 0."""
+    if after > _SCRAMBLED_FROM:
+        return tuple(partition_order(numbers[first:after], capacity))
+    bucket_0 = (first + capacity - 1) & -capacity
+    if first < bucket_0 < after:
+        return numbers[bucket_0:after] + numbers[first:bucket_0]
+    return numbers[first:after]
+
+
 def topic_order(topic_ids: Iterable[str], capacity: int) -> list[str]:
     """Return the order in which a `HashMap` by topic id of so many buckets iterates, from the order in its buckets."""
-    return sorted(topic_ids, key=lambda topic_id: hash_map_bucket(topic_id_hash(topic_id), capacity))
+    last_bits = capacity - 1
+    return sorted(topic_ids, key=lambda topic_id: _spread_hash(topic_id) & last_bits)
 
 
 def copied_set_order(elements: Iterable[T], hash_code: Callable[[T], int], count: int | None = None) -> list[T]:
@@ -100,7 +117,8 @@ def target_map_order(target: TargetAssignment) -> list[tuple[str, tuple[int, ...
     if len(target) < 2:
         return list(target)
     capacity = grown_capacity(HASH_MAP_CAPACITY, len(target))
-    return sorted(target, key=lambda entry: hash_map_bucket(topic_id_hash(entry[0]), capacity))
+    last_bits = capacity - 1
+    return sorted(target, key=lambda entry: _spread_hash(entry[0]) & last_bits)
 
 
 class TimelineKeys:

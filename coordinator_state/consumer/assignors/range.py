@@ -8,14 +8,13 @@ Source: `RangeAssignor` of the package `group.assignor` (Kafka 4.3).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from coordinator_state.consumer.assignors.contract import AssignorGroup, AssignorMember, SubscriptionType
-from coordinator_state.consumer.assignors.java_order import capacity_at_least, grown_capacity, topic_order
+from coordinator_state.consumer.assignors.java_order import capacity_at_least, topic_order
 from coordinator_state.consumer.member import TargetAssignment
 from schemas.java_hash import java_string_order
-
-_Blocks = dict[str, tuple[int, ...]]
 
 
 class RangeAssignor:
@@ -25,44 +24,86 @@ class RangeAssignor:
 
     def assign(self, group: AssignorGroup) -> dict[str, TargetAssignment]:
         """Return the assignment; every member has an entry."""
-        members = sorted(group.members, key=_order)
-        blocks: dict[str, _Blocks] = {member.member_id: {} for member in members}
-        for topic_id, subscribers in _subscribers(members, group.subscription_type).items():
-            quota, extras = divmod(group.topics[topic_id].partition_count, len(subscribers))
-            first = 0
-            for number, member_id in enumerate(subscribers):
-                after = first + quota + (number < extras)
-                if after == first:
-                    break
-                blocks[member_id][topic_id] = tuple(range(first, after))
-                first = after
-        return {
-            member.member_id: _in_record_order(member.subscribed_topic_ids, blocks[member.member_id])
-            for member in group.members
-        }
+        members = _in_order(group.members)
+        if not members:
+            return {}
+        if group.subscription_type is SubscriptionType.HOMOGENEOUS:
+            return _assign_homogeneous(group, members)
+        return _assign_heterogeneous(group, members)
 
 
-def _order(member: AssignorMember) -> tuple[bool, bytes]:
-    if member.instance_id is not None:
-        return False, java_string_order(member.instance_id)
-    return True, java_string_order(member.member_id)
+def _in_order(members: Iterable[AssignorMember]) -> list[AssignorMember]:
+    static = [member for member in members if member.instance_id is not None]
+    dynamic = [member for member in members if member.instance_id is None]
+    return _sorted(static, [member.instance_id or "" for member in static]) + _sorted(
+        dynamic, [member.member_id for member in dynamic]
+    )
 
 
-def _subscribers(members: list[AssignorMember], subscription_type: SubscriptionType) -> dict[str, list[str]]:
-    """Return the subscribers of each topic, in the order of their blocks."""
-    if subscription_type is SubscriptionType.HOMOGENEOUS:
-        everyone = [member.member_id for member in members]
-        return dict.fromkeys(members[0].subscribed_topic_ids if members else (), everyone)
-    subscribers: dict[str, list[str]] = {}
-    for member in members:
-        for topic_id in member.subscribed_topic_ids:
-            subscribers.setdefault(topic_id, []).append(member.member_id)
-    return subscribers
+def _sorted(members: list[AssignorMember], names: list[str]) -> list[AssignorMember]:
+    places = range(len(names))
+    if all(map(str.isascii, names)):  # then Python compares them as Java does
+        return [members[place] for place in sorted(places, key=names.__getitem__)]
+    return [members[place] for place in sorted(places, key=lambda place: java_string_order(names[place]))]
 
 
-def _in_record_order(topic_ids: Sequence[str], blocks: _Blocks) -> TargetAssignment:
-    if len(blocks) < 2:
-        return tuple(blocks.items())
-    capacity = grown_capacity(capacity_at_least(len(topic_ids) * 4 // 3 + 1), len(blocks))
-    put = [topic_id for topic_id in topic_ids if topic_id in blocks]
-    return tuple([(topic_id, blocks[topic_id]) for topic_id in topic_order(put, capacity)])
+def _assign_homogeneous(group: AssignorGroup, members: list[AssignorMember]) -> dict[str, TargetAssignment]:
+    """The blocks of a member are the same in all topics of one size."""
+    topic_ids = _in_record_order(members[0].subscribed_topic_ids)
+    partition_counts = [group.topics[topic_id].partition_count for topic_id in topic_ids]
+    sizes = {count: _blocks(count, len(members)) for count in dict.fromkeys(partition_counts)}
+    assignment: dict[str, TargetAssignment] = {}
+    for number, member in enumerate(members):
+        if len(sizes) == 1:
+            [blocks] = sizes.values()
+            target = tuple(zip(topic_ids, repeat(blocks[number]))) if blocks[number] else ()
+        else:
+            blocks_of = [sizes[count][number] for count in partition_counts]
+            target = tuple([(topic, block) for topic, block in zip(topic_ids, blocks_of, strict=True) if block])
+        assignment[member.member_id] = target
+    return assignment
+
+
+def _assign_heterogeneous(group: AssignorGroup, members: list[AssignorMember]) -> dict[str, TargetAssignment]:
+    subscribers: dict[str, list[int]] = {}
+    same: dict[tuple[str, ...], list[int]] = {}
+    for number, member in enumerate(members):
+        same.setdefault(member.subscribed_topic_ids, []).append(number)
+    for topic_ids, numbers in same.items():
+        for topic_id in topic_ids:
+            subscribers.setdefault(topic_id, []).extend(numbers)
+    blocks_of: dict[tuple[int, int], list[tuple[int, ...]]] = {}
+    member_blocks: list[dict[str, tuple[int, ...]]] = [{} for _ in members]
+    for topic_id, numbers in subscribers.items():
+        numbers.sort()
+        size = group.topics[topic_id].partition_count, len(numbers)
+        if size not in blocks_of:
+            blocks_of[size] = _blocks(*size)
+        for number, block in zip(numbers, blocks_of[size], strict=True):
+            if not block:
+                break
+            member_blocks[number][topic_id] = block
+    assignment: dict[str, TargetAssignment] = {}
+    for topic_ids, numbers in same.items():
+        in_order = _in_record_order(topic_ids)
+        for number in numbers:
+            blocks = member_blocks[number]
+            target = tuple([(topic_id, blocks[topic_id]) for topic_id in in_order if topic_id in blocks])
+            assignment[members[number].member_id] = target
+    return assignment
+
+
+def _blocks(partition_count: int, subscribers: int) -> list[tuple[int, ...]]:
+    """Return the partitions of each subscriber, in their order. Those without any come last."""
+    quota, extras = divmod(partition_count, subscribers)
+    blocks = []
+    first = 0
+    for number in range(subscribers if quota else extras):
+        after = first + quota + (number < extras)
+        blocks.append(tuple(range(first, after)))
+        first = after
+    return blocks + [()] * (subscribers - len(blocks))
+
+
+def _in_record_order(topic_ids: Sequence[str]) -> list[str]:
+    return topic_order(topic_ids, capacity_at_least(len(topic_ids) * 4 // 3 + 1))
