@@ -1,4 +1,4 @@
-"""How long the server-side assignors take, from 100 members with 1,000 partitions to 2,000 with 100,000, beside Kafka's.
+"""How long the server-side assignors take, from 100 members with 1,000 partitions to 2,000 with 100,000.
 
     python -m benchmarks.server_assignors [--jvm] [--quick] [--runs 2] [--write] [--json FILE]
 

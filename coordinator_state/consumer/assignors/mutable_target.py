@@ -51,27 +51,30 @@ class MutableTarget:
         """Add partitions that are not there. A topic that is new gets a set of `new_set_capacity` buckets."""
         # Kafka calls `computeIfAbsent` for each partition, which looks at the size of the map first, also for a topic
         # that is there. The second call sees the topic that the first has added; later ones see nothing new.
-        self._grow()
+        topics = self._topics
+        if is_overfull(len(topics), self._capacity):
+            self._capacity *= 2
         present = self._partitions.get(topic_id)
         if present is None:
-            self._topics.insert(0, topic_id)
-            self._partitions[topic_id] = present = {}
-            self._set_capacities[topic_id] = new_set_capacity
-            if len(partitions) > 1:
-                self._grow()
-        present.update(dict.fromkeys(partitions))
-        self._set_capacities[topic_id] = grown_capacity(self._set_capacities[topic_id], len(present))
-
-    def _grow(self) -> None:
-        if is_overfull(len(self._topics), self._capacity):
-            self._capacity *= 2
+            topics.insert(0, topic_id)
+            self._partitions[topic_id] = present = dict.fromkeys(partitions)
+            self._set_capacities[topic_id] = grown_capacity(new_set_capacity, len(present))
+            if len(partitions) > 1 and is_overfull(len(topics), self._capacity):
+                self._capacity *= 2
+        else:
+            present.update(dict.fromkeys(partitions))
+            self._set_capacities[topic_id] = grown_capacity(self._set_capacities[topic_id], len(present))
 
     def in_record_order(self) -> TargetAssignment:
         """Return the target assignment as it is now."""
         partitions, capacities = self._partitions, self._set_capacities
-        return tuple(
-            [
-                (topic_id, tuple(partition_order(tuple(partitions[topic_id]), capacities[topic_id])))
-                for topic_id in topic_order(self._topics, self._capacity)
-            ]
-        )
+        topics = self._topics if len(self._topics) < 2 else topic_order(self._topics, self._capacity)
+        return tuple([
+            (
+                topic_id,
+                tuple(partitions[topic_id])
+                if len(partitions[topic_id]) == 1
+                else tuple(partition_order(tuple(partitions[topic_id]), capacities[topic_id])),
+            )
+            for topic_id in topics
+        ])

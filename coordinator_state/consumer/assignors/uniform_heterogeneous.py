@@ -8,6 +8,7 @@ Source: `UniformHeterogeneousAssignmentBuilder` (Kafka 4.3).
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import chain
 from operator import itemgetter
 
@@ -108,22 +109,23 @@ class _HeterogeneousAssignment:
         free = [partition for partition, owner in enumerate(owners) if owner < 0]
         loads = self._loads
         by_load = sorted(self._subscribers[topic_id], key=loads.__getitem__)
+        sorted_loads = [loads[number] for number in by_load]
         gained: dict[int, list[int]] = {}
-        level, lowest, taken = loads[by_load[0]], 0, 0
+        level, taken = sorted_loads[0], 0
         while taken < len(free):
-            while lowest < len(by_load) and loads[by_load[lowest]] == level:
-                gained[by_load[lowest]] = []
-                lowest += 1
-            for number, partition in zip(gained, free[taken : taken + lowest], strict=False):
-                gained[number].append(partition)
+            given = free[taken : taken + bisect_right(sorted_loads, level)]
+            for number, partition in zip(by_load, given, strict=False):
                 owners[partition] = number
-            taken += lowest
+                if number in gained:
+                    gained[number].append(partition)
+                else:
+                    gained[number] = [partition]
+            taken += len(given)
             level += 1
         capacity = self._set_capacity(topic_id)
         for number, partitions in gained.items():
-            if partitions:
-                loads[number] += len(partitions)
-                self._target_of(number).add(topic_id, partitions, capacity)
+            loads[number] += len(partitions)
+            self._target_of(number).add(topic_id, partitions, capacity)
 
     # ------------------------------------------------------------------------------------------------------ balance
 
