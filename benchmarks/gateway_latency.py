@@ -6,29 +6,47 @@
 processes of their own. Members
 of groups of one speak Kafka's protocol over a connection each: half of their requests are heartbeats, half are commits
 of one partition. The same clients take turns with the gateway, and with the broker, which coordinates its own groups.
+*Two hops* is a plain loop between two topics, the least that an answer through Kafka takes. CPU is of each process,
+also of those that are idle in this turn: Spark works off what the gateway's clients have asked a moment ago.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
+from msgspec import Struct
 
+from benchmarks import latency, two_hops
+from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.wire_client import WireClient, WireMember
 from group_coordinator.embedded_kafka.broker import free_port
+from streaming.config import StreamingConfig
 from streaming.topics import admin_client
 
 TOPIC = "orders"
 CONNECTIONS = 50
+TWO_HOPS, COPIED = "two hops", ("copy.in", "copy.out")
 WARM_UP_S = 5.0
+_PROCESSES = {
+    "command_line.main gateway": "gateway",
+    "command_line.main run": "coordinator",
+    "group_coordinator.responder": "responder",
+    "kafka.Kafka": "broker",
+    "embedded_kafka": "broker",
+    "SparkSubmit": "Spark's JVM",
+    "benchmarks.two_hops": "loop",
+}
 _START_TIMEOUT_S = 180.0
 
 
@@ -64,7 +82,7 @@ def running(
         command(directory / "gateway.log", "is ready", *gateway),
     ):
         admin = admin_client(broker)
-        for future in admin.create_topics([NewTopic(TOPIC, 1, 1)]).values():
+        for future in admin.create_topics([NewTopic(name, 1, 1) for name in (TOPIC, *COPIED)]).values():
             future.result()
         yield {"broker": broker, "gateway": f"127.0.0.1:{port}"}
 
@@ -94,16 +112,55 @@ async def _compare(addresses: dict[str, str], rates: list[int], seconds: float, 
     members = {name: await _members(address) for name, address in addresses.items()}
     for group in members.values():
         await _measure(group, 100, WARM_UP_S)
-    print(f"{'requests/s':>10} {'by':8} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}")
+    print(f"{'requests/s':>10} {'by':8} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}   CPU ms a request")
     for rate in rates:
-        times_ms: dict[str, list[float]] = {name: [] for name in members}
+        turns = {name: Turn([], Counter()) for name in [*members, TWO_HOPS]}
         for _ in range(rounds):
-            for name, group in members.items():
-                times_ms[name] += await _measure(group, rate, seconds)
-        for name, measured in times_ms.items():
-            measured.sort()
-            p50, p99 = measured[len(measured) // 2], measured[len(measured) * 99 // 100]
-            print(f"{rate:10,} {name:8} {p50:8.1f} {p99:8.1f} {measured[-1]:8.1f}", flush=True)
+            for name, turn in turns.items():
+                before = cpu_times(os.getpid())
+                if name == TWO_HOPS:
+                    turn.times_ms += _two_hops(addresses["broker"], rate, seconds)
+                else:
+                    turn.times_ms += await _measure(members[name], rate, seconds)
+                turn.cpu_ms += cpu_by_process(before, cpu_times(os.getpid()))
+        for name, turn in turns.items():
+            print(f"{rate:10,} {name:8} {turn}", flush=True)
+
+
+class Turn(Struct):
+    """What was measured of one way to an answer."""
+
+    times_ms: list[float]
+    cpu_ms: Counter[str]
+
+    def __str__(self) -> str:
+        times_ms, count = sorted(self.times_ms), len(self.times_ms)
+        p50_ms, p99_ms = times_ms[count // 2], times_ms[count * 99 // 100]
+        cpu = ", ".join(f"{process} {ms / count:.2f}" for process, ms in self.cpu_ms.most_common() if ms > count / 200)
+        return f"{p50_ms:8.1f} {p99_ms:8.1f} {times_ms[-1]:8.1f}   {cpu}"
+
+
+def cpu_by_process(before: CpuTimes, after: CpuTimes) -> Counter[str]:
+    """Return the milliseconds that each kind of process used."""
+    used_ms: Counter[str] = Counter()
+    for process, times in after.times.items():
+        name = "clients" if process == after.process else _name_of(process)
+        used_ms[name] += round(times.own_ms - (before.times[process].own_ms if process in before.times else 0.0))
+    return used_ms
+
+
+def _name_of(process: int) -> str:
+    try:
+        command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return "ended"
+    return next((name for words, name in _PROCESSES.items() if words in command), "Python workers")
+
+
+def _two_hops(broker: str, rate: int, seconds: float) -> list[float]:
+    settings = StreamingConfig(bootstrap_servers=broker)
+    with two_hops.relaying(broker, *COPIED):
+        return latency.measure(settings, *COPIED, latency.copied_request_id, rate, seconds)
 
 
 async def _members(address: str) -> list[WireMember]:

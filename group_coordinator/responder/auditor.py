@@ -22,6 +22,8 @@ from streaming.watcher import ShardProgress
 REMEMBERED_ANSWERS_MAX = 200_000
 """Answers that are remembered to be compared, some 300 bytes each."""
 _WRITER = "responder-"
+_FETCHES = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "500"}
+"""Nobody waits for the auditor: it reads twice a second, and not whenever an answer has come."""
 _log = logging.getLogger(__name__)
 
 Identity = tuple[bytes, str, str]
@@ -185,7 +187,7 @@ class AuditorThread:
     def __init__(self, auditor: Auditor, client_properties: Mapping[str, str], topic: str, partitions: int) -> None:
         self._auditor, self._topic, self._partitions = auditor, topic, partitions
         self._follower = TopicFollower(
-            client_properties, "auditor", self._take,
+            {**client_properties, **_FETCHES}, "auditor", self._take,
             on_poll=lambda: auditor.look_for_missing(self._end_of),
         )  # fmt: skip
 

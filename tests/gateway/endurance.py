@@ -5,6 +5,10 @@ while records flow into a topic of each group, and consumers are closed, killed 
 everybody holds still and the coordinator is killed (kill -9) and started again: nobody may lose a partition by it. Then
 the gateway is: nobody may, but in groups with clients in Go, which give up their membership where nobody listens. At
 the end every rebalance of the history must be somebody's doing, and every record read.
+
+With `--away-minutes 10` a responder answers, which is a process of its own, too, and the coordinator stays away for so
+long: nobody may lose a partition or get an error after which it does not ask again, and when it is back it must give
+the same answers.
 The exit code is 1 when it is not so.
 """
 
@@ -30,6 +34,7 @@ from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted, decode_history
 from streaming.topics import admin_client
+from tests.gateway.answer_audit import wait_for_the_query
 from tests.gateway.audit import Doings, audit, lost
 from tests.gateway.clients.consumers import (
     GO_LIBRARIES,
@@ -153,8 +158,12 @@ class Records:
 class Endurance:
     """One run."""
 
-    def __init__(self, minutes: float, groups: int, session_s: int, seed: int, stack: ExitStack) -> None:
-        self._minutes, self._chance = minutes, random.Random(seed)
+    def __init__(
+        self, minutes: float, groups: int, session_s: int, seed: int, stack: ExitStack, away_minutes: float = 0.0
+    ) -> None:
+        """`away_minutes`: so long is the coordinator away; 0: it is started again at once, and there is no responder.
+        """
+        self._minutes, self._chance, self._away_minutes = minutes, random.Random(seed), away_minutes
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="endurance-")))
         programs = compile_java(directory)
         libraries: list[Library] = ["librdkafka", "kafka-python", "java", "librdkafka"]
@@ -164,17 +173,23 @@ class Endurance:
         say("Kafka, the coordinator and the gateway start")
         servers, port = stack.enter_context(EmbeddedKafka()).bootstrap_servers, free_port()
         self.history: list[History] = []
-        self._run = Command(
-            directory / "run", "The coordinator runs", "run", "--bootstrap-servers", servers, "--checkpoint",
-            str(directory / "checkpoint"), "--group-initial-rebalance-delay-ms", "0",
+        self._servers = servers
+        settings = (
+            "--bootstrap-servers", servers, "--checkpoint", str(directory / "checkpoint"),
+            "--group-initial-rebalance-delay-ms", "0",
         )  # fmt: skip
+        apart = ("--responders", "--trigger-interval-ms", "2000") if away_minutes else ()
+        self._run = Command(directory / "run", "The coordinator runs", "run", *settings, *apart)
         self._gateway = Command(
             directory / "gateway", "The gateway is ready", "gateway", "--bootstrap-servers", servers, "--listen",
             f"127.0.0.1:{port}",
         )  # fmt: skip
-        for command in (self._run, self._gateway):
+        responder = Command(directory / "responder", "shard 0: ", "responder", *settings)
+        for command in (self._run, *([responder] if away_minutes else []), self._gateway):
             command.start()
             stack.callback(command.kill)
+        if away_minutes:
+            responder.wait_for(" at offset ")  # it answers
         reader = TopicFollower({"bootstrap.servers": servers}, "endurance", self._hear)
         reader.start(from_beginning=[("coordinator.history", 0)])
         stack.callback(reader.stop)
@@ -211,7 +226,9 @@ class Endurance:
             time.sleep(1)
         self._settle()
         self._churn(self._minutes / 2)
+        since_ms = int(time.time() * 1_000)
         problems = self._disturbs_nobody("the coordinator is killed and started again", self._restart_coordinator)
+        problems += self._judge_answers(since_ms) if self._away_minutes else []
         away_from = len(self.history)
         problems += self._disturbs_nobody("the gateway is started again", self._restart_gateway, excused=GO_LIBRARIES)
         self._excuse_clients_in_go(away_from)
@@ -266,8 +283,15 @@ class Endurance:
 
     def _restart_coordinator(self) -> None:
         self._run.kill()
+        time.sleep(60 * self._away_minutes)
         self._run.start()
         self._run.wait_for(" members, ")  # its first batch has ended: it answers
+
+    def _judge_answers(self, since_ms: int) -> list[str]:
+        """What is wrong with the answers that responders have given, also while the coordinator was away."""
+        result = wait_for_the_query(self._servers, "coordinator.responses", since_ms, int(time.time() * 1_000))
+        say(f"{result.by_responders} answers by the responder; errors {dict(result.errors)} since the coordinator went")
+        return result.problems + [f"an answer with the error {name}" for name in result.final_errors]
 
     def _restart_gateway(self) -> None:
         self._gateway.stop()
@@ -335,12 +359,17 @@ def main() -> None:
         default=120,
         help="session timeout: more than the coordinator's restart takes beside fifty clients on two cores",
     )
+    parser.add_argument(
+        "--away-minutes", type=float, default=0.0, help="a responder answers, while the coordinator is away for so long"
+    )
     parser.add_argument("--history", type=Path, help="write the history there, a line for each record")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # all that was started ends with us
     with ExitStack() as stack:
-        run = Endurance(options.minutes, options.groups, options.session_seconds, options.seed, stack)
+        run = Endurance(
+            options.minutes, options.groups, options.session_seconds, options.seed, stack, options.away_minutes
+        )
         problems = run.live()
     if options.history is not None:
         options.history.write_bytes(b"".join(encode_json(record) + b"\n" for record in run.history))
