@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -109,14 +110,29 @@ def open_session(config: StreamingConfig) -> SparkSession:
     else:
         with spared("that the JVM of spark-submit logs as ours does"):
             _log_as_our_own_jvm_does(config)
-    for name, value in {**settings, **config.spark, _JAVA_OPTIONS: java_options(config)}.items():
+    settings |= {**config.spark, _JAVA_OPTIONS: java_options(config)}
+    for name, value in settings.items():
         builder = builder.config(name, value)
+    if config.spark_niceness and "PYSPARK_GATEWAY_PORT" not in os.environ and sys.platform == "linux":
+        _start_jvm({"spark.master": config.master, **settings}, config.spark_niceness)
     spark = builder.getOrCreate()
     _silence_closed_sockets(spark)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         _let_us_end_the_jvm(spark)
     prepare_session(spark, config)
     return spark
+
+
+def _start_jvm(settings: Mapping[str, str], niceness: int) -> None:
+    """Start the JVM at this niceness. Linux has one for each thread, and what a thread starts inherits it: the JVM its
+    own, and Python workers the JVM's."""
+
+    def start() -> None:
+        os.nice(niceness)
+        SparkContext._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(start).result()
 
 
 def _worker_settings(config: StreamingConfig) -> dict[str, str]:

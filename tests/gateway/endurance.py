@@ -174,22 +174,9 @@ class Endurance:
         servers, port = stack.enter_context(EmbeddedKafka()).bootstrap_servers, free_port()
         self.history: list[History] = []
         self._servers = servers
-        settings = (
-            "--bootstrap-servers", servers, "--checkpoint", str(directory / "checkpoint"),
-            "--group-initial-rebalance-delay-ms", "0",
-        )  # fmt: skip
-        apart = ("--responders", "--trigger-interval-ms", "2000") if away_minutes else ()
-        self._run = Command(directory / "run", "The coordinator runs", "run", *settings, *apart)
-        self._gateway = Command(
-            directory / "gateway", "The gateway is ready", "gateway", "--bootstrap-servers", servers, "--listen",
-            f"127.0.0.1:{port}",
-        )  # fmt: skip
-        responder = Command(directory / "responder", "shard 0: ", "responder", *settings)
-        for command in (self._run, *([responder] if away_minutes else []), self._gateway):
-            command.start()
-            stack.callback(command.kill)
-        if away_minutes:
-            responder.wait_for(" at offset ")  # it answers
+        self._away_ms = 0, 0
+        """Since when the coordinator was away, and until when."""
+        self._start_commands(directory, port, stack)
         reader = TopicFollower({"bootstrap.servers": servers}, "endurance", self._hear)
         reader.start(from_beginning=[("coordinator.history", 0)])
         stack.callback(reader.stop)
@@ -215,6 +202,25 @@ class Endurance:
             future.result(30)
         self._records = Records(servers, names)
 
+    def _start_commands(self, directory: Path, port: int, stack: ExitStack) -> None:
+        """The coordinator, the gateway at this port and, if one is wanted, the responder."""
+        settings = (
+            "--bootstrap-servers", self._servers, "--checkpoint", str(directory / "checkpoint"),
+            "--group-initial-rebalance-delay-ms", "0",
+        )  # fmt: skip
+        apart = ("--responders", "--trigger-interval-ms", "2000") if self._away_minutes else ()
+        self._run = Command(directory / "run", "The coordinator runs", "run", *settings, *apart)
+        self._gateway = Command(
+            directory / "gateway", "The gateway is ready", "gateway", "--bootstrap-servers", self._servers, "--listen",
+            f"127.0.0.1:{port}",
+        )  # fmt: skip
+        responder = Command(directory / "responder", "shard 0: ", "responder", *settings)
+        for command in (self._run, *([responder] if self._away_minutes else []), self._gateway):
+            command.start()
+            stack.callback(command.kill)
+        if self._away_minutes:
+            responder.wait_for(" at offset ")  # it answers
+
     def live(self) -> list[str]:
         """From the first start to the audit; what was wrong."""
         say(
@@ -226,9 +232,8 @@ class Endurance:
             time.sleep(1)
         self._settle()
         self._churn(self._minutes / 2)
-        since_ms = int(time.time() * 1_000)
         problems = self._disturbs_nobody("the coordinator is killed and started again", self._restart_coordinator)
-        problems += self._judge_answers(since_ms) if self._away_minutes else []
+        problems += self._judge_answers() if self._away_minutes else []
         away_from = len(self.history)
         problems += self._disturbs_nobody("the gateway is started again", self._restart_gateway, excused=GO_LIBRARIES)
         self._excuse_clients_in_go(away_from)
@@ -282,15 +287,17 @@ class Endurance:
         return sum(isinstance(record, RebalanceStarted) and record.group_id in names for record in list(self.history))
 
     def _restart_coordinator(self) -> None:
+        since_ms = int(time.time() * 1_000)
         self._run.kill()
         time.sleep(60 * self._away_minutes)
         self._run.start()
         self._run.wait_for(" members, ")  # its first batch has ended: it answers
+        self._away_ms = since_ms, int(time.time() * 1_000)
 
-    def _judge_answers(self, since_ms: int) -> list[str]:
-        """What is wrong with the answers that responders have given, also while the coordinator was away."""
-        result = wait_for_the_query(self._servers, "coordinator.responses", since_ms, int(time.time() * 1_000))
-        say(f"{result.by_responders} answers by the responder; errors {dict(result.errors)} since the coordinator went")
+    def _judge_answers(self) -> list[str]:
+        """What is wrong with the answers that the responder has given while the coordinator was away."""
+        result = wait_for_the_query(self._servers, "coordinator.responses", *self._away_ms)
+        say(f"{result.by_responders} answers by the responder meanwhile; errors: {dict(result.errors)}")
         return result.problems + [f"an answer with the error {name}" for name in result.final_errors]
 
     def _restart_gateway(self) -> None:
