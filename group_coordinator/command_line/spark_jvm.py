@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from importlib.util import find_spec
 
 from group_coordinator.command_line.errors import CommandError, masked
 from group_coordinator.jars.java import require_java
+from streaming.child_processes import end_process
 
 _LINES_SHOWN = 20
 _STOP_TIMEOUT_S = 20.0
@@ -87,11 +87,5 @@ def end_jvm() -> None:
         gateway.shutdown()
     process = getattr(gateway, "proc", None)
     if process is not None:
-        with suppress(OSError):
-            process.stdin.close()
-        try:
-            process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process, _STOP_TIMEOUT_S)
     SparkContext._gateway = SparkContext._jvm = None

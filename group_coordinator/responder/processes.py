@@ -15,6 +15,7 @@ from typing import IO
 import msgspec
 
 from group_coordinator.responder.protocol import ExitCode, ResponderStart, ResponderStatus, decode_status, write_start
+from streaming.child_processes import end_process
 from streaming.config import StreamingConfig
 from streaming.stored_group import ShardState
 
@@ -23,6 +24,7 @@ START_INTERVAL_S = 5.0
 REFUSED_INTERVAL_S = 60.0
 """The same of one that may not answer."""
 _STOP_TIMEOUT_S = 10.0
+_COMMAND = (sys.executable, "-m", "group_coordinator.responder")
 _POLL_S = 0.2
 
 _log = logging.getLogger(__name__)
@@ -112,6 +114,8 @@ class _Responder:
         self.is_refused = False
         self._shard = shard
         self._process: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
+        """Reads what the process says."""
         self._not_before_s = 0.0
 
     @property
@@ -133,27 +137,21 @@ class _Responder:
     def start(self, start: ResponderStart) -> None:
         self.is_refused = False
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "group_coordinator.responder"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
         with suppress(BrokenPipeError):  # it has ended, which is found in a moment
             write_start(self._process.stdin, start)
 
     def stop(self) -> None:
-        process = self._process
-        if process is None:
+        if self._process is None or self._reader is None:
             return
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        try:
-            process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self._process, self.status = None, None
+        end_process(self._process, _STOP_TIMEOUT_S)
+        self._reader.join()  # what it has said last must not count after its end
+        self._process, self._reader, self.status = None, None, None
 
     def _ended(self, code: int) -> None:
         self.stop()

@@ -1,0 +1,51 @@
+"""The processes of responders: what is said of them after their end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from group_coordinator.responder import processes
+from group_coordinator.responder.processes import ResponderProcesses
+from group_coordinator.responder.protocol import ResponderStatus, decode_status, encode_line
+from streaming.child_processes import ChildProcess, end_process
+from streaming.config import StreamingConfig
+from streaming.stored_group import ShardState
+from tests.waiting import wait_until
+
+EMPTY = ShardState(batch_id=-1, start_offset=0, end_offset=0, clock_ms=0, groups={})
+LAST_WORDS = f"import sys; sys.stdin.buffer.read(1); print({encode_line(ResponderStatus(answers=1)).decode()!r})"
+
+
+def test_the_last_words_of_a_process_that_has_ended_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_read, is_read = threading.Event(), threading.Event()
+
+    def read_late(line: bytes) -> ResponderStatus:
+        is_read.set()
+        may_read.wait()
+        return decode_status(line)
+
+    def end(process: ChildProcess, timeout_s: float) -> None:
+        threading.Timer(0.2, may_read.set).start()
+        end_process(process, timeout_s)
+
+    monkeypatch.setattr(processes, "decode_status", read_late)
+    monkeypatch.setattr(processes, "_COMMAND", [sys.executable, "-c", LAST_WORDS])
+    monkeypatch.setattr(processes, "end_process", end)
+    running = ResponderProcesses(StreamingConfig(), {}, lambda shard: EMPTY)
+    running.start()
+    assert is_read.wait(60)
+    running.stop()
+    assert running.statuses == {0: None}
+    wait_until(may_read.is_set)
+    assert running.statuses == {0: None}
+    assert not running.process_ids
+
+
+def test_a_process_that_does_not_end_is_killed() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.PIPE)
+    end_process(process, 0.1)
+    assert process.returncode == -9
