@@ -11,7 +11,7 @@ from group_coordinator.command_line.options import Settings
 from group_coordinator.command_line.responder_operations import responder_values
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.metrics import Metrics, Value
-from group_coordinator.responder.auditor import Auditor, AuditorThread
+from group_coordinator.responder.auditor import AuditCounts, Auditor, AuditorThread
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
 
@@ -93,9 +93,14 @@ class OwnResponders:
 
     def _values(self) -> Iterator[Value]:
         if self._auditor is not None:
-            counts = self._auditor.counts
-            yield Value(m.RESPONDER_COMPARED, ("responder",), counts.responder_first)
-            yield Value(m.RESPONDER_COMPARED, ("query",), counts.compared - counts.responder_first)
-            yield Value(m.RESPONDER_DIFFERENCES, (), counts.differences)
+            yield from audit_values(self._auditor.counts)
         if self._processes is not None:
             yield from responder_values(self._processes.statuses)
+
+
+def audit_values(counts: AuditCounts) -> Iterator[Value]:
+    """Return the metrics of an audit."""
+    yield Value(m.RESPONDER_COMPARED, ("responder",), counts.responder_first)
+    yield Value(m.RESPONDER_COMPARED, ("query",), counts.compared - counts.responder_first)
+    yield Value(m.RESPONDER_DIFFERENCES, (), counts.differences)
+    yield Value(m.RESPONDER_FORGOTTEN, (), counts.forgotten)

@@ -229,6 +229,10 @@ RESPONDER_COMPARED = _gauge(
 RESPONDER_DIFFERENCES = _gauge(
     "responder_differences", "Answers of responders that differ from the query's, since the start."
 )
+RESPONDER_FORGOTTEN = _gauge(
+    "responder_answers_forgotten",
+    "Answers of responders that were not compared with the query's, because too many waited for it, since the start.",
+)
 
 SOURCE_AGE = _gauge(
     "watched_source_age_seconds",

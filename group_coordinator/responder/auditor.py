@@ -179,6 +179,11 @@ class Auditor:
             del self._answers[identity]
             if self._confirmed(identity):
                 self.counts.forgotten += 1
+                if self.counts.forgotten == 1:
+                    _log.warning(
+                        "More than %d answers of responders wait for the query's: the oldest are not compared with "
+                        "it. The metric responder_answers_forgotten counts them.", self._remembered_max,
+                    )  # fmt: skip
 
 
 class AuditorThread:

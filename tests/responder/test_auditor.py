@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from group_coordinator.command_line.own_responders import audit_values
+from group_coordinator.operations import metrics
 from group_coordinator.responder.auditor import Auditor
 from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER, AnswerDifference
 from streaming.watcher import ShardProgress
@@ -162,3 +164,12 @@ def test_what_is_remembered_has_a_bound_and_what_is_forgotten_is_counted() -> No
         (audit.responder if chance.random() < 0.5 else audit.query)(seq)
     assert audit.auditor.counts.forgotten > 30
     assert not audit.differences
+
+
+def test_answers_that_were_not_compared_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    audit = Audit(remembered_max=2)
+    for seq in range(5):
+        audit.responder(seq)
+    values = {value.metric: value.value for value in audit_values(audit.auditor.counts)}
+    assert values[metrics.RESPONDER_FORGOTTEN] == 3
+    assert caplog.text.count("not compared") == 1
