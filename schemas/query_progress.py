@@ -1,4 +1,5 @@
-"""The records of the progress topic: how far the query of a shard is, and who answers ahead of it.
+"""The records of the progress topic: how far the query of a shard is, who answers ahead of it, and whether clients can
+be heard without the coordinator.
 
 The topic is compacted and has a partition for each shard, with at most one record of each type. A responder goes on
 from what the query has published; it never answers for another version of the coordinator than the query's.
@@ -15,7 +16,7 @@ from msgspec import Struct
 from schemas.foreign_json import json_decoder
 
 WRITER_HEADER = "writer"
-"""The header of an answer that a responder has written; the query's own answers have none."""
+"""The header of an answer that a responder has written, and of a tick; those of the coordinator have none."""
 DECIDED_AT_HEADER = "decided_at"
 """The header that names the event by which a responder came to its answer, which may be one to an earlier event."""
 
@@ -43,6 +44,24 @@ class ResponderClaim(Struct, frozen=True, kw_only=True, tag="responder_claim"):
     schema_version: Literal[1] = 1
 
 
+class ResponderProgress(Struct, frozen=True, kw_only=True, tag="responder_progress"):
+    """A responder has answered up to here, so the clock may go on, however far the query is."""
+
+    core_hash: str
+    end_offset: int
+    """All events before this offset are answered."""
+    clock_ms: int
+    """All timers that are due by this clock are answered."""
+    schema_version: Literal[1] = 1
+
+
+class GatewayAlive(Struct, frozen=True, kw_only=True, tag="gateway_alive"):
+    """A gateway in a process without a query serves clients; it says so every second. While such a sign is fresh, a
+    responder may write the clock if the coordinator does not."""
+
+    schema_version: Literal[1] = 1
+
+
 class AnswerDifference(Struct, frozen=True, kw_only=True, tag="answer_difference"):
     """An answer of a responder differs from the query's: no responder with this hash answers for this shard until the
     query is started again. The same record lies on the differences topic."""
@@ -61,7 +80,7 @@ class AnswerDifference(Struct, frozen=True, kw_only=True, tag="answer_difference
     schema_version: Literal[1] = 1
 
 
-ProgressRecord = QueryProgress | ResponderClaim | AnswerDifference
+ProgressRecord = QueryProgress | ResponderClaim | ResponderProgress | GatewayAlive | AnswerDifference
 
 
 class ProgressError(ValueError):

@@ -1,13 +1,18 @@
-"""Before the queries go on: what responders have answered ahead of them must be decided by the same core."""
+"""What responders have answered ahead of the queries: it must be decided by the same core, and the clock may go on as
+far as it is answered."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import Message
 from pyspark.sql import SparkSession
 
 from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
-from group_coordinator.kafka_topics.reader import TopicReader, offset_of
-from schemas.query_progress import ResponderClaim
+from group_coordinator.kafka_topics.follower import TopicFollower
+from group_coordinator.kafka_topics.reader import TopicReader, offset_of, partition_of
+from schemas.query_progress import ProgressError, ResponderClaim, ResponderProgress, decode_progress
 from streaming.checkpoints import CheckpointError, committed_batch
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
@@ -69,7 +74,8 @@ def is_settled_by_others(
 
     `is_anew`: all is decided anew in any case. Raises CheckpointError if something is not decided, and KafkaException.
     """
-    claim = read_progress(reader, topics.progress, shard).get(ResponderClaim)
+    published = read_progress(reader, topics.progress, shard).get(ResponderClaim)
+    claim = None if published is None else published.record
     if not isinstance(claim, ResponderClaim) or claim.core_hash == own_hash:
         return False
     begin, end = reader.bounds_when_led(topics.events, shard)
@@ -84,3 +90,45 @@ def is_settled_by_others(
                 "start this one (docs/operations.md)."
             )
     return True
+
+
+class AnsweredClocks:
+    """Follows how far responders have answered, between `start` and `stop`."""
+
+    def __init__(
+        self,
+        client_properties: Mapping[str, str],
+        progress_topic: str,
+        core_hashes: Mapping[int, str],
+        on_answered: Callable[[int, int], None],
+    ) -> None:
+        """`core_hashes`: of the shards of this process. `on_answered` is called with a shard and the clock up to which
+        a responder with its hash has answered; in a thread of its own."""
+        self._core_hashes, self._on_answered = core_hashes, on_answered
+        self._partitions = [(progress_topic, shard) for shard in core_hashes]
+        self._properties = client_properties
+        self._follower: TopicFollower | None = None
+
+    def start(self) -> None:
+        """Begin to read. Raises TopicError."""
+        follower = TopicFollower(self._properties, "answered", self.take)
+        try:
+            follower.start(from_end=self._partitions)
+        except TopicReadError as problem:
+            raise TopicError([str(problem)]) from problem
+        self._follower = follower
+
+    def stop(self) -> None:
+        if self._follower is not None:
+            self._follower.stop()
+
+    def take(self, messages: list[Message]) -> None:
+        """Take records of the progress topic."""
+        for message in messages:
+            _, shard = partition_of(message)
+            try:
+                record = decode_progress(message.value() or b"")
+            except ProgressError:
+                continue
+            if isinstance(record, ResponderProgress) and record.core_hash == self._core_hashes[shard]:
+                self._on_answered(shard, record.clock_ms)

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
-from streaming.answered_ahead import begin_progress
+from streaming.answered_ahead import AnsweredClocks, begin_progress
 from streaming.checkpoints import REMEDY, checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.executors import ExecutorsAwaited
@@ -100,6 +100,7 @@ class Application:
         self._companion = companion
         self._session: SparkSession | None = None
         self._shards: list[_Shard] = []
+        self._stop_following: Callable[[], None] = lambda: None
         self.progress_publisher: ProgressPublisher | None = None
         """Tells responders how far the queries are, while they run; None: no responders are wanted."""
 
@@ -135,6 +136,7 @@ class Application:
             self.progress_publisher = begin_progress(spark, self._config, report, rebuild=self._rebuild)
             for number in self._config.shards_here:
                 shards.append(_Shard(spark, self._config, report, number, partial(self._watcher.tick_written, number)))
+            self._follow_responders(report)
             companion = self._start_companion(spark, report)
             shard_count.start()
             self._on_start(report)
@@ -156,6 +158,7 @@ class Application:
                     raise QueryFailed(f"the {companion.name}", _cause(companion))
         finally:
             shard_count.stop()
+            self._stop_following()
             for shard in shards:
                 shard.stop_writing()
             stop_after_batches([shard.query for shard in shards])
@@ -172,8 +175,15 @@ class Application:
             self.progress_publisher.batch_ended(progress)
         self._on_progress(progress)
 
-    def answered(self, shard: int, clock_ms: int) -> None:
-        """Note that a responder has answered up to this clock, so the ticker may go on; in any thread."""
+    def _follow_responders(self, report: TopicReport) -> None:
+        """Have the tickers told how far responders have answered."""
+        publisher, properties = self.progress_publisher, self._config.client_properties
+        if publisher is not None:
+            clocks = AnsweredClocks(properties, report.topics.progress, publisher.core_hashes, self._note_answered)
+            clocks.start()
+            self._stop_following = clocks.stop
+
+    def _note_answered(self, shard: int, clock_ms: int) -> None:
         for running in self._shards:
             if running.number == shard and running.ticker is not None:
                 running.ticker.handled(clock_ms)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Message, Producer
 
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.query_progress import (
@@ -26,23 +27,31 @@ from streaming.watcher import ShardProgress
 _FLUSH_TIMEOUT_S = 5.0
 
 
-def read_progress(reader: TopicReader, topic: str, shard: int) -> dict[type[ProgressRecord], ProgressRecord]:
+class PublishedRecord(NamedTuple):
+    """A record of the progress topic."""
+
+    record: ProgressRecord
+    timestamp_ms: int
+    """When it was published, by its writer's clock."""
+
+
+def read_progress(reader: TopicReader, topic: str, shard: int) -> dict[type[ProgressRecord], PublishedRecord]:
     """Return the last record of each type in a shard's partition. Raises KafkaException.
 
     A record that cannot be read counts as none: the next release may know more types.
     """
-    values: dict[bytes, bytes | None] = {}
+    last: dict[bytes, Message] = {}
     place = topic, shard
     for message in reader.read({place: reader.bounds_when_led(*place)}):
-        values[bytes(message.key() or b"")] = message.value()
-    records: dict[type[ProgressRecord], ProgressRecord] = {}
-    for value in values.values():
+        last[bytes(message.key() or b"")] = message
+    published: dict[type[ProgressRecord], PublishedRecord] = {}
+    for message in last.values():
         try:
-            record = decode_progress(value or b"")
+            record = decode_progress(message.value() or b"")
         except ProgressError:
             continue
-        records[type(record)] = record
-    return records
+        published[type(record)] = PublishedRecord(record, message.timestamp()[1])
+    return published
 
 
 class ProgressPublisher:

@@ -62,12 +62,7 @@ class OwnResponders:
         if self._here:
             from group_coordinator.responder.processes import ResponderProcesses
 
-            self._processes = ResponderProcesses(
-                config,
-                report.partitions,
-                application.read_state,
-                lambda shard, status: application.answered(shard, status.clock_ms),
-            )
+            self._processes = ResponderProcesses(config, report.partitions, application.read_state)
             self._processes.start()
             output.write("A responder answers ahead of the query of each shard.")
 

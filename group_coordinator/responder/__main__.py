@@ -10,7 +10,8 @@ import threading
 
 from confluent_kafka import KafkaException
 
-from group_coordinator.responder.loop import Responder, ResponderAloneError, ResponderError, ResponderRefusedError
+from group_coordinator.responder.loop import Responder
+from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from group_coordinator.responder.protocol import ExitCode, ResponderStatus, encode_line, read_start
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash

@@ -8,24 +8,32 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from confluent_kafka import KafkaError, Message, Producer
 
 from group_coordinator.kafka_topics.reader import TopicReader, offset_of
 from group_coordinator.responder.answering import AnsweringShard
+from group_coordinator.responder.permission import (
+    ResponderError,
+    alone,
+    require_permission,
+    require_same_decisions,
+)
 from group_coordinator.responder.protocol import ResponderStatus
 from schemas.query_progress import (
     DECIDED_AT_HEADER,
     WRITER_HEADER,
-    AnswerDifference,
     ProgressError,
     ProgressRecord,
     QueryProgress,
     ResponderClaim,
+    ResponderProgress,
     decode_progress,
     encode_progress,
     key_of,
 )
+from schemas.ticks import NO_CLOCK
 from streaming.operator_config import OperatorConfig
 from streaming.progress_topic import read_progress
 from streaming.rows import OutputRecord
@@ -37,18 +45,6 @@ _DELIVERY_TIMEOUT_MS = 30_000
 _FLUSH_TIMEOUT_S = 5.0
 _HANDLED_MAX = 10_000
 """Moments that are kept to measure the lead."""
-
-
-class ResponderError(RuntimeError):
-    """A responder cannot go on; it may be started again from a newer state."""
-
-
-class ResponderRefusedError(RuntimeError):
-    """A responder may not answer: the query has another hash, or an answer has differed."""
-
-
-class ResponderAloneError(RuntimeError):
-    """The query has said nothing for longer than a responder may answer without it."""
 
 
 class Responder:
@@ -70,7 +66,7 @@ class Responder:
         """
         self._config, self._properties = config, client_properties
         self._core_hash = core_hash
-        self._alone_max_s = alone_max_ms / 1_000
+        self._alone_max_ms = alone_max_ms
         self._report = report
         self._shard = AnsweringShard(config, state)
         self._state_offsets = state.start_offset, state.end_offset
@@ -78,6 +74,8 @@ class Responder:
         self._failure: KafkaError | None = None
         self._answers = 0
         self._lead_ms: int | None = None
+        self._published_ms = NO_CLOCK
+        """The clock that was published last."""
         self._query_end = state.end_offset
         self._query_heard_s = time.monotonic()
         self._handled: deque[tuple[int, float]] = deque()
@@ -95,21 +93,14 @@ class Responder:
         try:
             with TopicReader(properties, "responder", reports_ends=False, waits_at_the_end=True) as reader:
                 progress_end = reader.bounds_when_led(topics.progress, partition).end
-                self._require_permission(read_progress(reader, topics.progress, partition))
+                published = read_progress(reader, topics.progress, partition)
+                silence_s = require_permission(published, partition, self._core_hash, self._alone_max_ms)
+                self._query_heard_s = time.monotonic() - silence_s
                 self._claim(producer)
                 self._begin(reader, progress_end)
                 self._answer(reader, producer, is_wanted)
         finally:
             producer.flush(_FLUSH_TIMEOUT_S)
-
-    def _require_permission(self, records: Mapping[type[ProgressRecord], ProgressRecord]) -> None:
-        if QueryProgress not in records:
-            raise ResponderError(
-                f"The query of shard {self._config.partition} has not published where it is: is the coordinator of "
-                "this release running, with `responders` on?"
-            )
-        for record in records.values():
-            self._heed(record)
 
     def _claim(self, producer: Producer) -> None:
         """Say that there are answers of a responder, before there are any."""
@@ -143,11 +134,26 @@ class Responder:
             now_s = time.monotonic()
             if messages:
                 self._note_handled(now_s)
-            if now_s - self._query_heard_s > self._alone_max_s:
-                raise ResponderAloneError(f"The query has said nothing for {self._alone_max_s:g} s.")
+            if 1_000 * (now_s - self._query_heard_s) > self._alone_max_ms:
+                raise alone(now_s - self._query_heard_s)
             if now_s >= next_status_s:
                 next_status_s = now_s + STATUS_INTERVAL_S
+                self._publish(producer)
                 self._report(self._status())
+
+    def _publish(self, producer: Producer) -> None:
+        """Tell the coordinator's ticker how far the clock is answered."""
+        if self._shard.clock_ms == self._published_ms:
+            return
+        self._published_ms = self._shard.clock_ms
+        record = ResponderProgress(
+            core_hash=self._core_hash, end_offset=self._shard.next_offset, clock_ms=self._shard.clock_ms
+        )
+        with suppress(BufferError):
+            producer.produce(
+                self._config.topics.progress, key=key_of(ResponderProgress), value=encode_progress(record),
+                partition=self._config.partition,
+            )  # fmt: skip
 
     def _take(self, message: Message, producer: Producer) -> None:
         error = message.error()
@@ -190,18 +196,9 @@ class Responder:
 
     def _heed(self, record: ProgressRecord) -> None:
         """Follow what is published about the query. Raises ResponderRefusedError."""
-        if isinstance(record, AnswerDifference) and record.core_hash == self._core_hash:
-            raise ResponderRefusedError(
-                f"An answer of a responder differed from the query's: {record.detail} No responder answers for shard "
-                f"{self._config.partition} until the coordinator is started again (docs/operations.md)."
-            )
+        require_same_decisions(record, self._config.partition, self._core_hash)
         if not isinstance(record, QueryProgress):
             return
-        if record.core_hash != self._core_hash:
-            raise ResponderRefusedError(
-                f"The query of shard {self._config.partition} is of another release or has other settings "
-                f"({record.core_hash}, here {self._core_hash}): start the responder with the query's."
-            )
         self._query_heard_s = time.monotonic()
         self._query_end = max(self._query_end, record.end_offset)
         while self._handled and self._handled[0][0] <= self._query_end:

@@ -14,15 +14,17 @@ from typing import IO
 
 import msgspec
 
+from group_coordinator.responder.permission import ResponderAloneError, ResponderRefusedError, require_permission
 from group_coordinator.responder.protocol import ExitCode, ResponderStart, ResponderStatus, decode_status, write_start
 from streaming.child_processes import end_process
 from streaming.config import StreamingConfig
+from streaming.core_hash import core_hash
+from streaming.events_tail import open_reader
+from streaming.progress_topic import read_progress
 from streaming.stored_group import ShardState
 
 START_INTERVAL_S = 5.0
 """A responder that has ended is started again after so long at the earliest: reading the state costs the query."""
-REFUSED_INTERVAL_S = 60.0
-"""The same of one that may not answer."""
 _STOP_TIMEOUT_S = 10.0
 _COMMAND = (sys.executable, "-m", "group_coordinator.responder")
 _POLL_S = 0.2
@@ -38,15 +40,13 @@ class ResponderProcesses:
         config: StreamingConfig,
         partitions: Mapping[str, int],
         read_state: Callable[[int], ShardState],
-        on_status: Callable[[int, ResponderStatus], None] = lambda shard, status: None,
     ) -> None:
         """`partitions`: of the topics. `read_state` returns the state of a shard; it is called in a thread of ours.
-        Whatever it raises is logged, and it is called again later. `on_status` is called with each status of a shard's
-        responder, about once a second, in a thread of ours."""
+        Whatever it raises is logged, and it is called again later."""
         self._config = config
         self._partitions = dict(partitions)
         self._read_state = read_state
-        self._responders = {shard: _Responder(shard, on_status) for shard in config.shards_here}
+        self._responders = {shard: _Responder(shard) for shard in config.shards_here}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="responders", daemon=True)
 
@@ -87,7 +87,11 @@ class ResponderProcesses:
     def _start(self, shard: int, responder: _Responder) -> None:
         begin_s = time.monotonic()
         try:
+            self._require_permission(shard)  # first: to read the state takes seconds, and a JVM
             state = self._read_state(shard)
+        except (ResponderRefusedError, ResponderAloneError) as reason:
+            responder.wait(reason)
+            return
         except Exception as problem:
             if not self._stopping.is_set():
                 _log.warning("The state of shard %d cannot be read for its responder: %s", shard, problem)
@@ -104,14 +108,23 @@ class ResponderProcesses:
             shard, state.end_offset, len(state.groups), time.monotonic() - begin_s,
         )  # fmt: skip
 
+    def _require_permission(self, shard: int) -> None:
+        """Raises ResponderRefusedError, ResponderAloneError, ResponderError and KafkaException."""
+        config = self._config
+        own_hash = core_hash(config.operator_config(self._partitions, shard))
+        with open_reader(config.client_properties) as reader:
+            published = read_progress(reader, config.topic_settings.topics.progress, shard)
+        require_permission(published, shard, own_hash, config.responder_alone_max_ms)
+
 
 class _Responder:
     """The process of one shard."""
 
-    def __init__(self, shard: int, on_status: Callable[[int, ResponderStatus], None]) -> None:
-        self._on_status = on_status
+    def __init__(self, shard: int) -> None:
         self.status: ResponderStatus | None = None
         self.is_refused = False
+        self._told = ""
+        """The reason that was logged last why it must wait."""
         self._shard = shard
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
@@ -132,10 +145,18 @@ class _Responder:
         return self._process is None and time.monotonic() >= self._not_before_s
 
     def start_later(self) -> None:
-        self._not_before_s = time.monotonic() + (REFUSED_INTERVAL_S if self.is_refused else START_INTERVAL_S)
+        self._not_before_s = time.monotonic() + START_INTERVAL_S
+
+    def wait(self, reason: ResponderRefusedError | ResponderAloneError) -> None:
+        """Start none: it may not answer now. The reason is logged once."""
+        self.is_refused = isinstance(reason, ResponderRefusedError)
+        if type(reason).__name__ != self._told:
+            self._told = type(reason).__name__
+            _log.warning("No responder answers for shard %d: %s", self._shard, reason)
+        self.start_later()
 
     def start(self, start: ResponderStart) -> None:
-        self.is_refused = False
+        self.is_refused, self._told = False, ""
         self._process = subprocess.Popen(
             _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -165,7 +186,6 @@ class _Responder:
     def _read(self, lines: IO[bytes]) -> None:
         for line in lines:
             try:
-                self.status = status = decode_status(line)
-                self._on_status(self._shard, status)
+                self.status = decode_status(line)
             except msgspec.DecodeError:
                 _log.warning("The responder of shard %d says: %s", self._shard, line[:200])

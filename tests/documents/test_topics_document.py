@@ -33,7 +33,7 @@ from schemas.history import (
 from schemas.known_topics import KnownTopic
 from schemas.message_types import Message
 from schemas.messages import APIS
-from schemas.query_progress import AnswerDifference, QueryProgress, ResponderClaim
+from schemas.query_progress import AnswerDifference, GatewayAlive, QueryProgress, ResponderClaim, ResponderProgress
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
 from schemas.transaction_messages import TransactionLogPosition
 from tests.documents.fields import field_list, field_names, first_paragraph
@@ -118,6 +118,8 @@ def generated() -> str:
         "## `coordinator.progress`\n",
         section("Where the query is", QueryProgress),
         section("A responder answers", ResponderClaim),
+        section("How far a responder is", ResponderProgress),
+        section("A gateway is there", GatewayAlive),
         section("An answer differs", AnswerDifference),
         "## Reasons of dead letters\n",
         ", ".join(f"`{reason}`" for reason in (*EventProblem, OUTPUT_TOO_LARGE)) + "\n",

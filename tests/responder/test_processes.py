@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from group_coordinator.responder import processes
+from group_coordinator.responder.permission import ResponderRefusedError
 from group_coordinator.responder.processes import ResponderProcesses
 from group_coordinator.responder.protocol import ResponderStatus, decode_status, encode_line
 from streaming.child_processes import ChildProcess, end_process
@@ -33,6 +34,7 @@ def test_the_last_words_of_a_process_that_has_ended_do_not_count(monkeypatch: py
         end_process(process, timeout_s)
 
     monkeypatch.setattr(processes, "decode_status", read_late)
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: None)
     monkeypatch.setattr(processes, "_COMMAND", [sys.executable, "-c", LAST_WORDS])
     monkeypatch.setattr(processes, "end_process", end)
     running = ResponderProcesses(StreamingConfig(), {}, lambda shard: EMPTY)
@@ -49,3 +51,26 @@ def test_a_process_that_does_not_end_is_killed() -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.PIPE)
     end_process(process, 0.1)
     assert process.returncode == -9
+
+
+def test_a_process_without_permission_is_not_started_and_no_state_is_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks: list[int] = []
+
+    def refuse(self: ResponderProcesses, shard: int) -> None:
+        looks.append(shard)
+        raise ResponderRefusedError("another hash")
+
+    def read_state(shard: int) -> ShardState:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(processes, "START_INTERVAL_S", 0.1)
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", refuse)
+    running = ResponderProcesses(StreamingConfig(), {}, read_state)
+    running.start()
+    wait_until(lambda: len(looks) > 3)
+    assert list(running.refused) == [0]
+    running.stop()
+    assert caplog.text.count("another hash") == 1
+    assert "was read" not in caplog.text

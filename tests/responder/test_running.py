@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
 from group_coordinator.responder.auditor import Auditor, AuditorThread
-from group_coordinator.responder.loop import Responder, ResponderAloneError, ResponderError, ResponderRefusedError
+from group_coordinator.responder.loop import Responder
+from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from group_coordinator.responder.processes import ResponderProcesses
 from group_coordinator.responder.protocol import ResponderStatus
 from schemas.events import encode_tick
@@ -81,10 +82,7 @@ class World:
         audit = AuditorThread(self.auditor, config.client_properties, topics.responses, config.responses_partitions)
         audit.start()
         stack.callback(audit.stop)
-        application = self.app.application
-        self.responders = ResponderProcesses(
-            config, {}, application.read_state, lambda shard, status: application.answered(shard, status.clock_ms)
-        )
+        self.responders = ResponderProcesses(config, {}, self.app.application.read_state)
         stack.callback(self.responders.stop)
         self.client = Client(config)
         self.topics = topics
