@@ -20,7 +20,6 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from streaming.answered_ahead import AnsweredClocks, begin_progress
 from streaming.checkpoints import REMEDY, checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
@@ -239,7 +238,7 @@ class _Shard:
         self._seen: tuple[int, str] | None = None
         self.ticker: Ticker | None = None
         if config.ticker:
-            self.ticker = _ticker(config, topics.events, number, on_tick)
+            self.ticker = Ticker.of(config, number, on_tick=on_tick)
             self.ticker.start()
         self._topic_watcher: TopicWatcher | None = None
         if config.ticker and config.topic_watch_interval_ms:
@@ -329,20 +328,6 @@ def _innermost(query: StreamingQuery) -> str:
 
 
 _NO_STATE: Mapping[str, Any] = {"numRowsTotal": 0, "memoryUsedBytes": 0, "customMetrics": {}}
-
-
-def _ticker(config: StreamingConfig, events_topic: str, shard: int, on_tick: Callable[[], None]) -> Ticker:
-    return Ticker(
-        events_topic,
-        shard,
-        config.client_properties,
-        interval_ms=config.tick_interval_ms,
-        lead_ms=config.tick_lead_ms,
-        pause_ms=config.tick_pause_ms,
-        session_max_ms=max(config.group.group_max_session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS),
-        ahead_max_ms=config.group.tick_ahead_bound_ms,
-        on_tick=on_tick,
-    )
 
 
 def _topic_watcher(config: StreamingConfig, report: TopicReport, shard: int) -> TopicWatcher:

@@ -3,6 +3,8 @@
 - The clock follows wall time, at no less than 0.9 and no more than 1.1 times real speed, and never goes back.
 - It continues from the last tick in the log. A pause of any kind (process down, log unavailable, machine asleep) is not
   jumped over: a step is never longer than 1.1 tick intervals, however much time went by.
+- Where another ticker has ticked until now, the clock goes on without a pause. The brokers' time of the last tick that
+  has moved it says so; one that moved nothing may come from a ticker that has yet to renew.
 - After a pause every session begins anew: before the clock goes on, each group that was heard lately gets a renewal.
   Nobody who beats within a session of that is expired.
 - What would take the clock too long to catch up, it leaves behind: after a pause it goes on at the brokers' time where
@@ -118,11 +120,13 @@ class TickClock:
         ahead_max_ms: int,
         has_ticks: bool = True,
         is_whole: bool = True,
+        taken_over_ms: int | None = None,
     ) -> None:
         """`reached_ms`: the monotonic time at which the clock got to `start_ms`; None of a log that exists: it has
         paused. `pause_ms`: for so long the log takes no tick, then it was a pause. `ahead_max_ms`: how far a tick
         may be ahead of its timestamp. `has_ticks`: whether the log that exists has any. `is_whole`: whether it
-        reaches back to its beginning: only then all its groups are known."""
+        reaches back to its beginning: only then all its groups are known. `taken_over_ms`: the brokers' time at which
+            another ticker has moved the clock last; None: none has."""
         self.clock_ms = start_ms
         """The last acknowledged tick, or where the log stood at start."""
         self.standstill: Standstill | None = None
@@ -144,6 +148,7 @@ class TickClock:
         self._holds_tick = has_ticks and not self.is_new
         self._has_ticks, self._is_whole = has_ticks or self.is_new, is_whole
         self._owes_renewal = not self.is_new
+        self._taken_over_ms = taken_over_ms
         self._end = 0
         """The offset after the last tick of ours."""
         self._heard_ms = reached_ms
@@ -251,6 +256,8 @@ class TickClock:
         self._acknowledged_ms = monotonic_ms
         self._reached_ms = monotonic_ms if self._next_reached_ms is None else self._next_reached_ms
         self.is_catching_up = self.is_at_rest(monotonic_ms) and monotonic_ms - self._reached_ms >= self._interval_ms
+        if self._broker is None and self._taken_over_ms is not None:
+            self._owes_renewal = timestamp_ms - self._taken_over_ms >= self._pause_ms
         self._broker = timestamp_ms, sent_at
         if step.tick_ms - timestamp_ms > self._ahead_max_ms:  # it is no valid tick
             if not self._holds_tick:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from confluent_kafka import Message
 
 from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.reader import TopicReader
+from group_coordinator.kafka_topics.reader import TopicReader, headers_of
 from schemas.events import EventError, decode_group_id
+from schemas.query_progress import WRITER_HEADER
 from schemas.ticks import read_tick
 
 TAIL_RECORDS = 5_000
@@ -24,6 +25,16 @@ def open_reader(client_properties: Mapping[str, str]) -> TopicReader:
     return TopicReader(client_properties, "tail", timeout_s=POLL_TIMEOUT_S)
 
 
+class LastTick(NamedTuple):
+    """The tick that has set a log's clock."""
+
+    clock_ms: int
+    timestamp_ms: int
+    """When, by the brokers' clock."""
+    writer: str | None
+    """The responder that has written it; None: the coordinator."""
+
+
 class ClockPosition(NamedTuple):
     """The position of a log's clock."""
 
@@ -35,6 +46,7 @@ class ClockPosition(NamedTuple):
     """The log reaches back to its beginning."""
     end: int
     """So far the log was read."""
+    last_tick: LastTick | None = None
 
 
 def find_clock_position(
@@ -45,29 +57,31 @@ def find_clock_position(
     `tickless_until`: before this offset there is no tick, as an earlier look has found.
     """
     low, high = reader.bounds(topic, partition)
-    tick_ms = _last_tick_ms(reader, (topic, partition), Bounds(max(low, tickless_until), high), ahead_max_ms)
-    if tick_ms is not None:
-        return ClockPosition(tick_ms, True, low == 0, high)
+    tick = _last_tick(reader, (topic, partition), Bounds(max(low, tickless_until), high), ahead_max_ms)
+    if tick is not None:
+        return ClockPosition(tick.clock_ms, True, low == 0, high, tick)
     first = next(reader.read({(topic, partition): Bounds(low, high)}), None)
     return None if first is None else ClockPosition(first.timestamp()[1], False, low == 0, high)
 
 
 def last_tick_ms(reader: TopicReader, topic: str, partition: int, ahead_max_ms: int) -> int | None:
     """Return the last tick of a log, which is read backwards; None if there is none. Raises KafkaException."""
-    return _last_tick_ms(reader, (topic, partition), reader.bounds(topic, partition), ahead_max_ms)
+    tick = _last_tick(reader, (topic, partition), reader.bounds(topic, partition), ahead_max_ms)
+    return None if tick is None else tick.clock_ms
 
 
-def _last_tick_ms(reader: TopicReader, place: tuple[str, int], bounds: Bounds, ahead_max_ms: int) -> int | None:
+def _last_tick(reader: TopicReader, place: tuple[str, int], bounds: Bounds, ahead_max_ms: int) -> LastTick | None:
     low, end = bounds
     count = TAIL_RECORDS
     while end > low:
         start = max(low, end - count)
-        events = reader.read({place: Bounds(start, end)})
-        tick_ms = max(
-            (tick for message in events if (tick := tick_of(message, ahead_max_ms)) is not None), default=None
-        )
-        if tick_ms is not None:
-            return tick_ms
+        last: LastTick | None = None
+        for message in reader.read({place: Bounds(start, end)}):
+            tick_ms = tick_of(message, ahead_max_ms)
+            if tick_ms is not None and (last is None or tick_ms > last.clock_ms):
+                last = LastTick(tick_ms, message.timestamp()[1], headers_of(message).get(WRITER_HEADER))
+        if last is not None:
+            return last
         end, count = start, count * 2
     return None
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from confluent_kafka import (
     TIMESTAMP_LOG_APPEND_TIME,
@@ -17,14 +18,18 @@ from confluent_kafka import (
     Producer,
 )
 
+from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
+from schemas.query_progress import WRITER_HEADER
 from streaming.clock import AppendedRecord, Renewal, SendTimes, Standstill, Step, TickClock, TickerStatus
-from streaming.events_tail import RecentGroups, find_clock_position, open_reader
+from streaming.config import StreamingConfig
+from streaming.events_tail import ClockPosition, RecentGroups, find_clock_position, open_reader
 from streaming.topics import TopicError, senders_times
 
 DELIVERY_TIMEOUT_MS = 5_000
 LOOK_TIMEOUT_S = 1.0
+_IDLE_WAIT_S = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +42,24 @@ def machine_wall_ms() -> int:
 class Ticker:
     """Writes the ticks of one events partition, from `start` until `stop`. Survives every outage of the log.
 
-    Before the first tick after a pause it renews the sessions of every group that may have members.
+    Before the first tick after a pause it renews the sessions of every group that may have members. The coordinator's
+    ticker ticks at all times; that of a responder only while it may, and its ticks name it as their writer.
     """
+
+    @classmethod
+    def of(cls, config: StreamingConfig, shard: int, **more: Any) -> Ticker:
+        """Return the ticker of a shard, with the settings of a coordinator; `more`: further parameters."""
+        return cls(
+            config.topic_settings.topics.events,
+            shard,
+            config.client_properties,
+            interval_ms=config.tick_interval_ms,
+            lead_ms=config.tick_lead_ms,
+            pause_ms=config.tick_pause_ms,
+            session_max_ms=max(config.group.group_max_session_timeout_ms, NEW_MEMBER_JOIN_TIMEOUT_MS),
+            ahead_max_ms=config.group.tick_ahead_bound_ms,
+            **more,
+        )
 
     def __init__(
         self,
@@ -53,11 +74,16 @@ class Ticker:
         ahead_max_ms: int,
         on_tick: Callable[[], None] = lambda: None,
         wall_ms: Callable[[], int] = machine_wall_ms,
+        writer: str | None = None,
+        may_tick: Callable[[], bool] = lambda: True,
+        find_position: Callable[[], ClockPosition | None] | None = None,
     ) -> None:
         """`interval_ms`, `lead_ms`, `pause_ms`, `ahead_max_ms`: see `TickClock`.
 
         `session_max_ms`: the longest session that a member can have. `on_tick` is called, in the ticker's thread, when
-        the log has taken a tick that moves the clock.
+        the log has taken a tick that moves the clock. `writer`: the responder that ticks. `may_tick` is asked before
+        each tick, in the ticker's thread. `find_position` returns where the log's clock stands; without it the end of
+        the log is read.
         """
         self._topic, self._partition = topic, partition
         self._properties = dict(client_properties)
@@ -65,6 +91,8 @@ class Ticker:
         self._ahead_max_ms = ahead_max_ms
         self._on_tick = on_tick
         self._wall_ms = wall_ms
+        self._writer, self._may_tick = writer, may_tick
+        self._find_position = find_position or self._read_position
         # Who was last heard while it waited to join has a session from the end of that wait: one longer than from when
         # it spoke.
         self._recent = RecentGroups(topic, partition, 2 * session_max_ms, ahead_max_ms)
@@ -95,15 +123,17 @@ class Ticker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop ticking; returns when the last tick is acknowledged or given up."""
+        """Stop ticking, if it has begun; returns when the last tick is acknowledged or given up."""
         self._stopping.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def handled(self, watermark_ms: int) -> None:
         """Tell how far the query or a responder has got: the clock does not run further ahead of that than its lead."""
+        clock = self._clock
         with self._lock:
-            if self._clock is not None:
-                self._clock.handled(watermark_ms)
+            if clock is not None:
+                clock.handled(watermark_ms)
 
     def require_alive(self) -> None:
         """Raise the error that ended the thread: without a clock no timer would fire any more, and nothing would say
@@ -118,14 +148,6 @@ class Ticker:
             self._failure = problem
 
     def _tick_on(self) -> None:
-        while not self._stopping.is_set() and self._clock is None:
-            try:
-                self._clock = self._continue()
-            except KafkaException as problem:
-                _log.warning("The events partition %d cannot be read yet: %s", self._partition, problem)
-                self._stopping.wait(self._interval_ms / 1_000)
-        if self._clock is None:
-            return
         producer = Producer(
             {
                 "log_level": 0,  # an outage is told once, by us, not at each of librdkafka's attempts to connect
@@ -138,11 +160,25 @@ class Ticker:
         )
         with open_reader(self._properties) as reader:
             while not self._stopping.is_set():
-                if self._clock.is_at_rest(_monotonic_ms()):
-                    self._look(reader, self._clock)
-                self._tick(producer, self._clock)
-                if not self._clock.is_catching_up:
+                if not self._may_tick():
+                    self._clock = None
+                    self._stopping.wait(_IDLE_WAIT_S)
+                    continue
+                clock = self._clock or self._begin(producer)
+                if clock is not None:
+                    if clock.is_at_rest(monotonic_ms()):
+                        self._look(reader, clock)
+                    self._tick(producer, clock)
+                if self._clock is None or not self._clock.is_catching_up:
                     self._stopping.wait(self._interval_ms / 1_000)
+
+    def _begin(self, producer: Producer) -> TickClock | None:
+        """Go on from where the log stands; None: that cannot be read yet."""
+        try:
+            self._clock = self._continue(producer)
+        except KafkaException as problem:
+            _log.warning("The events partition %d cannot be read yet: %s", self._partition, problem)
+        return self._clock
 
     def _look(self, reader: TopicReader, clock: TickClock) -> None:
         """Has anybody come to the log that was at rest?"""
@@ -150,35 +186,51 @@ class Ticker:
         with suppress(KafkaException):
             end = reader.bounds(self._topic, self._partition, LOOK_TIMEOUT_S).end
         with self._lock:
-            clock.observe_end(end, _monotonic_ms())
+            clock.observe_end(end, monotonic_ms())
 
-    def _continue(self) -> TickClock:
-        with open_reader(self._properties) as reader:
-            position = find_clock_position(
-                reader, self._topic, self._partition, self._ahead_max_ms, self._tickless_until
-            )
-        if position is not None and not position.has_ticks:
-            self._tickless_until = position.end
+    def _continue(self, producer: Producer) -> TickClock:
+        """Raises KafkaException."""
+        position = self._find_position()
+        tick = None if position is None else position.last_tick
+        if tick is not None and tick.writer is not None and self._writer is None:
+            # A responder ticks, and stops when it sees a tick of ours. Then it is known where the clock stands.
+            if self._write(producer, [(None, encode_tick(tick.clock_ms))]) is None:
+                raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
+            self._stopping.wait(self._interval_ms / 1_000)
+            position = self._find_position()
+            tick = None if position is None else position.last_tick
+        is_handover = tick is not None and (self._writer is not None or tick.writer is not None)
         return TickClock(
             self._wall_ms() if position is None else position.clock_ms,
-            _monotonic_ms() if position is None else None,
+            monotonic_ms() if position is None else None,
             interval_ms=self._interval_ms,
             lead_ms=self._lead_ms,
             pause_ms=self._pause_ms,
             ahead_max_ms=self._ahead_max_ms,
             has_ticks=position is None or position.has_ticks,
             is_whole=position is None or position.is_whole,
+            taken_over_ms=tick.timestamp_ms if tick is not None and is_handover else None,
         )
+
+    def _read_position(self) -> ClockPosition | None:
+        """Read where the log's clock stands; None: the log is empty. Raises KafkaException."""
+        with open_reader(self._properties) as reader:
+            position = find_clock_position(
+                reader, self._topic, self._partition, self._ahead_max_ms, self._tickless_until
+            )
+        if position is not None and not position.has_ticks:
+            self._tickless_until = position.end
+        return position
 
     def _tick(self, producer: Producer, clock: TickClock) -> None:
         if clock.is_unsure:
             try:
-                clock = self._clock = self._continue()
+                clock = self._clock = self._continue(producer)
             except KafkaException:
                 self._report(answered=False)
                 return
         with self._lock:
-            step = clock.next_step(self._wall_ms(), _monotonic_ms())
+            step = clock.next_step(self._wall_ms(), monotonic_ms())
         self._report_standstill(clock)
         if step is None:
             return
@@ -189,13 +241,13 @@ class Ticker:
                 return
             if step.renewal is Renewal.ALL_AT_PRESENT and renewals:
                 step = Step(min(renewal.timestamp_ms for renewal in renewals), step.renewal)
-        sent_at = SendTimes(self._wall_ms(), _monotonic_ms())
+        sent_at = SendTimes(self._wall_ms(), monotonic_ms())
         with self._lock:
             clock.sending(step.tick_ms)
         appended = self._write(producer, [(None, encode_tick(step.tick_ms))])
         if appended is not None:
             with self._lock:
-                moved = clock.acknowledge(step, sent_at, appended[0], _monotonic_ms())
+                moved = clock.acknowledge(step, sent_at, appended[0], monotonic_ms())
             if moved:
                 self._on_tick()
         self._report(appended is not None)
@@ -253,12 +305,14 @@ class Ticker:
                 kinds.add(kind)
                 appended.append(AppendedRecord(message.offset() or 0, timestamp_ms))
 
+        headers: dict[str, str | bytes | None] = {} if self._writer is None else {WRITER_HEADER: self._writer}
         for key, value in records:
             while True:
                 try:
                     producer.produce(
-                        self._topic, key=key, value=value, partition=self._partition, on_delivery=on_delivery
-                    )
+                        self._topic, key=key, value=value, partition=self._partition, headers=headers,
+                        on_delivery=on_delivery,
+                    )  # fmt: skip
                     break
                 except BufferError:  # the queue is full: wait until some of it is acknowledged
                     producer.poll(0.1)
@@ -289,7 +343,7 @@ class Ticker:
                     "docs/recovery.md.",
                     self._partition, _date(clock.clock_ms),
                 )  # fmt: skip
-        if clock.foreign_ticks > self._foreign_ticks_told:
+        if clock.foreign_ticks > self._foreign_ticks_told and self._writer is None:
             self._foreign_ticks_told = clock.foreign_ticks
             _log.warning(
                 "Somebody else writes ticks to partition %d of %s: its clock has gone beyond ours. Who may write to "
@@ -312,6 +366,6 @@ def _date(clock_ms: int) -> str:
     return datetime.fromtimestamp(clock_ms / 1_000, UTC).isoformat(timespec="seconds")
 
 
-def _monotonic_ms() -> int:
+def monotonic_ms() -> int:
     """Runs on while the machine sleeps, where the system has such a clock: sleep is a pause, too."""
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1_000_000

@@ -48,7 +48,7 @@ class OwnGateway:
             "kafka": config.kafka,
             "topic_prefix": config.topic_prefix,
         }
-        gateway = Gateway(self._settings(clusters).gateway_config)
+        gateway = Gateway(self._settings(clusters).gateway_config, ends_with_coordinator=True)
         operations.metrics.registry.register(GatewayCollector(gateway.metrics))
         try:
             gateway.start()

@@ -56,7 +56,7 @@ def responder(settings: Settings, dry_run: DryRun = False) -> None:
         names = config.topic_settings.topics
         topics = (names.events, names.responses, names.offsets, names.progress)
         partitions = {topic: partition_count(config.client_properties, topic) for topic in topics}
-        processes = ResponderProcesses(config, partitions, lambda shard: _read_state(config, shard))
+        processes = ResponderProcesses(config, partitions, lambda shard: _read_state(config, shard), are_apart=True)
         health = ResponderHealth(Path(config.health_file) if config.health_file else None)
         with responder_endpoint(config, health, lambda: processes.statuses) as endpoint:
             if endpoint is not None:
@@ -108,7 +108,8 @@ def _words(status: ResponderStatus | None) -> str:
     if status is None:
         return "no responder yet"
     lead = "" if status.lead_ms is None else f", {status.lead_ms} ms ahead of the query"
+    clock = ", writes the clock" if status.is_ticking else ""
     return (
         f"{words.count(status.groups, 'group')}, {words.count(status.answers, 'answer')}, at offset "
-        f"{status.next_offset}{lead}"
+        f"{status.next_offset}{lead}{clock}"
     )

@@ -24,6 +24,7 @@ from group_coordinator.gateway.published_groups import PublishedGroups
 from group_coordinator.gateway.request_bounds import cost_of_listing
 from group_coordinator.gateway.request_router import Reply, RequestRouter
 from group_coordinator.gateway.rewriting import Locate
+from group_coordinator.gateway.signs_of_life import SignsOfLife
 from group_coordinator.gateway.topic_access import TopicAccess
 from group_coordinator.gateway.topic_cache import TopicCache
 from group_coordinator.gateway.topic_filter import TopicFilter
@@ -42,8 +43,14 @@ class Gateway(ProxyServer):
     `stop` costs nobody its place in a group: clients come back to another or a new one.
     """
 
-    def __init__(self, config: GatewayConfig) -> None:
+    def __init__(self, config: GatewayConfig, *, ends_with_coordinator: bool = False) -> None:
+        """`ends_with_coordinator`: it is in the coordinator's process, so it says nothing about clients that can be
+        heard without the coordinator."""
         super().__init__(config)
+        self._signs: SignsOfLife | None = None
+        if not ends_with_coordinator:
+            self._signs = SignsOfLife(config.coordinator_client_properties, config.topic_prefix)
+        self._writing_signs: asyncio.Task[None] | None = None
         self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=False)
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
@@ -82,8 +89,12 @@ class Gateway(ProxyServer):
             raise GatewayError(
                 f"The groups could not be read within {_ASSIGNMENTS_TIMEOUT_S:.0f} s: is Kafka there?"
             ) from None
+        if self._signs is not None:
+            self._writing_signs = loop.create_task(self._signs.write())
 
     async def _finish(self) -> None:
+        if self._writing_signs is not None:
+            self._writing_signs.cancel()
         self._events.stop_watching()
         await asyncio.to_thread(self._events.end)
         if self._assignments is not None:

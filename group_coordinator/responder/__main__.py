@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from group_coordinator.responder.protocol import ExitCode, ResponderStatus, encode_line, read_start
+from group_coordinator.responder.ticking import ResponderTicker
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
 
@@ -38,6 +39,7 @@ def main() -> ExitCode:
         start.state,
         core_hash(operator_config),
         alone_max_ms=config.responder_alone_max_ms,
+        ticker=ResponderTicker(config, start.shard) if start.may_tick else None,
         report=_report,
     )
     try:

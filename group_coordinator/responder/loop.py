@@ -21,9 +21,11 @@ from group_coordinator.responder.permission import (
     require_same_decisions,
 )
 from group_coordinator.responder.protocol import ResponderStatus
+from group_coordinator.responder.ticking import ResponderTicker
 from schemas.query_progress import (
     DECIDED_AT_HEADER,
     WRITER_HEADER,
+    GatewayAlive,
     ProgressError,
     ProgressRecord,
     QueryProgress,
@@ -58,15 +60,17 @@ class Responder:
         core_hash: str,
         *,
         alone_max_ms: int,
+        ticker: ResponderTicker | None = None,
         report: Callable[[ResponderStatus], None] = lambda status: None,
     ) -> None:
         """`core_hash`: of this process; `alone_max_ms`: how long it may answer without a sign of the query.
 
-        `report`: called about once a second.
+        `ticker`: writes the clock while nobody else does. `report`: called about once a second.
         """
         self._config, self._properties = config, client_properties
         self._core_hash = core_hash
         self._alone_max_ms = alone_max_ms
+        self._ticker = ticker
         self._report = report
         self._shard = AnsweringShard(config, state)
         self._state_offsets = state.start_offset, state.end_offset
@@ -77,6 +81,7 @@ class Responder:
         self._published_ms = NO_CLOCK
         """The clock that was published last."""
         self._query_end = state.end_offset
+        self._query_clock_ms = NO_CLOCK
         self._query_heard_s = time.monotonic()
         self._handled: deque[tuple[int, float]] = deque()
         """Offset up to which events were answered -> when; of what the query has not committed yet."""
@@ -100,6 +105,8 @@ class Responder:
                 self._begin(reader, progress_end)
                 self._answer(reader, producer, is_wanted)
         finally:
+            if self._ticker is not None:
+                self._ticker.stop()
             producer.flush(_FLUSH_TIMEOUT_S)
 
     def _claim(self, producer: Producer) -> None:
@@ -122,6 +129,8 @@ class Responder:
             raise ResponderError(f"Events before offset {log_begin} are deleted, from {end_offset} on unread.")
         begin = max(start_offset, log_begin)
         reader.assign({(topics.events, partition): begin, (topics.progress, partition): progress_end})
+        if self._ticker is not None:
+            self._ticker.start(is_whole=log_begin == 0)
 
     def _answer(self, reader: TopicReader, producer: Producer, is_wanted: Callable[[], bool]) -> None:
         next_status_s = 0.0
@@ -134,12 +143,21 @@ class Responder:
             now_s = time.monotonic()
             if messages:
                 self._note_handled(now_s)
+            self._tick(reader)
             if 1_000 * (now_s - self._query_heard_s) > self._alone_max_ms:
                 raise alone(now_s - self._query_heard_s)
             if now_s >= next_status_s:
                 next_status_s = now_s + STATUS_INTERVAL_S
                 self._publish(producer)
                 self._report(self._status())
+
+    def _tick(self, reader: TopicReader) -> None:
+        """Have the clock go on if nobody else writes it: as far as the query or this responder has answered."""
+        if self._ticker is None:
+            return
+        end = reader.last_known_end(self._config.topics.events, self._config.partition)
+        has_caught_up = end is not None and self._shard.next_offset >= end
+        self._ticker.answered(max(self._shard.clock_ms, self._query_clock_ms), has_caught_up=has_caught_up)
 
     def _publish(self, producer: Producer) -> None:
         """Tell the coordinator's ticker how far the clock is answered."""
@@ -170,6 +188,8 @@ class Responder:
         )
         for answer in answers:
             self._write(producer, answer, offset)
+        if key is None and self._ticker is not None:
+            self._ticker.tick_taken(message, self._shard.clock_ms)
 
     def _write(self, producer: Producer, answer: OutputRecord, decided_at: int) -> None:
         headers = {**answer.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(decided_at)}
@@ -197,8 +217,11 @@ class Responder:
     def _heed(self, record: ProgressRecord) -> None:
         """Follow what is published about the query. Raises ResponderRefusedError."""
         require_same_decisions(record, self._config.partition, self._core_hash)
+        if isinstance(record, GatewayAlive) and self._ticker is not None:
+            self._ticker.gateway_heard()
         if not isinstance(record, QueryProgress):
             return
+        self._query_clock_ms = record.clock_ms
         self._query_heard_s = time.monotonic()
         self._query_end = max(self._query_end, record.end_offset)
         while self._handled and self._handled[0][0] <= self._query_end:
@@ -228,6 +251,7 @@ class Responder:
             lead_ms=self._lead_ms,
             groups=self._shard.groups,
             clock_ms=self._shard.clock_ms,
+            is_ticking=self._ticker is not None and self._ticker.is_ticking,
         )
 
     def _producer(self) -> Producer:

@@ -40,12 +40,16 @@ class ResponderProcesses:
         config: StreamingConfig,
         partitions: Mapping[str, int],
         read_state: Callable[[int], ShardState],
+        *,
+        are_apart: bool = False,
     ) -> None:
         """`partitions`: of the topics. `read_state` returns the state of a shard; it is called in a thread of ours.
-        Whatever it raises is logged, and it is called again later."""
+        Whatever it raises is logged, and it is called again later. `are_apart`: they do not end with the coordinator,
+        and write the clock while it does not."""
         self._config = config
         self._partitions = dict(partitions)
         self._read_state = read_state
+        self._may_tick = are_apart and config.ticker
         self._responders = {shard: _Responder(shard) for shard in config.shards_here}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="responders", daemon=True)
@@ -100,7 +104,11 @@ class ResponderProcesses:
         if self._stopping.is_set():
             return
         start = ResponderStart(
-            settings=asdict(self._config), partitions=self._partitions, shard=shard, state=state
+            settings=asdict(self._config),
+            partitions=self._partitions,
+            shard=shard,
+            state=state,
+            may_tick=self._may_tick,
         )
         responder.start(start)
         _log.info(

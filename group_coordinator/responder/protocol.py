@@ -23,6 +23,8 @@ class ResponderStart(Struct, frozen=True, kw_only=True):
     """The partitions that the topics have."""
     shard: int
     state: ShardState
+    may_tick: bool
+    """Whether it writes the clock while the coordinator does not."""
 
 
 class ResponderStatus(Struct, frozen=True, kw_only=True):
@@ -37,6 +39,8 @@ class ResponderStatus(Struct, frozen=True, kw_only=True):
     groups: int = 0
     clock_ms: int = 0
     """The shard's clock, up to which all is answered; 0: there was no tick yet."""
+    is_ticking: bool = False
+    """It writes the clock: the coordinator's ticker is silent."""
 
 
 class ExitCode(IntEnum):

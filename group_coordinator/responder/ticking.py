@@ -1,0 +1,128 @@
+"""The clock while the coordinator is away: who writes it, and how it goes on without a pause.
+
+The log itself says who ticks. A responder stands in for a coordinator that is silent, as long as clients can be heard,
+and stops at the first tick of the coordinator. Two tickers for a moment do no harm: the clock is the largest tick.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from confluent_kafka import Message
+
+from group_coordinator.kafka_topics.reader import headers_of, offset_of
+from group_coordinator.responder.permission import ResponderError
+from schemas.query_progress import WRITER_HEADER
+from schemas.ticks import NO_CLOCK
+from streaming.config import StreamingConfig
+from streaming.events_tail import ClockPosition, LastTick
+from streaming.ticker import Ticker, monotonic_ms
+from streaming.topics import TopicError
+
+GATEWAY_SILENCE_MS = 3_000
+"""A gateway that was silent for so long counts as gone, where the shortest session is not longer than twice that; it
+gives a sign every second."""
+_log = logging.getLogger(__name__)
+
+
+class TickerElection:
+    """Decides whether a responder ticks for its shard. All times are handed in, in milliseconds of a monotonic clock.
+
+    The coordinator goes first; of two responders the one whose name is smaller.
+    """
+
+    def __init__(self, name: str, pause_ms: int, now_ms: int) -> None:
+        """`name`: of this responder, as in its ticks. `pause_ms`: so long without a tick is a pause."""
+        self._name = name
+        self._silence_max_ms = 2 * pause_ms // 3
+        """A ticker that lives ticks more often, and what is left suffices to go on before it is a pause."""
+        self._gateway_silence_ms = max(pause_ms, GATEWAY_SILENCE_MS)
+        self._tick_seen_ms = now_ms
+        self._gateway_heard_ms: int | None = None
+        self.is_elected = False
+
+    def tick_seen(self, writer: str | None, now_ms: int) -> None:
+        """Note a tick in the log; `writer` is None for the coordinator's."""
+        if writer == self._name:
+            return
+        self._tick_seen_ms = now_ms
+        if writer is None or writer < self._name:
+            self.is_elected = False
+
+    def gateway_heard(self, now_ms: int) -> None:
+        """Note a sign of life of a gateway."""
+        self._gateway_heard_ms = now_ms
+
+    def decide(self, now_ms: int, *, has_caught_up: bool) -> bool:
+        """Return whether to tick now. `has_caught_up`: this responder has read the log to its end; one that has not
+        does not know who ticks."""
+        heard_ms = self._gateway_heard_ms
+        if heard_ms is None or now_ms - heard_ms > self._gateway_silence_ms:
+            self.is_elected = False
+        elif has_caught_up and now_ms - self._tick_seen_ms >= self._silence_max_ms:
+            self.is_elected = True
+        return self.is_elected
+
+
+class ResponderTicker:
+    """The ticker of a responder, between `start` and `stop`. All methods are for the responder's thread."""
+
+    def __init__(self, config: StreamingConfig, shard: int) -> None:
+        self.name = f"responder-{shard}-{uuid.uuid4()}"
+        """In the header of its ticks."""
+        self._shard = shard
+        self._election = TickerElection(self.name, config.tick_pause_ms, monotonic_ms())
+        self._position: ClockPosition | None = None
+        self._is_whole = False
+        self._has_caught_up = False
+        self._ticker = Ticker.of(
+            config, shard, writer=self.name, may_tick=self._may_tick, find_position=lambda: self._position
+        )
+
+    @property
+    def is_ticking(self) -> bool:
+        """True while it writes the clock."""
+        return self._election.is_elected
+
+    def start(self, *, is_whole: bool) -> None:
+        """Stand ready. `is_whole`: the log reaches back to its beginning."""
+        self._is_whole = is_whole
+        self._ticker.start()
+
+    def stop(self) -> None:
+        self._ticker.stop()
+
+    def gateway_heard(self) -> None:
+        """Note a sign of life of a gateway."""
+        self._election.gateway_heard(monotonic_ms())
+
+    def tick_taken(self, tick: Message, clock_ms: int) -> None:
+        """Note a record with a null key of the log, and where the clock stands after it."""
+        writer, end = headers_of(tick).get(WRITER_HEADER), offset_of(tick) + 1
+        self._election.tick_seen(writer, monotonic_ms())
+        if clock_ms > NO_CLOCK and (self._position is None or clock_ms > self._position.clock_ms):
+            last = LastTick(clock_ms, tick.timestamp()[1], writer)
+            self._position = ClockPosition(clock_ms, True, self._is_whole, end, last)
+
+    def answered(self, clock_ms: int, *, has_caught_up: bool) -> None:
+        """Note that all timers that are due by this clock are answered, and decide who ticks. Raises ResponderError
+        if the ticker cannot go on."""
+        try:
+            self._ticker.require_alive()
+        except TopicError as problem:
+            raise ResponderError(str(problem)) from problem
+        self._has_caught_up = has_caught_up and self._position is not None
+        was_elected = self.is_ticking
+        if self._election.decide(monotonic_ms(), has_caught_up=self._has_caught_up) != was_elected:
+            _log.warning(
+                "The coordinator's ticker of shard %d is silent: this responder writes the clock."
+                if self.is_ticking
+                else "This responder does not write the clock of shard %d any more.", self._shard,
+            )  # fmt: skip
+        self._ticker.handled(clock_ms)
+
+    def _may_tick(self) -> bool:
+        """Return whether to tick, in the ticker's thread: signs that the responder's thread has not taken do not
+        count."""
+        return self._election.decide(monotonic_ms(), has_caught_up=False)
