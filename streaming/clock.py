@@ -106,6 +106,11 @@ def next_clock_ms(clock_ms: int, elapsed_ms: int, wall_ms: int, interval_ms: int
     return min(max(wall_ms, slowest), fastest)
 
 
+def rest_ms(interval_ms: int) -> int:
+    """Return for how long the clock of a log at rest stands."""
+    return REST_INTERVALS * interval_ms
+
+
 class TickClock:
     """The clock of one shard. All times are handed in, in milliseconds; `elapsed` times come from a monotonic clock."""
 
@@ -120,13 +125,13 @@ class TickClock:
         ahead_max_ms: int,
         has_ticks: bool = True,
         is_whole: bool = True,
-        taken_over_ms: int | None = None,
+        pauses_at_ms: int | None = None,
     ) -> None:
         """`reached_ms`: the monotonic time at which the clock got to `start_ms`; None of a log that exists: it has
         paused. `pause_ms`: for so long the log takes no tick, then it was a pause. `ahead_max_ms`: how far a tick
         may be ahead of its timestamp. `has_ticks`: whether the log that exists has any. `is_whole`: whether it
-        reaches back to its beginning: only then all its groups are known. `taken_over_ms`: the brokers' time at which
-            another ticker has moved the clock last; None: none has."""
+        reaches back to its beginning: only then all its groups are known. `pauses_at_ms`: the brokers' time
+            from which on it is a pause, where another ticker has ticked until now; None: none has."""
         self.clock_ms = start_ms
         """The last acknowledged tick, or where the log stood at start."""
         self.standstill: Standstill | None = None
@@ -148,7 +153,7 @@ class TickClock:
         self._holds_tick = has_ticks and not self.is_new
         self._has_ticks, self._is_whole = has_ticks or self.is_new, is_whole
         self._owes_renewal = not self.is_new
-        self._taken_over_ms = taken_over_ms
+        self._pauses_at_ms = pauses_at_ms
         self._end = 0
         """The offset after the last tick of ours."""
         self._heard_ms = reached_ms
@@ -242,7 +247,7 @@ class TickClock:
 
     @property
     def _rest_ms(self) -> int:
-        return REST_INTERVALS * self._interval_ms
+        return rest_ms(self._interval_ms)
 
     def sending(self, tick_ms: int) -> None:
         """Note that this tick of ours is being written."""
@@ -256,8 +261,8 @@ class TickClock:
         self._acknowledged_ms = monotonic_ms
         self._reached_ms = monotonic_ms if self._next_reached_ms is None else self._next_reached_ms
         self.is_catching_up = self.is_at_rest(monotonic_ms) and monotonic_ms - self._reached_ms >= self._interval_ms
-        if self._broker is None and self._taken_over_ms is not None:
-            self._owes_renewal = timestamp_ms - self._taken_over_ms >= self._pause_ms
+        if self._broker is None and self._pauses_at_ms is not None:
+            self._owes_renewal = timestamp_ms >= self._pauses_at_ms
         self._broker = timestamp_ms, sent_at
         if step.tick_ms - timestamp_ms > self._ahead_max_ms:  # it is no valid tick
             if not self._holds_tick:

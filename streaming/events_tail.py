@@ -12,10 +12,12 @@ from group_coordinator.kafka_topics.reader import TopicReader, headers_of
 from schemas.events import EventError, decode_group_id
 from schemas.query_progress import WRITER_HEADER
 from schemas.ticks import read_tick
+from streaming.clock import REST_AFTER_MS
 
 TAIL_RECORDS = 5_000
 """How much of the log's end is read at least to find the last tick: one that went back must not be taken for it."""
 POLL_TIMEOUT_S = 10.0
+_REST_MARGIN_MS = 5_000
 KEPT_BYTES_MAX = 16_777_216
 """Of groups' ids, which may have 32 KB each: what is kept from one pause of the clock to the next."""
 
@@ -33,6 +35,8 @@ class LastTick(NamedTuple):
     """When, by the brokers' clock."""
     writer: str | None
     """The responder that has written it; None: the coordinator."""
+    is_at_rest: bool = False
+    """Nobody but tickers had written for some time before it."""
 
 
 class ClockPosition(NamedTuple):
@@ -76,14 +80,24 @@ def _last_tick(reader: TopicReader, place: tuple[str, int], bounds: Bounds, ahea
     while end > low:
         start = max(low, end - count)
         last: LastTick | None = None
+        event_ms: int | None = None
         for message in reader.read({place: Bounds(start, end)}):
-            tick_ms = tick_of(message, ahead_max_ms)
-            if tick_ms is not None and (last is None or tick_ms > last.clock_ms):
-                last = LastTick(tick_ms, message.timestamp()[1], headers_of(message).get(WRITER_HEADER))
+            tick_ms, timestamp_ms = tick_of(message, ahead_max_ms), message.timestamp()[1]
+            if message.key() is not None:
+                event_ms = timestamp_ms
+            elif tick_ms is not None and (last is None or tick_ms > last.clock_ms):
+                writer = headers_of(message).get(WRITER_HEADER)
+                last = LastTick(tick_ms, timestamp_ms, writer, was_at_rest(event_ms, timestamp_ms))
         if last is not None:
             return last
         end, count = start, count * 2
     return None
+
+
+def was_at_rest(event_ms: int | None, tick_ms: int) -> bool:
+    """Return whether a log may have been at rest at a tick. `event_ms`: when somebody else wrote last, by the brokers'
+    clock; None: not lately. A ticker may have begun its rest a moment earlier."""
+    return event_ms is None or tick_ms - event_ms >= REST_AFTER_MS - _REST_MARGIN_MS
 
 
 class RecentGroups:

@@ -22,9 +22,9 @@ from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
 from schemas.query_progress import WRITER_HEADER
-from streaming.clock import AppendedRecord, Renewal, SendTimes, Standstill, Step, TickClock, TickerStatus
+from streaming.clock import AppendedRecord, Renewal, SendTimes, Standstill, Step, TickClock, TickerStatus, rest_ms
 from streaming.config import StreamingConfig
-from streaming.events_tail import ClockPosition, RecentGroups, find_clock_position, open_reader
+from streaming.events_tail import ClockPosition, LastTick, RecentGroups, find_clock_position, open_reader
 from streaming.topics import TopicError, senders_times
 
 DELIVERY_TIMEOUT_MS = 5_000
@@ -199,7 +199,6 @@ class Ticker:
             self._stopping.wait(self._interval_ms / 1_000)
             position = self._find_position()
             tick = None if position is None else position.last_tick
-        is_handover = tick is not None and (self._writer is not None or tick.writer is not None)
         return TickClock(
             self._wall_ms() if position is None else position.clock_ms,
             monotonic_ms() if position is None else None,
@@ -209,8 +208,15 @@ class Ticker:
             ahead_max_ms=self._ahead_max_ms,
             has_ticks=position is None or position.has_ticks,
             is_whole=position is None or position.is_whole,
-            taken_over_ms=tick.timestamp_ms if tick is not None and is_handover else None,
+            pauses_at_ms=None if tick is None else self._pauses_at_ms(tick),
         )
+
+    def _pauses_at_ms(self, tick: LastTick) -> int | None:
+        """Return the brokers' time from which on it is a pause; None: each start of a coordinator is one, unless a
+        responder has ticked meanwhile."""
+        if self._writer is None and tick.writer is None:
+            return None
+        return tick.timestamp_ms + self._pause_ms + (rest_ms(self._interval_ms) if tick.is_at_rest else 0)
 
     def _read_position(self) -> ClockPosition | None:
         """Read where the log's clock stands; None: the log is empty. Raises KafkaException."""

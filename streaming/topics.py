@@ -106,6 +106,8 @@ class TopicSettings:
 
 
 _UNCOMPRESSED = "uncompressed"
+_PROGRESS_SEGMENT_MS = "600000"
+"""The topic gets some records a second, and is read from its beginning at each start: older ones must soon be gone."""
 
 
 class TopicReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,7 +213,7 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
     ]
     if settings.responders:
         rows += [
-            (topics.progress, settings.shards, {"cleanup.policy": "compact"}),
+            (topics.progress, settings.shards, {"cleanup.policy": "compact", "segment.ms": _PROGRESS_SEGMENT_MS}),
             (topics.differences, 1, kept(-1)),
         ]
     return [_Plan(name=name, partitions=partitions, config=config) for name, partitions, config in rows]

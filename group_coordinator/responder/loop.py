@@ -160,8 +160,9 @@ class Responder:
         self._ticker.answered(max(self._shard.clock_ms, self._query_clock_ms), has_caught_up=has_caught_up)
 
     def _publish(self, producer: Producer) -> None:
-        """Tell the coordinator's ticker how far the clock is answered."""
-        if self._shard.clock_ms == self._published_ms:
+        """Tell the coordinator's ticker how far the clock is answered; again and again while its query is behind: the
+        ticker may have begun just now, and wait for it."""
+        if self._shard.clock_ms == self._published_ms and self._query_clock_ms >= self._published_ms:
             return
         self._published_ms = self._shard.clock_ms
         record = ResponderProgress(
@@ -188,8 +189,8 @@ class Responder:
         )
         for answer in answers:
             self._write(producer, answer, offset)
-        if key is None and self._ticker is not None:
-            self._ticker.tick_taken(message, self._shard.clock_ms)
+        if self._ticker is not None:
+            self._ticker.taken(message, self._shard.clock_ms)
 
     def _write(self, producer: Producer, answer: OutputRecord, decided_at: int) -> None:
         headers = {**answer.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(decided_at)}

@@ -15,8 +15,9 @@ from group_coordinator.kafka_topics.reader import headers_of, offset_of
 from group_coordinator.responder.permission import ResponderError
 from schemas.query_progress import WRITER_HEADER
 from schemas.ticks import NO_CLOCK
+from streaming.clock import rest_ms
 from streaming.config import StreamingConfig
-from streaming.events_tail import ClockPosition, LastTick
+from streaming.events_tail import ClockPosition, LastTick, was_at_rest
 from streaming.ticker import Ticker, monotonic_ms
 from streaming.topics import TopicError
 
@@ -32,21 +33,29 @@ class TickerElection:
     The coordinator goes first; of two responders the one whose name is smaller.
     """
 
-    def __init__(self, name: str, pause_ms: int, now_ms: int) -> None:
-        """`name`: of this responder, as in its ticks. `pause_ms`: so long without a tick is a pause."""
+    def __init__(self, name: str, pause_ms: int, rest_ms: int, now_ms: int) -> None:
+        """`name`: of this responder, as in its ticks. `pause_ms`: so long without a tick is a pause. `rest_ms`: so long
+        the clock of a log at rest stands."""
         self._name = name
+        self._rest_ms = rest_ms
         self._silence_max_ms = 2 * pause_ms // 3
         """A ticker that lives ticks more often, and what is left suffices to go on before it is a pause."""
         self._gateway_silence_ms = max(pause_ms, GATEWAY_SILENCE_MS)
         self._tick_seen_ms = now_ms
         self._gateway_heard_ms: int | None = None
+        self._is_at_rest = False
         self.is_elected = False
 
-    def tick_seen(self, writer: str | None, now_ms: int) -> None:
-        """Note a tick in the log; `writer` is None for the coordinator's."""
+    def event_seen(self, now_ms: int) -> None:
+        """Note that somebody has written to the log. The ticker of a log at rest hears of it soon."""
+        if self._is_at_rest:
+            self._is_at_rest, self._tick_seen_ms = False, now_ms
+
+    def tick_seen(self, writer: str | None, now_ms: int, *, is_at_rest: bool = False) -> None:
+        """Note a tick in the log; `writer` is None for the coordinator's. `is_at_rest`: the log was at rest then."""
         if writer == self._name:
             return
-        self._tick_seen_ms = now_ms
+        self._tick_seen_ms, self._is_at_rest = now_ms, is_at_rest
         if writer is None or writer < self._name:
             self.is_elected = False
 
@@ -60,8 +69,9 @@ class TickerElection:
         heard_ms = self._gateway_heard_ms
         if heard_ms is None or now_ms - heard_ms > self._gateway_silence_ms:
             self.is_elected = False
-        elif has_caught_up and now_ms - self._tick_seen_ms >= self._silence_max_ms:
-            self.is_elected = True
+        elif has_caught_up:
+            silence_max_ms = self._silence_max_ms + (self._rest_ms if self._is_at_rest else 0)
+            self.is_elected = self.is_elected or now_ms - self._tick_seen_ms >= silence_max_ms
         return self.is_elected
 
 
@@ -72,7 +82,10 @@ class ResponderTicker:
         self.name = f"responder-{shard}-{uuid.uuid4()}"
         """In the header of its ticks."""
         self._shard = shard
-        self._election = TickerElection(self.name, config.tick_pause_ms, monotonic_ms())
+        rests_ms = rest_ms(config.tick_interval_ms)
+        self._election = TickerElection(self.name, config.tick_pause_ms, rests_ms, monotonic_ms())
+        self._event_ms: int | None = None
+        """When somebody has written to the log last, by the brokers' clock."""
         self._position: ClockPosition | None = None
         self._is_whole = False
         self._has_caught_up = False
@@ -97,12 +110,18 @@ class ResponderTicker:
         """Note a sign of life of a gateway."""
         self._election.gateway_heard(monotonic_ms())
 
-    def tick_taken(self, tick: Message, clock_ms: int) -> None:
-        """Note a record with a null key of the log, and where the clock stands after it."""
-        writer, end = headers_of(tick).get(WRITER_HEADER), offset_of(tick) + 1
-        self._election.tick_seen(writer, monotonic_ms())
+    def taken(self, record: Message, clock_ms: int) -> None:
+        """Note a record of the log, and where the clock stands after it."""
+        timestamp_ms, now_ms = record.timestamp()[1], monotonic_ms()
+        if record.key() is not None:
+            self._event_ms = timestamp_ms
+            self._election.event_seen(now_ms)
+            return
+        writer, end = headers_of(record).get(WRITER_HEADER), offset_of(record) + 1
+        is_at_rest = was_at_rest(self._event_ms, timestamp_ms)
+        self._election.tick_seen(writer, now_ms, is_at_rest=is_at_rest)
         if clock_ms > NO_CLOCK and (self._position is None or clock_ms > self._position.clock_ms):
-            last = LastTick(clock_ms, tick.timestamp()[1], writer)
+            last = LastTick(clock_ms, timestamp_ms, writer, is_at_rest)
             self._position = ClockPosition(clock_ms, True, self._is_whole, end, last)
 
     def answered(self, clock_ms: int, *, has_caught_up: bool) -> None:

@@ -26,8 +26,8 @@ from tests.waiting import wait_until
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 USERS = ("coordinator", "gateway", "member", "reader", "app", "stranger")
 TOPICS = Topics.of_prefix("coordinator")
-ALL_TOPICS = (TOPICS.events, *TOPICS.outputs)
-WRITES = {"coordinator": set(ALL_TOPICS), "gateway": {TOPICS.events}, "member": {TOPICS.events}}
+ALL_TOPICS = (TOPICS.events, *TOPICS.outputs, TOPICS.progress)
+WRITES = {"coordinator": set(ALL_TOPICS), "gateway": {TOPICS.events, TOPICS.progress}, "member": {TOPICS.events}}
 READS = {
     "coordinator": set(ALL_TOPICS),
     "gateway": {TOPICS.responses, TOPICS.assignments},
@@ -55,7 +55,7 @@ class Cluster:
             "sasl.jaas.config": f'{_LOGIN} username="{user}" password="{user}";',
         }
         return StreamingConfig(
-            bootstrap_servers=self.outside, kafka=kafka, checkpoint=checkpoint, responses_partitions=1,
+            bootstrap_servers=self.outside, kafka=kafka, checkpoint=checkpoint, responses_partitions=1, responders=True,
             offsets_partitions=1, group_initial_rebalance_delay_ms=0,
         )  # fmt: skip
 

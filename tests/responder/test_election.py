@@ -9,10 +9,11 @@ from group_coordinator.responder.ticking import TickerElection
 PAUSE_MS = 3_000
 SILENCE_MS = 2_000
 GATEWAY_MS = 3_000
+REST_MS = 10_000
 
 
 def election(name: str = "responder-0-m", pause_ms: int = PAUSE_MS) -> TickerElection:
-    return TickerElection(name, pause_ms, 0)
+    return TickerElection(name, pause_ms, REST_MS, 0)
 
 
 def test_a_responder_ticks_when_the_coordinator_is_silent_and_a_gateway_is_there() -> None:
@@ -75,3 +76,21 @@ def test_while_another_responder_ticks_none_begins() -> None:
         decided.gateway_heard(now_ms)
         decided.tick_seen("responder-0-z", now_ms)
         assert not decided.decide(now_ms + 499, has_caught_up=True)
+
+
+def test_the_clock_of_a_log_at_rest_may_stand_for_longer() -> None:
+    decided = election()
+    decided.tick_seen(None, 0, is_at_rest=True)
+    decided.gateway_heard(REST_MS)
+    assert not decided.decide(REST_MS + SILENCE_MS - 1, has_caught_up=True)
+    assert decided.decide(REST_MS + SILENCE_MS, has_caught_up=True)
+
+
+def test_when_somebody_comes_to_a_log_at_rest_its_ticker_has_the_usual_time() -> None:
+    decided = election()
+    decided.tick_seen(None, 0, is_at_rest=True)
+    decided.gateway_heard(9_000)
+    decided.event_seen(9_000)
+    decided.event_seen(9_500)
+    assert not decided.decide(9_000 + SILENCE_MS - 1, has_caught_up=True)
+    assert decided.decide(9_000 + SILENCE_MS, has_caught_up=True)

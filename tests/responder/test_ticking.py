@@ -18,6 +18,7 @@ from group_coordinator.responder.permission import ResponderAloneError
 from group_coordinator.responder.ticking import ResponderTicker
 from schemas.events import decode_tick
 from schemas.query_progress import WRITER_HEADER, GatewayAlive, encode_progress, key_of
+from streaming.answered_ahead import AnsweredClocks
 from streaming.config import StreamingConfig
 from streaming.progress_topic import ProgressPublisher
 from streaming.stored_group import ShardState
@@ -91,6 +92,18 @@ class Shard:
         stopping = threading.Event()
         threading.Thread(target=answer, daemon=True).start()
         self._stack.callback(stopping.set)
+        return ticker
+
+    def coordinator_ticker_without_query(self) -> Ticker:
+        """It goes on as far as responders have answered, of which it hears when it has begun."""
+        ticker = Ticker.of(self.config, 0)
+        ticker.start()
+        wait_until(lambda: ticker.clock_ms, TIMEOUT_S)
+        clocks = AnsweredClocks(
+            self.config.client_properties, self.topics.progress, {0: HASH}, lambda _, clock_ms: ticker.handled(clock_ms)
+        )
+        clocks.start()
+        self._stack.callback(clocks.stop)
         return ticker
 
     def start_gateway(self) -> None:
@@ -169,7 +182,7 @@ def test_a_handover_there_and_back_is_no_pause(shard: Shard) -> None:
     ticker.stop()
     shard.wait_for_ticks_of_a_responder()
     shard.client.answer(shard.client.send("Heartbeat", 4, HEARTBEAT))
-    back = shard.coordinator_ticker()
+    back = shard.coordinator_ticker_without_query()
     wait_until(lambda: shard.writers()[-3:] == [None] * 3, TIMEOUT_S, interval_s=0.3)
     back.stop()
     writers = shard.writers()

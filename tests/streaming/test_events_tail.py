@@ -14,7 +14,15 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import encode_tick
-from streaming.events_tail import TAIL_RECORDS, ClockPosition, RecentGroups, find_clock_position, open_reader
+from schemas.query_progress import WRITER_HEADER
+from streaming.events_tail import (
+    TAIL_RECORDS,
+    ClockPosition,
+    RecentGroups,
+    find_clock_position,
+    open_reader,
+    was_at_rest,
+)
 
 
 @pytest.fixture
@@ -56,15 +64,44 @@ def test_the_clock_of_a_log_is_its_last_tick(producer: Producer, reader: TopicRe
     for _ in range(7_000):
         producer.produce(partition, key="group", value=b"{}")
     producer.flush()
-    assert find_clock_position(reader, partition, 0, 3_000) == ClockPosition(7_000, True, True, 14_003)
-    assert find_clock_position(reader, partition, 0, 3_000, position.end) == ClockPosition(7_000, True, True, 14_003), (
-        "what has come since is read"
-    )
+    assert place_of(find_clock_position(reader, partition, 0, 3_000)) == (7_000, True, True, 14_003)
+    since = find_clock_position(reader, partition, 0, 3_000, position.end)
+    assert place_of(since) == (7_000, True, True, 14_003), "what has come since is read"
     producer.produce(partition, value=encode_tick(time.time_ns() // 1_000_000 + 86_400_000))
     producer.flush()
-    assert find_clock_position(reader, partition, 0, 3_000) == ClockPosition(7_000, True, True, 14_004), (
-        "that was no valid tick"
-    )
+    position = find_clock_position(reader, partition, 0, 3_000)
+    assert place_of(position) == (7_000, True, True, 14_004), "that was no valid tick"
+
+
+def place_of(position: ClockPosition | None) -> tuple[int, bool, bool, int]:
+    assert position is not None
+    return position.clock_ms, position.has_ticks, position.is_whole, position.end
+
+
+def test_who_has_set_the_clock_and_when(producer: Producer, reader: TopicReader, partition: str) -> None:
+    producer.produce(partition, value=encode_tick(1_000))
+    producer.produce(partition, value=encode_tick(2_000), headers={WRITER_HEADER: "responder-0-a"})
+    producer.produce(partition, key="group", value=b"{}")
+    producer.flush()
+    moved = find_clock_position(reader, partition, 0, 3_000)
+    assert moved is not None
+    time.sleep(0.01)
+    for clock_ms in (2_000, 1_500):  # which move nothing
+        producer.produce(partition, value=encode_tick(clock_ms))
+    producer.flush()
+    position = find_clock_position(reader, partition, 0, 3_000)
+    assert position is not None
+    assert position.last_tick == moved.last_tick
+    assert position.last_tick is not None
+    assert (position.last_tick.clock_ms, position.last_tick.writer) == (2_000, "responder-0-a")
+    assert position.last_tick.is_at_rest
+
+
+@pytest.mark.parametrize(
+    ("event_ms", "at_rest"), [(None, True), (0, True), (50_000, False), (100_000, False), (100_500, False)]
+)
+def test_a_log_is_at_rest_when_nobody_has_written_for_a_minute(event_ms: int | None, at_rest: bool) -> None:
+    assert was_at_rest(event_ms, 100_000) == at_rest
 
 
 def test_groups_that_were_heard_within_the_window(producer: Producer, reader: TopicReader, partition: str) -> None:
