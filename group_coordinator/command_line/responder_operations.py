@@ -73,6 +73,7 @@ def responder_values(statuses: Statuses) -> Iterator[Value]:
     """Yield the metrics of responders."""
     for shard, status in statuses.items():
         yield Value(m.RESPONDER_UP, (str(shard),), status is not None)
+        yield Value(m.RESPONDER_TICKS, (str(shard),), status is not None and status.is_ticking)
         if status is not None and status.lead_ms is not None:
             yield Value(m.RESPONDER_LEAD, (str(shard),), status.lead_ms / 1_000)
 

@@ -221,6 +221,9 @@ RESPONDER_LEAD = _gauge(
     "How long before the query's last commit the responder of the shard had answered what the commit brought.",
     "shard",
 )
+RESPONDER_TICKS = _gauge(
+    "responder_ticks", "1 while the responder writes the clock of the shard, because the coordinator does not.", "shard"
+)
 RESPONDER_COMPARED = _gauge(
     "responder_answers_compared",
     "Answers that a responder and the query have both given since the start, by who gave them first.",
