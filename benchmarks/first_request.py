@@ -51,7 +51,8 @@ class FirstRequests(Struct, frozen=True):
 def measure_first_requests(broker: str, gateway: str) -> FirstRequests:
     """Rest and ask, `RESTS` times."""
     names = (TOPIC, "copy.in", "copy.out")
-    for future in admin_client(broker).create_topics([NewTopic(name, 1, 1) for name in names]).values():
+    admin = admin_client(broker)
+    for future in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
         future.result()
     with two_hops.relaying(broker, "copy.in", "copy.out"):
         after_rest_ms = asyncio.run(_ask_after_rests(gateway))

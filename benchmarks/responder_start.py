@@ -47,9 +47,9 @@ def fill(settings: StreamingConfig, app: Application, groups: int) -> None:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the memory of a process."""
+    """Return the memory of a process; one that has ended has none."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith("VmRSS:"))
+    return next((int(line.split()[1]) * 1_024 for line in lines if line.startswith("VmRSS:")), 0)
 
 
 def start(settings: StreamingConfig, app: Application) -> tuple[float, float, int]:

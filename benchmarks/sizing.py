@@ -1,7 +1,7 @@
 """What a fleet needs: `docs/sizing.md`.
 
     python -m benchmarks.sizing --members 50000 --groups 5000 [--heartbeat-interval 3] [--commit-interval 5]
-    python -m benchmarks.sizing --measure [--shard-members 15625] [--rate 2083] [--seconds 60] [--write]
+    python -m benchmarks.sizing --measure [--shard-members 15625] [--rate 2083] [--seconds 40] [--write]
 
 The first form computes, from the slopes that are committed (`benchmarks/sizing.json`). The second measures them.
 `group-coordinator run --embedded --responder` holds the members of one shard, each in a group of its own, and takes
@@ -226,7 +226,10 @@ def measure(arguments: Namespace) -> Slopes:
         data, flags = Path(directory) / "data", ("--responder", "--group-initial-rebalance-delay-ms", "0")
         process = start(data, port, 500, *flags)
         try:
-            time.sleep(60)  # it makes its topics, and a responder begins
+            time.sleep(30)  # it makes its topics
+            while not (empty := _resident(process.pid))["responder"]:
+                time.sleep(1)
+            time.sleep(10)
             empty = _resident(process.pid)
             shard = Shard(f"127.0.0.1:{port}", arguments.shard_members, process.pid, data)
             shard.fill()
@@ -287,7 +290,7 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help="measure the slopes")
     parser.add_argument("--shard-members", type=int, default=15_625, help="members of the shard that is run")
     parser.add_argument("--rate", type=float, default=2_083, help="events a second of it")
-    parser.add_argument("--seconds", type=float, default=60, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=40, help="of each measurement")
     parser.add_argument("--write", action="store_true", help="the slopes, and the table in docs/sizing.md")
     arguments = parser.parse_args()
     slopes = measure(arguments) if arguments.measure else read_slopes()
