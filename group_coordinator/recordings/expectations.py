@@ -15,6 +15,8 @@ from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_json import response_to_kafka
 from group_coordinator.recordings.offsets_log import LoggedRecord, describe_record, same_record
 from group_coordinator.recordings.old_brokers import comparable_of_old_broker, is_of_old_broker, sorted_topics
+from group_coordinator.recordings.transaction_ends import TransactionEnd
+from schemas.error_codes import ErrorCode
 from schemas.messages import FindCoordinatorResponse, OffsetFetchRequest
 
 Json = dict[str, Any]
@@ -101,6 +103,8 @@ class Expected(Struct, kw_only=True):
     """In the order of time."""
     loads: list[Load] = field(default_factory=list)
     """In the order of time."""
+    ends: list[TransactionEnd] = field(default_factory=list)
+    """Of transactions, in the order of time."""
     instances: dict[str, str] = field(default_factory=dict)
     """Member id -> group instance id, of static members."""
 
@@ -150,6 +154,13 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
             late_ms=late_ms,
         )
     return None
+
+
+def answered_stable(step: Step) -> bool:
+    """Return whether the broker answered a fetch of stable offsets with offsets: no transaction over them was open."""
+    request = step.request.request
+    is_stable = isinstance(request, OffsetFetchRequest) and request.require_stable
+    return is_stable and f'"errorCode":{ErrorCode.UNSTABLE_OFFSET_COMMIT}' not in _text(step.request.response)
 
 
 def comparable(request: GroupRequest, response: Json) -> Json:

@@ -22,6 +22,8 @@ from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
 from group_coordinator.recordings.offsets_log import LoggedRecord, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
+from group_coordinator.recordings.transaction_ends import ends_for
+from schemas.events import TransactionEnded
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
 
 EDGE_MS = 100
@@ -39,7 +41,7 @@ class GroupInput(Struct, frozen=True):
     """An input of a group, at a time of its clock."""
 
     clock_ms: int
-    value: GroupRequest | RecordedLeader | RecordedLoad | RecordedGroup | RecordingGap
+    value: GroupRequest | RecordedLeader | RecordedLoad | RecordedGroup | RecordingGap | TransactionEnded
 
 
 class Part(Struct, kw_only=True):
@@ -183,7 +185,8 @@ class _Follower:
         loads: Mapping[str, list[Load]],
     ) -> None:
         self._loads, self._protocols = loads, log.contents.protocols
-        self._config = settings.config
+        self._config, self._partitions = settings.config, settings.partitions
+        self._ends = log.transaction_ends()
         self._records, self._entries = records, entries
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
 
@@ -250,7 +253,9 @@ class _Follower:
             entries = _after_join_phase(entries, beginning.group.generation_id)
         records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)
         loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
-        expected = expected_of(requests, records, entries, loads)
+        own_ends = ends_for(followed.requests, self._ends, group_id, self._partitions)
+        ends = [end for end in own_ends if from_us < end.at_us <= until_ms * 1000]
+        expected = expected_of(requests, records, entries, loads, ends)
         result = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up).run()
         doubt = result.track.doubt
         order = result.order if doubt is None else result.order[: doubt[0].position]
@@ -304,7 +309,7 @@ def _known_from(
     return known_requests
 
 
-def _input_of(item: ReplayInput) -> GroupRequest | RecordedLeader | RecordedLoad:
+def _input_of(item: ReplayInput) -> GroupRequest | RecordedLeader | RecordedLoad | TransactionEnded:
     return item.value.request if isinstance(item.value, Step) else item.value
 
 

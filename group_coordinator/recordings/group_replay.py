@@ -20,6 +20,7 @@ from coordinator_state import (
     Output,
     RecordedEvent,
     RequestEvent,
+    TransactionEndedEvent,
     classic_group,
     decode_group,
     encode_group,
@@ -36,10 +37,12 @@ from group_coordinator.recordings.expectations import (
     Expected,
     Step,
     answer_disagreement,
+    answered_stable,
     entry_disagreement,
 )
 from group_coordinator.recordings.old_brokers import is_of_old_broker
 from group_coordinator.recordings.record_cursor import RESYNC_ENTRIES, RecordCursor
+from schemas.events import TransactionEnded
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
 from schemas.recorded import RecordedLeader, RecordedLoad
 from schemas.records import GROUP_METADATA_TYPE
@@ -62,6 +65,7 @@ class State(Struct, frozen=True):
     next_load: int
     group_metadata: bytes | None
     """The value of the group's last record in the offsets log."""
+    next_end: int
     state_slack_ms: int
     """How far the time of the group's last transition may differ from the broker's."""
 
@@ -77,16 +81,16 @@ class Agreed(Struct, frozen=True):
 
 
 class ReplayInput(Struct, frozen=True):
-    """An input of the group at a time of its clock: a request, the leader that the broker elects, or a load."""
+    """An input of the group at a time of its clock: a request, the leader that the broker elects, or another fact."""
 
     clock_ms: int
-    value: Step | RecordedLeader | RecordedLoad
+    value: Step | RecordedLeader | RecordedLoad | TransactionEnded
 
 
 NO_STEP = -1
 """In place of the index of a step, where something else happens."""
 GROUP_METADATA_PREFIX = INT16.pack(GROUP_METADATA_TYPE)
-START = State(None, 0, (), 0, 0, (), (), 0, None, 0)
+START = State(None, 0, (), 0, 0, (), (), 0, None, 0, 0)
 
 
 class GroupReplay:
@@ -106,7 +110,7 @@ class GroupReplay:
         self._records = RecordCursor(expected.records, state.next_record, state.taken_records)
         self._next_entry = state.next_entry
         self._taken_entries = set(state.taken_entries)
-        self._next_load = state.next_load
+        self._next_load, self._next_end = state.next_load, state.next_end
         self._group_metadata = state.group_metadata
         self._at_us = 0
         self._handled: Step | None = None
@@ -136,6 +140,7 @@ class GroupReplay:
             tuple(self._taken_entries),
             self._next_load,
             self._group_metadata,
+            self._next_end,
             self._state_slack_ms,
         )
 
@@ -152,6 +157,7 @@ class GroupReplay:
         """Let the clock run to the step and handle its request."""
         self._at_us = step.effect_us
         self._load_until(step.effect_us)
+        self._end_transactions(step.effect_us, step.latest_us if answered_stable(step) else 0)
         self.advance_to(self._clock_for(step))
         self._handled = step
         self._last_step = step.index
@@ -195,8 +201,23 @@ class GroupReplay:
         """End the replay where the log ends."""
         self._at_us = clock_ms * 1000
         self._load_until(self._at_us)
+        self._end_transactions(self._at_us, 0)
         self.advance_to(clock_ms)
         self._check_overdue(clock_ms + 2**40)
+
+    def _end_transactions(self, us: int, shown_us: int) -> None:
+        """End the transactions whose markers were written by then. `shown_us`: an answer shows that those which were
+        being written then had their effect."""
+        ends = self._expected.ends
+        while self._next_end < len(ends):
+            end = ends[self._next_end]
+            if end.at_us > us and end.earliest_us > shown_us:
+                return
+            self._next_end += 1
+            self.advance_to(max(self._clock_ms, min(end.at_us, us) // 1000))
+            self.inputs.append(ReplayInput(self._clock_ms, end.ended))
+            self._coordinator.handle(TransactionEndedEvent(NO_STEP, self._clock_ms, self._clock_ms, end.ended))
+            self._check(self._coordinator.take_outputs())
 
     def _load_until(self, us: int) -> None:
         """Let the brokers load the group that took it over by then."""

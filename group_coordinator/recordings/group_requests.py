@@ -25,6 +25,7 @@ from schemas.messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
     Request,
+    TxnOffsetCommitRequest,
 )
 
 Json = dict[str, Any]
@@ -47,7 +48,17 @@ _NOT_OF_THE_GROUP = frozenset(
 _NOT_THE_COORDINATOR = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
 _NOT_OF_THE_PARTITION = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
-_WRITES = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit"})
+_WithTopics = OffsetCommitRequest | TxnOffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest
+_OF_THE_TRANSACTION = {
+    47: "INVALID_PRODUCER_EPOCH",
+    48: "INVALID_TXN_STATE",
+    49: "INVALID_PRODUCER_ID_MAPPING",
+    51: "CONCURRENT_TRANSACTIONS",
+    53: "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    120: "TRANSACTION_ABORTABLE",
+}
+"""What the transaction coordinator, or the log, answers to TxnOffsetCommit."""
+_WRITES = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit", "TxnOffsetCommit"})
 WRITE_TIMEOUT_MIN_US = 1_000_000
 """A broker that cannot ask the group says so at once; one whose write times out (`offsets.commit.timeout.ms`, five
 seconds as a rule) has waited."""
@@ -141,16 +152,19 @@ def _group_request(
 ) -> GroupRequest:
     answer = _answer_of_group(logged, group_id, response)
     refusal_codes = _codes(answer) & _NOT_OF_THE_GROUP
+    of_transaction = _first_of_transaction(answer) if isinstance(request, TxnOffsetCommitRequest) else None
     set_aside = f"the broker answered {min(refusal_codes).name} before it asked the group" if refusal_codes else None
     if refusal_codes == {ErrorCode.COORDINATOR_NOT_AVAILABLE} and _waited_for_replicas(logged):
         set_aside = None
     if isinstance(request, FindCoordinatorRequest) and request.key_type != 0:
         set_aside = "it looks for the coordinator of no group"
-    if isinstance(request, OffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest) and set_aside is None:
+    if of_transaction is not None:
+        set_aside = f"the broker answered {of_transaction} for the transaction, before it asked the group"
+    if isinstance(request, _WithTopics) and set_aside is None:
         request, answer = _without_refused_partitions(logged, request, answer)
+        if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest) and not request.topics:
+            set_aside = "the broker refused all of its topics before it asked the group"
         if isinstance(request, OffsetCommitRequest):
-            if not request.topics:
-                set_aside = "the broker refused all of its topics before it asked the group"
             request = with_topic_ids(request, topic_ids)
     return GroupRequest(
         logged=logged,
@@ -161,6 +175,12 @@ def _group_request(
         new_member_id=_new_member_id(request, answer),
         set_aside=set_aside,
     )
+
+
+def _first_of_transaction(answer: Json) -> str | None:
+    """Return the error of a commit in a transaction that the transaction coordinator or the log gave."""
+    codes = (part.get("errorCode") for topic in answer.get("topics", ()) for part in topic.get("partitions", ()))
+    return next((_OF_THE_TRANSACTION[code] for code in codes if code in _OF_THE_TRANSACTION), None)
 
 
 def _waited_for_replicas(logged: LoggedRequest) -> bool:
@@ -203,7 +223,7 @@ def _new_member_id(request: Request, answer: Json) -> str | None:
 
 
 def _without_refused_partitions(
-    logged: LoggedRequest, request: OffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest, answer: Json
+    logged: LoggedRequest, request: _WithTopics, answer: Json
 ) -> tuple[Request, Json]:
     """Leave out the partitions that the broker refused by itself; answers list the partitions in the request's
     order."""
@@ -222,7 +242,7 @@ def _without_refused_partitions(
         answer = {**answer, "groups": [{**answer["groups"][0], "topics": topics_kept}]}
     else:
         answer = {**answer, "topics": topics_kept}
-    by_id = logged.api_version >= TOPIC_ID_VERSION
+    by_id = logged.api_version >= TOPIC_ID_VERSION and logged.api != "TxnOffsetCommit"
     return _without_partitions(request, refused, by_id), answer
 
 
@@ -242,7 +262,7 @@ def _kept_topics(topics: list[Json], refused: set[tuple[str, int]]) -> list[Json
 
 
 def _without_partitions(
-    request: OffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest,
+    request: _WithTopics,
     refused: set[tuple[str, int]],
     by_id: bool,
 ) -> Request:

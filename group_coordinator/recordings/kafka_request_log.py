@@ -27,6 +27,7 @@ from group_coordinator.recordings.log_doubts import doubts_of
 from group_coordinator.recordings.request_lines import MARK, LoggedRequest, ReadLine, read_line
 from group_coordinator.recordings.request_order import ConnectionOrder, RequestSorter
 from group_coordinator.recordings.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
+from group_coordinator.recordings.transaction_ends import TransactionEnd, transaction_ends
 from schemas.bounded_lines import bounded_lines, too_long
 from schemas.events import EventProblem
 
@@ -93,6 +94,7 @@ class RequestLog:
         self.order = ConnectionOrder(0)
         self.time_zone = time_zone
         """Of times that do not name theirs."""
+        self._transaction_ends: list[TransactionEnd] = []
         self._dead_letter = dead_letter
         self._progress = progress
         self._sorter = RequestSorter(sort_memory_bytes)
@@ -140,6 +142,14 @@ class RequestLog:
                     request = replace(request, set_aside=reason)
                 self.contents.note_request(request)
                 yield request
+
+    def transaction_ends(self) -> list[TransactionEnd]:
+        """Return the ends of transactions that reached `__consumer_offsets`, in the order of time."""
+        ends = []
+        for end in self._transaction_ends:
+            offset_us = self.clocks[end.file_index].offset_us(end.line_number)
+            ends.append(replace(end, earliest_us=end.earliest_us + offset_us, at_us=end.at_us + offset_us))
+        return sorted(ends, key=lambda end: end.at_us)
 
     def doubts(self) -> tuple[str, ...]:
         """Return why this log may not show what happened, in sentences; the list is complete after all requests were
@@ -201,6 +211,11 @@ class RequestLog:
     def _take_request(self, clock: FileClock, line_number: int, parsed: ReadLine) -> None:
         clock.add(line_number, parsed)
         self.contents.note_line(parsed)
+        if parsed.transaction_markers is not None:
+            self._transaction_ends += transaction_ends(
+                *parsed.transaction_markers, len(self.clocks) - 1, line_number
+            )
+            self.contents.has_transaction_ends = True
         for name, topic_id in parsed.topics:
             self._learn_topic(name, topic_id)
         if parsed.request is None:

@@ -24,7 +24,7 @@ NAMES_MAX = 10_000
 """Of groups, connections and kinds of damage that are told apart; what is beyond is counted together."""
 BEYOND = "others"
 
-TRANSACTIONAL_COMMIT, DELETE_TOPICS = 28, 20
+DELETE_TOPICS = 20
 _NOT_HERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
 
@@ -71,6 +71,8 @@ class LogContents:
         """When groups were not classic."""
         self.transactional: Counter[str] = Counter()
         """Group -> its commits in transactions."""
+        self.has_transaction_ends = False
+        """Something tells how transactions ended: brokers tell each other on a listener that may not be logged."""
         self.topics_deleted = 0
         self.old_broker_lines = 0
         self.set_aside: Counter[str] = Counter()
@@ -104,8 +106,6 @@ class LogContents:
                 self.protocols.note_heartbeat(line.group_id, kind, line.arrival_us)
             else:
                 _count(self.refused_protocols, line.group_id)
-        elif line.api_key == TRANSACTIONAL_COMMIT and line.group_id is not None:
-            _count(self.transactional, line.group_id)
         elif line.api_key == DELETE_TOPICS:
             self.topics_deleted += 1
         elif line.leads_group_id is not None and line.request is not None:
@@ -119,8 +119,9 @@ class LogContents:
         for stretch in self.protocols.stretches(request.group_id):
             if stretch.covers(request):
                 return stretch.why
-        if request.logged.api == "OffsetFetch" and request.group_id in self.transactional:
-            return "for offsets of groups that commit in transactions, which are not understood yet"
+        is_blind = request.group_id in self.transactional and not self.has_transaction_ends
+        if request.logged.api == "OffsetFetch" and is_blind:
+            return "for offsets of groups that commit in transactions, of whose ends the log does not tell"
         return None
 
     def note_request(self, request: GroupRequest) -> None:
@@ -128,6 +129,8 @@ class LogContents:
         if request.set_aside is not None:
             _count(self.set_aside, request.set_aside)
         else:
+            if request.logged.api == "TxnOffsetCommit":
+                _count(self.transactional, request.group_id)
             self._note_member(request)
             self._note_assignment(request)
         self._note_last(request)

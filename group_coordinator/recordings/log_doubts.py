@@ -151,12 +151,11 @@ def _of_other_protocols(contents: LogContents) -> Iterator[str]:
             f"{count(heartbeats, 'heartbeat')} of other protocols, which were refused ({names(refused_groups)}), are "
             "left out."
         )
-    if transactional := {
-        group: number for group, number in contents.transactional.items() if group not in other_groups
-    }:
+    if contents.transactional and not contents.has_transaction_ends:
         yield (
-            f"{count(sum(transactional.values()), 'commit')} in transactions, which are not understood yet: the "
-            f"committed offsets of {names(transactional)} are not those that are told."
+            f"{count(contents.transactional.total(), 'commit')} in transactions of whose ends the log does not tell "
+            f"(WriteTxnMarkers, on the listener between brokers): the committed offsets of "
+            f"{names(contents.transactional)} are not those that are told."
         )
     if contents.topics_deleted:
         yield (

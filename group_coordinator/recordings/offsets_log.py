@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from group_coordinator.recordings.text_files import Damage, read_lines
 from schemas.records import (
     GroupMetadataValue,
+    OffsetCommitKey,
     OffsetCommitValue,
     UnknownKey,
     Value,
@@ -27,6 +28,7 @@ from schemas.records import (
 )
 
 _CONTROL_KEY_BYTES = 4
+_COMMIT = b"\x00\x01"
 _KINDS = {
     range(3, 9): "KIP-848 consumer groups",
     range(16, 17): "KIP-848 consumer groups",
@@ -45,13 +47,26 @@ class LoggedRecord(Struct, frozen=True, kw_only=True):
     group_id: str
     key: bytes
     value: bytes | None
+    producer_id: int | None = None
+    """Of a record that was written in a transaction."""
+
+
+class LoggedMarker(Struct, frozen=True, kw_only=True):
+    """The end of a transaction."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    producer_id: int
+    committed: bool
 
 
 class OffsetsLog(Struct):
     """The records of a dump of `__consumer_offsets` that can be compared, and counts of the others."""
 
     by_group: dict[str, list[LoggedRecord]] = field(default_factory=dict)
-    """The records by group, in the order of their offsets, whatever the order of the lines."""
+    """The records by group, in the order of their offsets, whatever the order of the lines. What was written in a
+    transaction lies at the marker by which it was committed; what was not committed is not there."""
     left_out: dict[str, int] = field(default_factory=dict)
     """What cannot be compared -> how many records."""
     damage: Damage = field(default_factory=Damage)
@@ -71,6 +86,7 @@ class _Line(Struct):
     key: str | None
     value: str | None
     is_transactional: bool = False
+    producer_id: int | None = None
     control: str | bool | None = None
 
 
@@ -80,7 +96,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 def read_offsets_log(path: Path) -> OffsetsLog:
     """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
     log = OffsetsLog()
-    places: dict[tuple[int, int], LoggedRecord] = {}
+    places: dict[tuple[int, int], LoggedRecord | LoggedMarker] = {}
     for record in read_lines(path, read_offsets_line, log.damage):
         if isinstance(record, str):
             _leave_out(log, record)
@@ -90,28 +106,56 @@ def read_offsets_log(path: Path) -> OffsetsLog:
                 _leave_out(
                     log, "come again" if before == record else "lie where another record lies: several logs are mixed"
                 )
-    for place in sorted(places):
-        log.by_group.setdefault(places[place].group_id, []).append(places[place])
+    for record in _committed(places[place] for place in sorted(places)):
+        log.by_group.setdefault(record.group_id, []).append(record)
     return log
+
+
+def _committed(entries: Iterable[LoggedRecord | LoggedMarker]) -> Iterator[LoggedRecord]:
+    """Yield the records that count, those of transactions at their markers, as our offsets topic has them."""
+    pending: dict[tuple[int, int], dict[bytes, LoggedRecord]] = {}
+    written_at: dict[bytes, int] = {}
+    for entry in entries:
+        if isinstance(entry, LoggedRecord):
+            if entry.producer_id is not None:
+                pending.setdefault((entry.partition, entry.producer_id), {})[entry.key] = entry
+                continue
+            yield entry
+            written_at[entry.key] = entry.offset
+            if entry.value is None:
+                for of_producer in pending.values():
+                    of_producer.pop(entry.key, None)
+            continue
+        ended = pending.pop((entry.partition, entry.producer_id), {})
+        for record in sorted(ended.values(), key=_place) if entry.committed else ():
+            if written_at.get(record.key, -1) < record.offset:
+                written_at[record.key] = record.offset
+                yield replace(record, offset=entry.offset, timestamp_ms=entry.timestamp_ms)
+
+
+def _place(record: LoggedRecord) -> tuple[str, int]:
+    key, _ = decode_record(record.key, record.value)
+    assert isinstance(key, OffsetCommitKey)
+    return key.topic, key.partition
 
 
 def _leave_out(log: OffsetsLog, kind: str) -> None:
     log.left_out[kind] = log.left_out.get(kind, 0) + 1
 
 
-def read_offsets_line(line: bytes) -> LoggedRecord | str:
-    """Return the record of a line, or what the record is if it is no plain record of a classic group. Raises
+def read_offsets_line(line: bytes) -> LoggedRecord | LoggedMarker | str:
+    """Return the record of a line, or what the record is if it is none of a classic group. Raises
     msgspec.DecodeError, ValueError, RecursionError."""
     raw = _decode(line)
     key = b64decode(raw.key or "", validate=True)
     value = None if raw.value is None else b64decode(raw.value, validate=True)
     if raw.control or _is_control_key(key):
-        return "are markers of transactions (COMMIT, ABORT)"
+        return _marker(raw, key)
     decoded_key, _ = decode_record(key, value)
     if isinstance(decoded_key, UnknownKey):
         return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
-    if raw.is_transactional:
-        return "were written in transactions, which are not understood yet"
+    if raw.is_transactional and (raw.producer_id is None or not isinstance(decoded_key, OffsetCommitKey)):
+        return "were written in transactions of producers that are not told"
     return LoggedRecord(
         partition=raw.partition,
         offset=raw.offset,
@@ -119,6 +163,19 @@ def read_offsets_line(line: bytes) -> LoggedRecord | str:
         group_id=decoded_key.group_id,
         key=key,
         value=value,
+        producer_id=raw.producer_id if raw.is_transactional else None,
+    )
+
+
+def _marker(raw: _Line, key: bytes) -> LoggedMarker | str:
+    if raw.producer_id is None or not _is_control_key(key):
+        return "are markers of transactions whose producers are not told"
+    return LoggedMarker(
+        partition=raw.partition,
+        offset=raw.offset,
+        timestamp_ms=raw.timestamp_ms,
+        producer_id=raw.producer_id,
+        committed=key[2:] == _COMMIT,
     )
 
 

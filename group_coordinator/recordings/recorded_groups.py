@@ -8,6 +8,7 @@ from group_coordinator.recordings.coordinator_log import LogEntry
 from group_coordinator.recordings.expectations import MAY_BE_PARKED, Expected, Generation, Load, Step
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.offsets_log import LoggedRecord
+from group_coordinator.recordings.transaction_ends import TransactionEnd
 from schemas.messages import JoinGroupRequest
 
 ROUNDING_US = 1_000
@@ -41,9 +42,10 @@ def expected_of(
     records: list[LoggedRecord] | None,
     entries: list[LogEntry] | None,
     loads: list[Load],
+    ends: list[TransactionEnd],
 ) -> Expected:
     """Return the broker's side of one group."""
-    expected = Expected(records=records, entries=entries, loads=loads)
+    expected = Expected(records=records, entries=entries, loads=loads, ends=ends)
     for request in requests:
         if not isinstance(request.request, JoinGroupRequest):
             continue

@@ -16,10 +16,11 @@ from group_coordinator.recordings.line_times import MILLISECOND_US, LineError, l
 from schemas.messages import APIS, ApiKey
 
 MARK = b"Completed request:"
-_NOT_REPLAYED = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.TXN_OFFSET_COMMIT})
+_NOT_REPLAYED = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
 """Request logs are not replayed for these yet."""
 _API_NAMES = {int(api.key): name for name, api in APIS.items() if api.key not in _NOT_REPLAYED}
 _METADATA_KEY = 3
+_WRITE_TXN_MARKERS_KEY = 27
 OTHER_PROTOCOLS = {68: "KIP-848 consumer group", 76: "share group", 88: "streams group"}
 """Heartbeats that make a group one of another protocol, and what it then is."""
 _OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat"})
@@ -75,6 +76,8 @@ class ReadLine(Struct):
     """None: a request of another kind."""
     topics: tuple[tuple[str, str], ...] = ()
     """Names and ids (as Kafka prints them) that an answer to Metadata tells."""
+    transaction_markers: tuple[Raw, Raw, int, int] | None = None
+    """A WriteTxnMarkers request and its answer, when a handler took it up and when its answer was ready."""
     session_us: int | None = None
     """The session timeout of a member that joins here."""
     is_well: bool = False
@@ -166,11 +169,20 @@ def read_line(
         unknown_zone=time.unknown_zone,
         foreign=what_is_foreign(line[:start]) or what_is_foreign(line[end:]),
     )
+    _look_into(raw, parsed, file_index, line_number)
+    return parsed
+
+
+def _look_into(raw: _Line, parsed: ReadLine, file_index: int, line_number: int) -> None:
+    """Take what is needed of a request, by its kind."""
+    header = raw.requestHeader
     api = _API_NAMES.get(header.requestApiKey)
     if api is not None:
         parsed.request = _logged_request(api, raw, parsed, file_index, line_number)
     elif header.requestApiKey == _METADATA_KEY:
         parsed.topics = _topics(raw)
+    elif header.requestApiKey == _WRITE_TXN_MARKERS_KEY:
+        parsed.transaction_markers = (raw.request, raw.response, *_handled_and_ready_us(raw, parsed))
     if api in _OF_MEMBERS:
         request = _glimpse(raw.request)
         parsed.is_well = bool(request.memberId) and _glimpse(raw.response).errorCode == 0
@@ -181,17 +193,17 @@ def read_line(
         parsed.group_id = _glimpse(raw.request).groupId
     if header.requestApiKey in OTHER_PROTOCOLS:
         parsed.is_well = _glimpse(raw.response).errorCode == 0
-    return parsed
 
 
 def _logged_request(api: str, raw: _Line, parsed: ReadLine, file_index: int, line_number: int) -> LoggedRequest:
+    handled_us, ready_us = _handled_and_ready_us(raw, parsed)
     return LoggedRequest(
         arrival_us=parsed.arrival_us,
         file_index=file_index,
         line_number=line_number,
-        handled_us=parsed.arrival_us + _us(raw.requestQueueTimeMs),
+        handled_us=handled_us,
         local_us=_us(raw.localTimeMs),
-        ready_us=parsed.logged_us - _us(raw.sendTimeMs) - _us(raw.responseQueueTimeMs),
+        ready_us=ready_us,
         logged_us=parsed.logged_us,
         api=api,
         api_version=raw.requestHeader.requestApiVersion,
@@ -202,6 +214,11 @@ def _logged_request(api: str, raw: _Line, parsed: ReadLine, file_index: int, lin
         request=bytes(raw.request),
         response=bytes(raw.response),
     )
+
+
+def _handled_and_ready_us(raw: _Line, parsed: ReadLine) -> tuple[int, int]:
+    handled_us = parsed.arrival_us + _us(raw.requestQueueTimeMs)
+    return handled_us, parsed.logged_us - _us(raw.sendTimeMs) - _us(raw.responseQueueTimeMs)
 
 
 def _glimpse(body: Raw) -> _Glimpse:
