@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import md5
 from pathlib import Path
@@ -186,15 +187,13 @@ def _growth(smallest: Figures, largest: Figures) -> str:
 
 
 def run_command(
+    parser: ArgumentParser,
     section: str,
-    text: str | None,
     sizes: Sequence[tuple[int, int]],
     measure_sizes: Callable[[Sequence[tuple[int, int]], int], Iterator[Figures]],
     driver: str,
 ) -> None:
-    """Run the command of a benchmark of assignors, whose name is that of its section of the page."""
-    parser = command_parser(section, text)
-    parser.add_argument("--jvm", action="store_true", help="run Kafka's assignors, too")
+    """Run the command of a benchmark of assignors; `parser` knows the option `--jvm`."""
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes")
     parser.add_argument("--runs", type=int, default=2, help="of each, unless it takes longer than a second")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md (with --jvm)")
@@ -224,4 +223,6 @@ def run_command(
 
 
 if __name__ == "__main__":
-    run_command("assignors", __doc__, SIZES, measure_all, "AssignorBenchmark")
+    command = command_parser("assignors", __doc__)
+    command.add_argument("--jvm", action="store_true", help="run Kafka's assignors, too")
+    run_command(command, "assignors", SIZES, measure_all, "AssignorBenchmark")

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
+from benchmarks.arguments import command_parser
 from benchmarks.assignors import PARTITIONS_PER_TOPIC, SLOW_MS, Figures, member_id_of, run_command
 from coordinator_state.consumer.assignors import (
     SERVER_ASSIGNORS,
@@ -94,4 +95,6 @@ def _best_of(runs: int, assignor: ServerAssignor, group: AssignorGroup) -> tuple
 
 
 if __name__ == "__main__":
-    run_command("server_assignors", __doc__, SIZES, measure_all, "ServerAssignorBenchmark")
+    command = command_parser("server_assignors", __doc__)
+    command.add_argument("--jvm", action="store_true", help="run the assignors of Kafka's coordinator, too")
+    run_command(command, "server_assignors", SIZES, measure_all, "ServerAssignorBenchmark")
