@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from coordinator_state import timers
 from coordinator_state.group import Group
-from coordinator_state.outputs import GroupEvent, RequestEvent, TopicsDeletedEvent, TransactionEndedEvent
+from coordinator_state.outputs import (
+    GroupEvent,
+    MetadataEvent,
+    RequestEvent,
+    TopicsDeletedEvent,
+    TransactionEndedEvent,
+)
 from coordinator_state.timers import DueTimer
 from schemas.history import Cause
 
@@ -56,6 +64,9 @@ def event_cause(event: GroupEvent, partition: int) -> Cause:
         return Cause(
             kind="transaction_ended", partition=partition, offset=event.offset, producer_id=event.ended.producer_id
         )
+    if type(event) is MetadataEvent:
+        kind: Any = event.fact.__struct_config__.tag
+        return Cause(kind=kind, partition=partition, offset=event.offset)
     return Cause(kind="recording", partition=partition, offset=event.offset)
 
 

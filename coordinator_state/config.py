@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from coordinator_state.consumer_settings import ConsumerGroupSettings
 from schemas.settings import bounds_problems, setting
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
@@ -16,7 +17,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSettings:
+class GroupSettings(ConsumerGroupSettings):
     """How groups are coordinated. This class is the one home of these settings."""
 
     group_min_session_timeout_ms: int = setting(
@@ -76,7 +77,7 @@ class GroupSettings:
             )
         if self.offset_commit_value_version not in (3, 4):
             problems.append(f"offset_commit_value_version is {self.offset_commit_value_version}, but must be 3 or 4.")
-        return problems
+        return [*problems, *self.consumer_contradictions()]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,14 @@ from coordinator_state.api_versions import API_VERSIONS
 from coordinator_state.classic.heartbeat import fast_heartbeat
 from coordinator_state.classic.recordings import follow_recording
 from coordinator_state.config import GroupConfig
+from coordinator_state.consumer.metadata_events import learn, learn_topics
 from coordinator_state.dispatch import KINDS, GroupKinds
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
+from coordinator_state.no_group import NoGroup
 from coordinator_state.outputs import (
     GroupEvent,
+    MetadataEvent,
     Output,
     RecordedEvent,
     RenewalEvent,
@@ -58,11 +61,17 @@ class GroupCoordinator:
     ) -> None:
         self._kinds = kinds
         self._step = Step(group_id, config, partition, group)
+        if group is not None and type(group.body) is NoGroup:
+            self._step.group, self._step.configuration = None, group.configuration
         self._belongs_elsewhere = config.shard_count > 1 and group_partition(group_id, config.shard_count) != partition
 
     @property
     def group(self) -> Group | None:
-        return self._step.group
+        """What must be kept: the group, or the configuration of an id that has no group (`NoGroup`)."""
+        step = self._step
+        if step.group is None and step.configuration is not None:
+            return Group(step.group_id, step.epoch, NoGroup(), configuration=step.configuration)
+        return step.group
 
     @property
     def outputs(self) -> list[Output]:
@@ -116,6 +125,8 @@ class GroupCoordinator:
         """Handle a request in a step of its own. `handle` does so with all but most heartbeats; a test compares."""
         step = self._step
         step.begin(event)
+        if event.envelope.topic_metadata is not None:
+            learn_topics(step, event.envelope.topic_metadata)
         try:
             self._require_ours(event)
             self._kinds.handle_request(step, event.request)
@@ -129,9 +140,17 @@ class GroupCoordinator:
         if step.now_ms >= step.no_deadline_before_ms:
             self.advance_to(step.now_ms)
 
-    def _handle_other(self, event: RenewalEvent | TopicsDeletedEvent | TransactionEndedEvent | RecordedEvent) -> None:
+    def _handle_other(
+        self, event: RenewalEvent | TopicsDeletedEvent | TransactionEndedEvent | MetadataEvent | RecordedEvent
+    ) -> None:
         """Handle an event that is no request: it has no response."""
         step = self._step
+        if type(event) is MetadataEvent:
+            if not self._belongs_elsewhere:
+                step.begin(event)
+                learn(step, event.fact)
+                self._finish_step()
+            return
         if type(event) is RecordedEvent:
             if not self._belongs_elsewhere:
                 follow_recording(step, event)
@@ -190,7 +209,11 @@ class Coordinator:
     @property
     def groups(self) -> dict[str, Group]:
         """The groups that exist, by id, in order of creation."""
-        return {group_id: group.group for group_id, group in self._groups.items() if group.group is not None}
+        return {
+            group_id: group.group
+            for group_id, group in self._groups.items()
+            if group.group is not None and type(group.group.body) is not NoGroup
+        }
 
     def advance_to(self, clock_ms: int) -> list[Output]:
         """Move the clock to `clock_ms` and fire the due timers of all groups, in order of deadline, then of arming."""
@@ -219,7 +242,10 @@ class Coordinator:
         wanted_types = {kind.lower() for kind in types}
         return [
             ListedGroup(
-                group_id=group_id, protocol_type=group.body.protocol_type or "", group_state=group.body.state_name
+                group_id=group_id,
+                protocol_type=group.body.protocol_type or "",
+                group_state=group.body.state_name,
+                group_type=group.body.type_name,
             )
             for group_id, group in self.groups.items()
             if group.is_logged

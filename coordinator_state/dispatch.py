@@ -7,8 +7,10 @@ from typing import assert_never
 from coordinator_state import timers
 from coordinator_state.classic.kind import ClassicKind
 from coordinator_state.classic.old_states import OLDER_VERSIONS
+from coordinator_state.consumer.kind import ConsumerKind
 from coordinator_state.group import Group
 from coordinator_state.kind import GroupKind
+from coordinator_state.no_group import NoGroup
 from coordinator_state.requests.consumer_group_describe import consumer_group_describe
 from coordinator_state.requests.consumer_group_heartbeat import consumer_group_heartbeat
 from coordinator_state.requests.delete_groups import delete_groups
@@ -44,7 +46,7 @@ class GroupKinds:
     def __init__(self, first: GroupKind, *others: GroupKind) -> None:
         self._first = first
         self._by_body = {kind.body: kind for kind in (first, *others)}
-        self.codec = StateCodec(tuple(self._by_body), OLDER_VERSIONS)
+        self.codec = StateCodec((*self._by_body, NoGroup), OLDER_VERSIONS)
 
     def kind_of(self, group: Group | None) -> GroupKind:
         return self._first if group is None else self._by_body[type(group.body)]
@@ -102,7 +104,7 @@ class GroupKinds:
             self.kind_of(step.group).timer_expired(step, due.name, due.timer)
 
 
-KINDS = GroupKinds(ClassicKind())
+KINDS = GroupKinds(ClassicKind(), ConsumerKind())
 """All kinds of group."""
 
 

@@ -11,6 +11,8 @@ from msgspec import Struct, field
 
 from coordinator_state.offsets import OffsetExpirationCondition, Offsets
 from coordinator_state.timers import TimerCause, Timers
+from coordinator_state.topics_image import TopicsImage
+from schemas.group_metadata_events import GroupConfiguration
 from schemas.history import GroupSnapshot
 from schemas.messages import DescribedGroup
 
@@ -24,9 +26,13 @@ class GroupBody(Protocol):
 
     type_name: ClassVar[str]
     """The type that ListGroups answers."""
-    protocol_type: str | None
-    generation_id: int
-    """The generation that history records name."""
+
+    @property
+    def protocol_type(self) -> str | None: ...
+
+    @property
+    def generation_id(self) -> int:
+        """The generation that history records name, or the epoch."""
 
     @property
     def state_name(self) -> str:
@@ -43,6 +49,8 @@ class GroupBody(Protocol):
     def instance_owner(self, group_instance_id: str) -> str | None:
         """Return the member that a group instance id belongs to."""
 
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None: ...
+
     def validate_offset_delete(self) -> None: ...
 
     def validate_delete_group(self) -> None: ...
@@ -52,7 +60,8 @@ class GroupBody(Protocol):
     def offset_expiration_condition(self) -> OffsetExpirationCondition | None:
         """Return the condition under which an offset expires; None if no offset expires as things stand."""
 
-    def describe(self, group_id: str) -> DescribedGroup: ...
+    def describe(self, group_id: str) -> DescribedGroup | None:
+        """Return the group as DescribeGroups shows it; None: that request does not know groups of this kind."""
 
     def snapshot(self, group: Group, seq: int) -> GroupSnapshot:
         """Return the group as it is published on the assignments topic."""
@@ -95,6 +104,10 @@ class Group(Struct):
     offsets: Offsets = field(default_factory=Offsets)
     offsets_bytes: int | None = 0
     """The size of the offsets; None: a state of version 1 had them, and the next commit counts them."""
+    topics: TopicsImage | None = None
+    """The cluster's topics; None: the group was told of none."""
+    configuration: GroupConfiguration | None = None
+    """The group's own settings. They belong to its id: they are there before it, and after."""
 
     def size_of_offsets(self) -> int:
         """Return the size of the offsets, in bytes."""

@@ -20,6 +20,7 @@ from schemas.events import (
     TopicsDeleted,
     TransactionEnded,
 )
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
@@ -81,6 +82,19 @@ class TransactionEndedEvent(Struct, frozen=True, gc=False):
 
 
 @final
+class MetadataEvent(Struct, frozen=True, gc=False):
+    """What a consumer group must know of the cluster, or of its own settings."""
+
+    offset: int
+    """Its offset in the events partition."""
+    clock_ms: int
+    """The last tick before it."""
+    timestamp_ms: int
+    """Its append time."""
+    fact: TopicMetadata | RegexesResolved | GroupConfiguration
+
+
+@final
 class RecordedEvent(Struct, frozen=True, gc=False):
     """A fact of a recording: what another coordinator knew of the group, besides its requests."""
 
@@ -93,7 +107,9 @@ class RecordedEvent(Struct, frozen=True, gc=False):
     fact: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap
 
 
-GroupEvent = RequestEvent | RenewalEvent | TopicsDeletedEvent | TransactionEndedEvent | RecordedEvent
+GroupEvent = (
+    RequestEvent | RenewalEvent | TopicsDeletedEvent | TransactionEndedEvent | MetadataEvent | RecordedEvent
+)
 
 
 def group_event(
@@ -108,6 +124,8 @@ def group_event(
         return TopicsDeletedEvent(offset, clock_ms, timestamp_ms, decoded.topics)
     if type(decoded) is TransactionEnded:
         return TransactionEndedEvent(offset, clock_ms, timestamp_ms, decoded)
+    if isinstance(decoded, TopicMetadata | RegexesResolved | GroupConfiguration):
+        return MetadataEvent(offset, clock_ms, timestamp_ms, decoded)
     return RecordedEvent(offset, clock_ms, timestamp_ms, decoded)  # type: ignore[arg-type]
 
 

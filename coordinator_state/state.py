@@ -25,6 +25,8 @@ from msgspec import Struct
 from coordinator_state.group import Group, GroupBody, TopicRetention
 from coordinator_state.offsets import Offsets
 from coordinator_state.timers import Timers
+from coordinator_state.topics_image import TopicsImage
+from schemas.group_metadata_events import GroupConfiguration
 
 STATE_VERSION = 3
 TRANSACTIONS_VERSION = 4
@@ -53,6 +55,8 @@ class _Stored(Struct, Generic[AnyBody], array_like=True, gc=False):
     retention: dict[str, TopicRetention]
     offsets_bytes: int | None
     body: AnyBody
+    topics: TopicsImage | None = None
+    configuration: GroupConfiguration | None = None
 
 
 class StateCodec:
@@ -68,7 +72,7 @@ class StateCodec:
         """Return both blobs: the group and its offsets."""
         stored = _Stored(
             group.group_id, group.epoch, group.seq, group.now_ms, group.timestamp_ms, group.timers, group.is_logged,
-            group.retention, group.offsets_bytes, group.body,
+            group.retention, group.offsets_bytes, group.body, group.topics, group.configuration,
         )  # fmt: skip
         offsets = group.offsets
         offsets_version = _VERSION_WITH_TRANSACTIONS if offsets.has_transactions else _VERSION
@@ -96,5 +100,6 @@ class StateCodec:
 def _group(stored: _Stored[GroupBody]) -> Group:
     return Group(
         stored.group_id, stored.epoch, stored.body, stored.seq, stored.now_ms, stored.timestamp_ms, stored.timers,
-        stored.is_logged, stored.retention, offsets_bytes=stored.offsets_bytes,
+        stored.is_logged, stored.retention, offsets_bytes=stored.offsets_bytes, topics=stored.topics,
+        configuration=stored.configuration,
     )  # fmt: skip

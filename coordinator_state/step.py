@@ -15,7 +15,9 @@ from coordinator_state.group import Group, GroupBody
 from coordinator_state.outputs import Answer, AssignmentChange, GroupEvent, LogRecord, Output, RequestEvent
 from coordinator_state.parked import ParkedRequest
 from coordinator_state.timers import DueTimer, Timer
+from coordinator_state.topics_image import NO_TOPICS, TopicsImage
 from schemas.error_codes import ErrorCode
+from schemas.group_metadata_events import GroupConfiguration
 from schemas.history import Cause, History, MemberFenced, RequestRefused
 from schemas.messages import Response
 
@@ -39,6 +41,7 @@ class Step:
         "_subject",
         "cause_seq",
         "config",
+        "configuration",
         "due_timer",
         "epoch",
         "event",
@@ -52,6 +55,7 @@ class Step:
         "retention_changed",
         "seq",
         "timestamp_ms",
+        "topics",
     )
 
     def __init__(self, group_id: str, config: GroupConfig, partition: int, group: Group | None) -> None:
@@ -59,6 +63,10 @@ class Step:
         self.config = config
         self.partition = partition
         self.group = group
+        self.topics: TopicsImage | None = None
+        """The cluster's topics as a request tells of them, while there is no group."""
+        self.configuration: GroupConfiguration | None = None
+        """The settings of the group's id, while there is no group."""
         self.outputs: list[Output] = []
         self.epoch = 0
         self.seq = 0
@@ -94,6 +102,7 @@ class Step:
         group = self.group
         if group is None:
             self.epoch, self.seq = event.offset, 0
+            self.topics = None
             self.now_ms = event.clock_ms or (event.timestamp_ms if is_request else 0)
             return
         self.epoch, self.seq = group.epoch, group.seq
@@ -144,12 +153,22 @@ class Step:
     def create_group(self, body: GroupBody) -> Group:
         """Begin a life of the group with this event."""
         assert self.group is None
-        self.group = group = Group(self.group_id, self.epoch, body, now_ms=self.now_ms, timestamp_ms=self.timestamp_ms)
+        self.group = group = Group(
+            self.group_id, self.epoch, body, now_ms=self.now_ms, timestamp_ms=self.timestamp_ms, topics=self.topics,
+            configuration=self.configuration,
+        )  # fmt: skip
         self.note_change()
         return group
 
+    @property
+    def image(self) -> TopicsImage:
+        """The cluster's topics as the group knows them."""
+        return (self.topics if self.group is None else self.group.topics) or NO_TOPICS
+
     def forget_group(self) -> None:
         """End the life of the group."""
+        self.configuration = self.require_group().configuration
+        self.topics = None
         self.group = None
         self._assignment_changed = True
 

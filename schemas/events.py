@@ -3,9 +3,10 @@
 An event is a record of the events topic. Its key is the group id (UTF-8); its value is a JSON object whose `type` says
 what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still), `topics_deleted` (topics
 of which the group may have offsets are gone), `transaction_ended` (of a producer that may have committed offsets of the
-group in it) or, with a null key, `tick` (the clock). In the events of a recording there are also `recorded_leader`,
-`recorded_group`, `recorded_load` and `recording_gap`. What cannot be read raises `EventError` and becomes a dead
-letter; it never changes a group.
+group in it), `topic_metadata`, `regexes_resolved` and `group_config` (what a consumer group must know of the cluster,
+and its own settings) or, with a null key, `tick` (the clock). In the events of a recording there are also
+`recorded_leader`, `recorded_group`, `recorded_load` and `recording_gap`. What cannot be read raises `EventError` and
+becomes a dead letter; it never changes a group.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from schemas.consumer_group_messages import ConsumerGroupDescribeRequest
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.message_types import INT32, INT64, UUID_TEXT
 from schemas.messages import (
     APIS,
@@ -134,7 +136,16 @@ class TransactionEnded(Struct, frozen=True, kw_only=True, gc=False, tag_field="t
 
 
 GroupEventBody = (
-    SessionRenewal | TopicsDeleted | TransactionEnded | RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap
+    SessionRenewal
+    | TopicsDeleted
+    | TransactionEnded
+    | TopicMetadata
+    | RegexesResolved
+    | GroupConfiguration
+    | RecordedLeader
+    | RecordedGroup
+    | RecordedLoad
+    | RecordingGap
 )
 """Events of a group that are no requests."""
 
@@ -156,6 +167,8 @@ class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
     """As Java prints an address: with a leading slash."""
     new_member_id: str | None = None
     """The member id to give out should this request need a new one; absent, it is derived from the request id."""
+    topic_metadata: TopicMetadata | None = None
+    """The cluster's topics, for a group that may not know them yet; taken in before the request."""
     schema_version: Literal[1] = 1
     """Version of this envelope."""
 

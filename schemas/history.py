@@ -131,7 +131,7 @@ class MemberDropped(HistoryRecord, frozen=True, kw_only=True, tag="member_droppe
     """A member was removed without having left or expired."""
 
     member: MemberIdentity
-    reason: Literal["did_not_rejoin", "did_not_sync", "group_full", "fenced", "not_stored"]
+    reason: Literal["did_not_rejoin", "did_not_sync", "did_not_revoke", "group_full", "fenced", "not_stored"]
 
 
 class MemberReplaced(HistoryRecord, frozen=True, kw_only=True, tag="member_replaced"):

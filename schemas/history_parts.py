@@ -6,10 +6,21 @@ from typing import Literal
 
 from msgspec import Struct
 
-TimerName = Literal["session", "pending_member", "join", "sync", "offsets_expiry"]
+TimerName = Literal["session", "rebalance", "pending_member", "join", "sync", "offsets_expiry"]
 
 
-CauseKind = Literal["request", "timer", "topics_deleted", "transaction_ended", "recording", "observed"]
+CauseKind = Literal[
+    "request",
+    "timer",
+    "topics_deleted",
+    "transaction_ended",
+    "topic_metadata",
+    "regexes_resolved",
+    "group_config",
+    "recording",
+    "observed",
+]
+
 EvidenceSource = Literal["offsets_log", "broker_log", "request_log", "poll"]
 
 
@@ -31,8 +42,8 @@ class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """The request, the timer or the other event that led to a record."""
 
     kind: CauseKind
-    """`topics_deleted`, `transaction_ended`: the event of that `type`. `recording`: what the log of another coordinator
-    says of the group. `observed`: what a watched cluster shows of it; `evidence` says where."""
+    """`topics_deleted` and the like: the event of that `type`. `recording`: what the log of another coordinator says of
+    the group. `observed`: what a watched cluster shows of it; `evidence` says where."""
     partition: int
     """Partition of the events topic of `offset`; of a watched group, its partition of `__consumer_offsets`."""
     offset: int

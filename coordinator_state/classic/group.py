@@ -182,6 +182,9 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
     def instance_owner(self, group_instance_id: str) -> str | None:
         return self.static_members.get(group_instance_id)
 
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Everybody may fetch."""
+
     def validate_offset_delete(self) -> None:
         """Refuse while there are members of another protocol type: their subscriptions are not known."""
         if self.state is not states.EMPTY and self.protocol_type != CONSUMER:

@@ -13,8 +13,10 @@ DEAD = "Dead"
 
 def describe_groups(step: Step, request: DescribeGroupsRequest) -> None:
     """Describe the group. Handed-out ids that were not used are not shown."""
-    if step.group is not None and step.group.is_logged:
-        described = step.group.body.describe(step.group_id)
+    group = step.group
+    described = group.body.describe(step.group_id) if group is not None and group.is_logged else None
+    if described is not None:
+        pass
     elif step.request_event().envelope.api_version >= UNKNOWN_IS_AN_ERROR_VERSION:
         described = DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,

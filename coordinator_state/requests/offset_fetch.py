@@ -8,6 +8,7 @@ from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES, CommittedOffset, offset_bytes
 from coordinator_state.step import Step
+from coordinator_state.topics_image import TopicsImage
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     OffsetFetchRequest,
@@ -29,9 +30,11 @@ default."""
 def offset_fetch(step: Step, request: OffsetFetchRequest) -> None:
     """Read committed offsets. Every state answers, and so does a group that does not exist: it has none."""
     (requested,) = request.groups
+    if step.group is not None:
+        step.group.body.validate_offset_fetch(requested.member_id, requested.member_epoch)
     _require_answer_of_some_size(step, requested)
     topics = (
-        _all_topics(step.group)
+        _all_topics(step.group, step.image)
         if requested.topics is None
         else tuple(_topic(step.group, topic) for topic in requested.topics)
     )
@@ -74,12 +77,14 @@ def _topic(group: Group | None, requested: OffsetFetchRequestTopic) -> OffsetFet
     )
 
 
-def _all_topics(group: Group | None) -> tuple[OffsetFetchResponseTopic, ...]:
+def _all_topics(group: Group | None, image: TopicsImage) -> tuple[OffsetFetchResponseTopic, ...]:
     if group is None:
         return ()
     return tuple(
         OffsetFetchResponseTopic(
-            name=topic, partitions=tuple(_partition(partition, committed) for _, partition, committed in entries)
+            name=topic,
+            topic_id=image.topics[topic].topic_id if topic in image.topics else None,
+            partitions=tuple(_partition(partition, committed) for _, partition, committed in entries),
         )
         for topic, entries in groupby(group.offsets, key=lambda entry: entry[0])
     )

@@ -62,8 +62,8 @@ class _Phase(Struct):
     rebalance_timeout_ms: int
 
 
-SETTINGS = frozenset(setting.name for setting in fields(GroupSettings)) - _OWN
-"""Those of ours that a broker has too."""
+SETTINGS = frozenset(setting.name for setting in fields(GroupSettings) if isinstance(setting.default, int)) - _OWN
+"""Those of ours that a broker has too, as numbers."""
 
 
 def parse_settings(settings: Mapping[str, str]) -> dict[str, int]:

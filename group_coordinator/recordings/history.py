@@ -9,34 +9,32 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from msgspec import Raw, Struct, field
-from msgspec.structs import replace
 
 from coordinator_state import (
     Answer,
     Coordinator,
     GroupConfig,
-    LogRecord,
     Output,
     RequestEvent,
     TopicsDeletedEvent,
     TransactionEndedEvent,
 )
+from coordinator_state.outputs import MetadataEvent
 from group_coordinator.recordings.group_requests import with_topic_ids
+from group_coordinator.recordings.history_cluster import HistoryCluster, group_configuration
+from group_coordinator.recordings.history_records import member_number, recorded_records, written_records
 from group_coordinator.recordings.history_state import comparable, group_state
 from group_coordinator.recordings.kafka_json import (
     list_groups_from_kafka,
     merge,
     request_from_kafka,
     response_to_kafka,
-    topic_id_from_kafka,
 )
 from group_coordinator.recordings.text_files import lines_of
 from group_coordinator.recordings.topic_checks import TopicChecks
@@ -48,13 +46,10 @@ from group_coordinator.recordings.transactional_records import (
     told_pending,
 )
 from schemas.bounded_lines import too_long
-from schemas.events import DeletedTopic, RequestEnvelope, TransactionEnded
+from schemas.events import RequestEnvelope, TransactionEnded
 from schemas.messages import ListGroupsResponse, OffsetCommitRequest
-from schemas.records import OFFSET_COMMIT_TYPE, GroupMetadataValue, decode_record, encode_group_metadata_value
-from schemas.wire import INT16
 
 Json = dict[str, Any]
-_OFFSET_KEY_PREFIX = INT16.pack(OFFSET_COMMIT_TYPE)
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -139,11 +134,9 @@ class _Replay:
         self.coordinator = Coordinator(history_config(history["config"]))
         self.recorded_groups: Json = {}
         self.members_made = 0
-        self.topic_ids: dict[str, str] = {}
-        """Of the topics that the cluster has, where the history tells."""
+        self.cluster = HistoryCluster(history["config"])
         self.checks: TopicChecks | None = None
         """None: every topic exists."""
-        self.denied_topics: tuple[str, ...] = tuple(history["config"].get("denied_topics", ()))
         self.transactions = RecordedTransactions()
         self.never_answered = set(history.get("never_answered", ()))
         for step in self.steps:
@@ -152,46 +145,62 @@ class _Replay:
     def run(self) -> None:
         for step in self.steps:
             self.recorded_groups = merge_patch(self.recorded_groups, step.get("groups", {}))
-            outputs = self.coordinator.advance_to(step["at_ms"])
+            outputs = self._advance(step, step["at_ms"])
             answers: list[Json] = []
             if "cluster" in step:
                 outputs += self._change_cluster(step)
+            if "group_config" in step:
+                outputs += self._configure(step)
             if "api" in step:
                 self._compare(step, "state_before", step.get("state_before"), self._state_before(step))
                 outputs += self._handle(step, answers)
+                self.cluster.note_resolutions(self.coordinator.groups, step["at_ms"])
+                outputs += self._advance(step, step["at_ms"])
             answers += self._answers(outputs)
             recorded = [answer for answer in step.get("answers", ()) if answer["id"] not in self.never_answered]
             self._compare(step, "answers", _sorted_answers(recorded), _sorted_answers(answers))
-            recorded_records = step.get("records", [])
-            counting = self.transactions.committed(recorded_records)
-            self._compare(step, "records", _recorded_records(counting), _records(outputs))
-            self._compare(step, "pending", recorded_pending(recorded_records), told_pending(outputs))
+            kafkas = step.get("records", [])
+            counting = self.transactions.committed(kafkas)
+            self._compare(step, "records", recorded_records(counting), written_records(outputs))
+            self._compare(step, "pending", recorded_pending(kafkas), told_pending(outputs))
             actual = {group_id: group_state(group) for group_id, group in self.coordinator.groups.items()}
             self._compare(step, "groups", comparable(self.recorded_groups), comparable(actual))
             self.report.steps += 1
             self.report.answers += len(recorded)
-            self.report.records += len(recorded_records)
+            self.report.records += len(kafkas)
+
+    def _advance(self, step: Json, to_ms: int) -> list[Output]:
+        """Fire the timers, and let the background executor do its work, in the order of time."""
+        outputs: list[Output] = []
+        resolutions = self.cluster.resolutions
+        while resolutions and resolutions[0].due_ms <= to_ms:
+            resolution = resolutions.pop(0)
+            due_ms = resolution.due_ms
+            outputs += self.coordinator.advance_to(due_ms)
+            if resolution.group_id in self.coordinator.groups:
+                event = MetadataEvent(step["id"], due_ms, due_ms, self.cluster.resolve(resolution))
+                outputs += self.coordinator.handle(resolution.group_id, event)
+        return outputs + self.coordinator.advance_to(to_ms)
 
     def _change_cluster(self, step: Json) -> list[Output]:
-        """From now on these topics exist and no others; each group with offsets of a deleted one gets an event."""
-        described = step["cluster"]["topics"]
-        topics = {topic["name"]: topic_id_from_kafka(topic["topic_id"]) or "" for topic in described}
-        self.checks = TopicChecks(
-            {topic["name"]: topic["topic_id"] for topic in described},
-            {topic["name"]: topic["partitions"] for topic in described},
-            self.denied_topics,
-        )
-        deleted_topics = tuple(
-            DeletedTopic(name=name, topic_id=topic_id)
-            for name, topic_id in self.topic_ids.items()
-            if topics.get(name) != topic_id
-        )
-        self.topic_ids = topics
+        """From now on these topics exist and no others. Each group is told what is gone, then what there is."""
+        at_ms = step["at_ms"]
+        deleted_topics = self.cluster.change(step["cluster"])
+        self.checks = self.cluster.checks()
         outputs: list[Output] = []
-        for group_id in list(self.coordinator.groups) if deleted_topics else ():
-            event = TopicsDeletedEvent(step["id"], step["at_ms"], step["at_ms"], deleted_topics)
-            outputs += self.coordinator.handle(group_id, event)
+        for group_id in list(self.coordinator.groups):
+            if deleted_topics:
+                event = TopicsDeletedEvent(step["id"], at_ms, at_ms, deleted_topics)
+                outputs += self.coordinator.handle(group_id, event)
+            told = MetadataEvent(step["id"], at_ms, at_ms, self.cluster.metadata)
+            outputs += self.coordinator.handle(group_id, told)
         return outputs
+
+    def _configure(self, step: Json) -> list[Output]:
+        """From now on the group has these settings of its own and no others."""
+        at_ms, change = step["at_ms"], step["group_config"]
+        event = MetadataEvent(step["id"], at_ms, at_ms, group_configuration(change["config"]))
+        return self.coordinator.handle(change["group"], event)
 
     def _compare(self, step: Json, subject: str, recorded: Any, actual: Any) -> None:
         if recorded != actual:
@@ -243,11 +252,10 @@ class _Replay:
         """Ask the coordinator."""
         api, version, at_ms = step["api"], step["version"], step["at_ms"]
         outputs: list[Output] = []
-        names = {} if self.checks is None else {topic_id: name for name, topic_id in self.topic_ids.items()}
-        requests = request_from_kafka(api, version, body, names)
+        requests = request_from_kafka(api, version, body, self.cluster.topic_names)
         for group_id, request in requests:
             if isinstance(request, OffsetCommitRequest):
-                request = with_topic_ids(request, self.topic_ids)
+                request = with_topic_ids(request, self.cluster.topic_ids)
             envelope = RequestEnvelope(
                 request_id=str(step["id"]),
                 reply_partition=0,
@@ -255,6 +263,7 @@ class _Replay:
                 api_version=version,
                 client_id=step["client_id"],
                 new_member_id=f"m{self.members_made + 1}",
+                topic_metadata=self.cluster.metadata,
                 body=Raw(),
             )
             event = RequestEvent(step["id"], at_ms, at_ms, envelope, request)
@@ -274,7 +283,7 @@ class _Replay:
         member_id = f"m{self.members_made + 1}"
         if group is not None:
             state = group_state(group)
-            if member_id in state["members"] or member_id in state["pending_join"]:
+            if member_id in state["members"] or member_id in state.get("pending_join", ()):
                 self.members_made += 1
 
     def _list_groups(self, version: int, body: Json) -> Json:
@@ -294,27 +303,37 @@ class _Replay:
         ]
 
 
-def _number(member_id: str) -> tuple[int, str]:
-    digits = member_id[1:]
-    return (int(digits), member_id) if member_id[:1] == "m" and digits.isdigit() else (0, member_id)
-
-
 def _sorted_answers(answers: list[Json]) -> list[Json]:
     """Order inside one millisecond, and the order of lists that Kafka makes from hash maps, is no part of the
     comparison."""
     for answer in answers:
         response = answer["response"]
+        response.pop("errorMessage", None)
+        _sort_assignment(response.get("assignment"))
         if "members" in response and "generationId" in response:
-            response["members"].sort(key=lambda member: _number(member["memberId"]))
+            response["members"].sort(key=lambda member: member_number(member["memberId"]))
         for group in response.get("groups", ()):
             group.pop("errorMessage", None)
             if "groupState" in group and "members" in group:
-                group["members"].sort(key=lambda member: _number(member["memberId"]))
+                group["members"].sort(key=lambda member: member_number(member["memberId"]))
+                for member in group["members"]:
+                    _sort_assignment(member.get("assignment"))
+                    _sort_assignment(member.get("targetAssignment"))
+                    member.get("subscribedTopicNames", []).sort()
             group.get("topics", []).sort(key=lambda topic: topic.get("name") or topic["topicId"])
+        if any("committedOffset" in part for topic in response.get("topics", ()) for part in topic["partitions"]):
+            response["topics"].sort(key=lambda topic: topic["name"])
         for name in ("groups", "results"):
             if name in response:
                 response[name].sort(key=lambda group: group["groupId"])
     return sorted(answers, key=lambda answer: (answer["at_ms"], answer["id"]))
+
+
+def _sort_assignment(assignment: Json | None) -> None:
+    if isinstance(assignment, dict):
+        for topic in assignment["topicPartitions"]:
+            topic["partitions"].sort()
+        assignment["topicPartitions"].sort(key=lambda topic: topic["topicId"])
 
 
 def _group_named(request: Json) -> str:
@@ -333,58 +352,3 @@ def _own_answer(step: Json, outputs: list[Output]) -> tuple[Json | None, list[Ou
     (answer,) = own
     response = response_to_kafka(answer.api, answer.api_version, answer.response)
     return response, [output for output in outputs if output is not answer]
-
-
-def _recorded_records(records: list[Json]) -> list[Json]:
-    return _sorted_records(
-        [
-            {
-                "at_ms": record["at_ms"],
-                "group": record["key"]["group"],
-                "key": record["key_b64"],
-                "value": record.get("value_b64"),
-            }
-            for record in records
-        ]
-    )
-
-
-def _records(outputs: list[Output]) -> list[Json]:
-    return _sorted_records(
-        [
-            {
-                "at_ms": output.time_ms,
-                "group": output.group_id,
-                "key": b64encode(output.key).decode(),
-                "value": None
-                if output.value is None
-                else b64encode(_members_by_number(output.key, output.value)).decode(),
-            }
-            for output in outputs
-            if isinstance(output, LogRecord)
-        ]
-    )
-
-
-def _sorted_records(records: list[Json]) -> list[Json]:
-    """The order of one group's records counts; that of different groups at one instant does not, nor that of
-    neighbouring tombstones of offsets."""
-    ordered = sorted(records, key=lambda record: (record["at_ms"], record["group"]))
-    runs = groupby(ordered, key=lambda record: (record["at_ms"], record["group"], _is_offset_tombstone(record)))
-    return [
-        record
-        for (_, _, are_tombstones), run in runs
-        for record in (sorted(run, key=lambda record: str(record["key"])) if are_tombstones else run)
-    ]
-
-
-def _is_offset_tombstone(record: Json) -> bool:
-    return record["value"] is None and b64decode(record["key"]).startswith(_OFFSET_KEY_PREFIX)
-
-
-def _members_by_number(key: bytes, value: bytes) -> bytes:
-    _, decoded = decode_record(key, value)
-    if not isinstance(decoded, GroupMetadataValue):
-        return value
-    members = tuple(sorted(decoded.members, key=lambda member: _number(member.member_id)))
-    return encode_group_metadata_value(replace(decoded, members=members), 3)

@@ -7,13 +7,24 @@ from typing import Any
 
 from coordinator_state import Group, classic_group
 from coordinator_state.classic.timers import member_of
+from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs, TargetAssignment
+from coordinator_state.consumer.timers import timer_of
 from coordinator_state.timers import OFFSETS_EXPIRY
+from schemas.kafka.json_form import uuid_to_json
+from schemas.wire import encode_uuid
 
 Json = dict[str, Any]
 
 
 def group_state(group: Group) -> Json:
     """Return a group in the form of a history's `groups`."""
+    if type(group.body) is ConsumerGroup:
+        return _consumer_state(group, group.body)
+    return _classic_state(group)
+
+
+def _classic_state(group: Group) -> Json:
     classic = classic_group(group)
     deadlines: Json = {}
     for name, timer in group.timers.items():
@@ -61,6 +72,73 @@ def _open_transactions(group: Group) -> Json:
         topic: {str(partition): sorted(by_producer) for partition, by_producer in partitions.items()}
         for topic, partitions in group.offsets.pending.items()
     }
+
+
+def _consumer_state(group: Group, body: ConsumerGroup) -> Json:
+    deadlines: Json = {}
+    for name, timer in group.timers.items():
+        if name != OFFSETS_EXPIRY:
+            kind, member_id = timer_of(name)
+            deadlines.setdefault(member_id, {})[kind] = timer.deadline_ms
+    return {
+        "type": "consumer",
+        "state": body.state_name,
+        "group_epoch": body.group_epoch,
+        "assignment_epoch": body.assignment_epoch,
+        "assignment_timestamp_ms": body.assignment_timestamp_ms,
+        "metadata_hash": body.metadata_hash,
+        "subscription_type": body.subscription_type.value,
+        "metadata_refresh": {"deadline_ms": body.metadata_deadline[0], "epoch": body.metadata_deadline[1]},
+        "subscribed_topics": sorted(body.subscribed_topics),
+        "resolved_regexes": {
+            regex: {"topics": list(resolved.topics), "version": resolved.version, "timestamp_ms": resolved.timestamp_ms}
+            for regex, resolved in body.resolved_regexes.items()
+        },
+        "members": {
+            member_id: _consumer_member(member, body.targets.get(member_id, ()))
+            for member_id, member in body.members.items()
+        },
+        "deadlines": deadlines,
+        "open_transactions": _open_transactions(group),
+    }
+
+
+def _consumer_member(member: ConsumerMember, target: TargetAssignment) -> Json:
+    classic = member.classic
+    return without_none(
+        {
+            "instance_id": member.instance_id,
+            "rack_id": member.rack_id,
+            "client_id": member.client_id,
+            "subscribed_topics": list(member.subscribed_topic_names),
+            "subscribed_regex": member.subscribed_topic_regex,
+            "assignor": member.server_assignor,
+            "rebalance_timeout_ms": member.rebalance_timeout_ms,
+            "classic": None
+            if classic is None
+            else {
+                "session_timeout_ms": classic.session_timeout_ms,
+                "protocols": [name for name, _ in classic.supported_protocols],
+            },
+            "state": member.state.name,
+            "epoch": member.member_epoch,
+            "previous_epoch": member.previous_member_epoch,
+            "assigned": _with_epochs(member.assigned),
+            "pending_revocation": _with_epochs(member.pending_revocation),
+            "target": {_topic(topic_id): sorted(partitions) for topic_id, partitions in target},
+        }
+    )
+
+
+def _with_epochs(partitions: PartitionsWithEpochs) -> Json:
+    return {
+        _topic(topic_id): {str(partition): epoch for partition, epoch in epochs.items()}
+        for topic_id, epochs in partitions.items()
+    }
+
+
+def _topic(topic_id: str) -> str:
+    return uuid_to_json(encode_uuid(topic_id))
 
 
 def without_none(fields: Json) -> Json:

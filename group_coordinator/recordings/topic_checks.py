@@ -17,6 +17,22 @@ _UNKNOWN_TOPIC_ID = 100
 _TOPIC_IDS_FROM = {"OffsetCommit": 10, "OffsetFetch": 10}
 _FETCH = "OffsetFetch"
 _CHECKED = frozenset({"OffsetCommit", "TxnOffsetCommit", "OffsetDelete", _FETCH})
+_HEARTBEAT_REFUSED: Json = {
+    "errorMessage": None,
+    "memberId": None,
+    "memberEpoch": 0,
+    "heartbeatIntervalMs": 0,
+    "assignment": None,
+}
+_NOT_DESCRIBED: Json = {
+    "errorMessage": None,
+    "groupState": "",
+    "groupEpoch": 0,
+    "assignmentEpoch": 0,
+    "assignorName": "",
+    "members": [],
+    "authorizedOperations": -(2**31),
+}
 _REFUSED_FETCH = {"committedOffset": -1, "committedLeaderEpoch": -1, "metadata": ""}
 
 
@@ -37,6 +53,10 @@ class TopicChecks:
 
         Of a fetch of several groups, nothing is refused. None: the coordinator is not asked.
         """
+        if api == "ConsumerGroupHeartbeat" and not self._denied_topics.isdisjoint(
+            request.get("subscribedTopicNames") or ()
+        ):
+            return None, []
         if api not in _CHECKED:
             return request, []
         by_id = version >= _TOPIC_IDS_FROM.get(api, version + 1)
@@ -86,6 +106,10 @@ class TopicChecks:
 
     def finish(self, api: str, version: int, request: Json, answer: Json | None, refused: list[Json]) -> Json:
         """Return the broker's answer: the coordinator's (None: it was not asked) and the refused topics."""
+        if api == "ConsumerGroupHeartbeat" and answer is None:
+            return _HEARTBEAT_REFUSED | {"errorCode": int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
+        if api == "ConsumerGroupDescribe" and answer is not None:
+            return {"groups": [self._described(group) for group in answer["groups"]]}
         if api not in _CHECKED:
             assert answer is not None
             return answer
@@ -105,6 +129,20 @@ class TopicChecks:
             else:
                 merged.append(topic)
         return {**answer, "topics": merged}
+
+    def _described(self, group: Json) -> Json:
+        """A group that has a topic which may not be seen is shown without members."""
+        topics = {
+            topic["topicName"]
+            for member in group["members"]
+            for assignment in (member["assignment"], member["targetAssignment"])
+            for topic in assignment["topicPartitions"]
+        }
+        if self._denied_topics.isdisjoint(topics):
+            return group
+        return _NOT_DESCRIBED | {
+            "groupId": group["groupId"], "errorCode": int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        }  # fmt: skip
 
     def _finish_fetch(self, version: int, request: Json, answer: Json, refused: list[Json]) -> Json:
         holders = answer.get("groups", [answer])

@@ -86,6 +86,9 @@ class ToyGroup(Struct, array_like=True, tag="toy"):
     def instance_owner(self, group_instance_id: str) -> str | None:
         return None
 
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        pass
+
     def validate_offset_delete(self) -> None:
         pass
 

@@ -1,0 +1,180 @@
+"""The history of a consumer group: what a step's records tell, with the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, cast
+
+from coordinator_state.consumer.member import ConsumerMember
+from coordinator_state.consumer.snapshot import assigned_topics, identity
+from coordinator_state.step import Step
+from schemas.history import AssignedTopic, GroupCreated, GroupEmpty, History, MemberAssignment, MemberReplaced
+from schemas.observed_history import ConsumerMember as AskingMember
+from schemas.observed_history import (
+    ConsumerMemberAway,
+    ConsumerMemberJoined,
+    ConsumerMemberUpdated,
+    EpochReason,
+    GroupConverted,
+    GroupEpochBumped,
+    MemberReconciled,
+    MembersReconciled,
+    RegexResolved,
+    TargetAssignmentComputed,
+)
+
+if TYPE_CHECKING:
+    from coordinator_state.consumer.group import ConsumerGroup
+
+State = Literal["stable", "unrevoked_partitions", "unreleased_partitions", "unknown"]
+_ASKED = ("subscribed_topics", "subscribed_regex", "server_assignor", "rack_id", "rebalance_timeout_ms", "protocols")
+
+
+class Narrator:
+    """Collects what happens in one step, and tells it when the records are written."""
+
+    def __init__(self, step: Step, group: ConsumerGroup) -> None:
+        self._step = step
+        self._group = group
+        self._had_members = bool(group.members)
+        self._members: list[ConsumerMember] = []
+        self._epoch: tuple[int, tuple[EpochReason, ...]] | None = None
+        self._assignor: str | None = None
+        self._target_epoch: int | None = None
+        self._reconciled: ConsumerMember | None = None
+        self._away: ConsumerMember | None = None
+        self._replaced: tuple[str, ConsumerMember] | None = None
+        self._regexes: list[tuple[str, tuple[str, ...] | None]] = []
+        self._converted: Literal["classic", "consumer"] | None = None
+        self._known: dict[str, ConsumerMember] = {}
+        """Members as they were before the step, of those that the records name."""
+
+    def member(self, member: ConsumerMember) -> None:
+        before = self._group.members.get(member.member_id)
+        if before is not None and member.member_id not in self._known:
+            self._known[member.member_id] = before
+        self._members.append(member)
+
+    def epoch(self, metadata_hash: int, reasons: Iterable[EpochReason]) -> None:
+        self._epoch = metadata_hash, tuple(dict.fromkeys(reasons)) or ("not_known",)
+
+    def target(self, epoch: int, assignor: str) -> None:
+        self._target_epoch, self._assignor = epoch, assignor
+
+    def reconciled(self, member: ConsumerMember) -> None:
+        self._reconciled = member
+
+    def away(self, member: ConsumerMember) -> None:
+        self._away = member
+
+    def replaced(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """A static member came back: it goes on with all that it had."""
+        self._known[new.member_id] = old
+        self._replaced = old.member_id, new
+
+    def regex(self, regex: str, topics: tuple[str, ...] | None) -> None:
+        self._regexes.append((regex, topics))
+
+    def converted(self, to_protocol: Literal["classic", "consumer"]) -> None:
+        self._converted = to_protocol
+
+    def created(self) -> None:
+        """Tell at once that the group is new."""
+        step = self._step
+        step.cause_seq = step.append_history(GroupCreated(*step.history_fields()))
+
+    def tell(self, group: ConsumerGroup) -> None:
+        """Append the history records of the step; `group` is as the records left it."""
+        step = self._step
+        if self._converted is not None:
+            self._append(GroupConverted(*step.history_fields(), to_protocol=self._converted))
+        if self._replaced is not None:
+            old_id, new = self._replaced
+            self._append(
+                MemberReplaced(*step.history_fields(), member=identity(new), old_member_id=old_id, rebalanced=False)
+            )
+        for member in self._last_of_each():
+            self._tell_member(member)
+        for regex, topics in self._regexes:
+            self._append(RegexResolved(*step.history_fields(), regex=regex, topics=topics))
+        if self._epoch is not None:
+            metadata_hash, reasons = self._epoch
+            self._append(GroupEpochBumped(*step.history_fields(), reasons=reasons, metadata_hash=metadata_hash))
+            group.ongoing = step.cause_seq
+        if self._target_epoch is not None:
+            self._tell_target(group, self._target_epoch)
+        if self._away is not None:
+            self._append(ConsumerMemberAway(*step.history_fields(), member=identity(self._away)))
+        if self._reconciled is not None:
+            self._tell_reconciled(self._reconciled)
+        if not group.members:
+            group.ongoing = None
+            if self._had_members:
+                self._append(GroupEmpty(*step.history_fields()))
+        elif group.ongoing is not None and group.last_state == "Stable":
+            group.ongoing = None
+            self._append(MembersReconciled(*step.history_fields(), assignment_epoch=group.assignment_epoch))
+
+    def _last_of_each(self) -> Iterable[ConsumerMember]:
+        return {member.member_id: member for member in self._members}.values()
+
+    def _tell_member(self, member: ConsumerMember) -> None:
+        step, before, asks = self._step, self._known.get(member.member_id), asking_member(member)
+        if before is None:
+            self._append(ConsumerMemberJoined(*step.history_fields(), joined=asks))
+            return
+        asked = asking_member(before)
+        changed = tuple([name for name in _ASKED if getattr(asks, name) != getattr(asked, name)])
+        if changed:
+            self._append(ConsumerMemberUpdated(*step.history_fields(), updated=asks, changed=changed))
+
+    def _tell_target(self, group: ConsumerGroup, epoch: int) -> None:
+        names = self._step.image.names
+        assignments = tuple([
+            MemberAssignment(
+                member_id=member_id,
+                topics=tuple([
+                    AssignedTopic(topic=names.get(topic_id, topic_id), partitions=tuple(sorted(partitions)))
+                    for topic_id, partitions in group.targets.get(member_id, ())
+                ]),
+            )
+            for member_id in group.members
+        ])
+        self._append(
+            TargetAssignmentComputed(
+                *self._step.history_fields(), assignment_epoch=epoch, assignor=self._assignor, assignments=assignments
+            )
+        )
+
+    def _tell_reconciled(self, member: ConsumerMember) -> None:
+        image = self._step.image
+        self._append(
+            MemberReconciled(
+                *self._step.history_fields(),
+                member=identity(member),
+                state=cast(State, member.state.name.lower()),
+                member_epoch=member.member_epoch,
+                previous_epoch=member.previous_member_epoch,
+                assigned=assigned_topics(member.assigned, image),
+                pending_revocation=assigned_topics(member.pending_revocation, image),
+            )
+        )
+
+    def _append(self, record: History) -> None:
+        self._step.cause_seq = self._step.append_history(record)
+
+
+def asking_member(member: ConsumerMember) -> AskingMember:
+    """Return what a member asks for, as history has it."""
+    classic = member.classic
+    return AskingMember(
+        member=identity(member),
+        rebalance_timeout_ms=None if member.rebalance_timeout_ms == -1 else member.rebalance_timeout_ms,
+        subscribed_topics=member.subscribed_topic_names,
+        subscribed_regex=member.subscribed_topic_regex or None,
+        server_assignor=member.server_assignor,
+        rack_id=member.rack_id,
+        uses_classic_protocol=classic is not None,
+        session_timeout_ms=None if classic is None else classic.session_timeout_ms,
+        protocols=() if classic is None else tuple([name for name, _ in classic.supported_protocols]),
+    )

@@ -1,0 +1,78 @@
+"""The check of a consumer group whether the sender of a commit may commit.
+
+Source: `ConsumerGroup.validateOffsetCommit` (Kafka 4.3); KIP-848, KIP-1251.
+"""
+
+from __future__ import annotations
+
+from coordinator_state.consumer.group import consumer_group
+from coordinator_state.consumer.member import ConsumerMember
+from coordinator_state.consumer.member_epochs import require_member, stale
+from coordinator_state.errors import Refusal
+from coordinator_state.step import Step
+from schemas.error_codes import ErrorCode
+from schemas.messages import OffsetCommitRequest, OffsetCommitRequestTopic, TxnOffsetCommitRequest
+from schemas.transaction_messages import TxnOffsetCommitRequestTopic
+
+MEMBER_EPOCH_VERSION = 9
+"""Earlier versions of OffsetCommit know of no member epoch."""
+
+
+def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
+    """Check a commit. An older epoch is good for partitions that the member has had since then.
+
+    It renews no session.
+    """
+    group, epoch = consumer_group(step.require_group()), request.generation_id_or_member_epoch
+    if epoch < 0 and not group.members:
+        return
+    member = require_member(group.members, request.member_id)
+    if member.classic is None and step.request_event().envelope.api_version < MEMBER_EPOCH_VERSION:
+        raise Refusal(
+            ErrorCode.UNSUPPORTED_VERSION, "old_version_of_a_native_member", "the version knows of no member epochs"
+        )
+    if epoch == member.member_epoch:
+        return
+    if epoch > member.member_epoch:
+        raise stale(member, epoch)
+    for topic in request.topics:
+        _require_assigned_since(step, topic.topic_id, topic, member, epoch)
+
+
+def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> None:
+    """Check a commit in a transaction: as other commits, but it is taken from anybody who names no membership, in any
+    version, and an epoch that is not good is an illegal generation."""
+    group, epoch = consumer_group(step.require_group()), request.generation_id
+    if epoch < 0 and (not group.members or (not request.member_id and request.group_instance_id is None)):
+        return
+    member = require_member(group.members, request.member_id)
+    try:
+        if epoch > member.member_epoch:
+            raise stale(member, epoch)
+        if epoch < member.member_epoch:
+            topics = step.image.topics
+            for topic in request.topics:
+                topic_id = topics[topic.name].topic_id if topic.name in topics else None
+                _require_assigned_since(step, topic_id, topic, member, epoch)
+    except Refusal as refusal:
+        raise Refusal(ErrorCode.ILLEGAL_GENERATION, refusal.rule, refusal.detail) from None
+
+
+def _require_assigned_since(
+    step: Step,
+    topic_id: str | None,
+    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic,
+    member: ConsumerMember,
+    epoch: int,
+) -> None:
+    metadata_max_units = step.config.offset_metadata_max_bytes
+    topic_id = topic_id or ""
+    assigned, pending = member.assigned.get(topic_id, {}), member.pending_revocation.get(topic_id, {})
+    for partition in topic.partitions:
+        metadata = partition.committed_metadata or ""
+        if len(metadata.encode("utf-16-be", "surrogatepass")) // 2 > metadata_max_units:
+            continue  # refused for itself
+        number = partition.partition_index
+        since = assigned.get(number, pending.get(number))
+        if since is None or epoch < since:
+            raise stale(member, epoch)

@@ -1,0 +1,71 @@
+"""Regular expressions of a group: when they are resolved, and what follows from the result.
+
+The topics that match are looked up by whoever knows all topics, who answers with an event. Source:
+`maybeUpdateRegularExpressions`, `handleRegularExpressionsResult` (Kafka 4.3).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from coordinator_state.consumer.changes import Changes
+from coordinator_state.consumer.group import ConsumerGroup, ResolvedRegex
+from coordinator_state.consumer.subscription import SubscriptionUpdate, hash_of
+from coordinator_state.consumer_settings import METADATA_REFRESH_INTERVAL_MS, REGEX_REFRESH_MIN_INTERVAL_MS
+from coordinator_state.step import Step
+from schemas.group_metadata_events import RegexesResolved
+from schemas.java_hash import java_string_order
+from schemas.observed_history import EpochReason
+
+REFRESH_LAPSES_MS = 300_000
+"""A result that has not come by then is not waited for. (In Kafka it is lost when the coordinator moves.)"""
+
+
+def refresh_is_due(changes: Changes, subscription: SubscriptionUpdate) -> bool:
+    """Return whether the group's expressions are to be resolved now."""
+    group, now_ms = changes.group, changes.step.now_ms
+    if not subscription.regex_counts:
+        return False
+    began_ms = group.regex_refresh_began_ms
+    if began_ms is not None and now_ms < began_ms + REFRESH_LAPSES_MS:
+        return False
+    last = next(iter(group.resolved_regexes.values()), None)
+    if last is not None and now_ms <= last.timestamp_ms + REGEX_REFRESH_MIN_INTERVAL_MS:
+        return False
+    return (
+        subscription.wants_refresh
+        or last is None
+        or len(subscription.regex_counts) != len(group.resolved_regexes)
+        or last.version < changes.image.new_topics_version
+        or now_ms > last.timestamp_ms + changes.step.config.group_consumer_regex_refresh_interval_ms
+    )
+
+
+def regexes_resolved(step: Step, result: RegexesResolved) -> None:
+    """Take in the topics of the group's expressions. No target is computed: the next heartbeat does that."""
+    body = None if step.group is None else step.group.body
+    if type(body) is not ConsumerGroup:
+        return
+    body.regex_refresh_began_ms = None
+    changes = Changes(step, body)
+    reasons: list[EpochReason] = []
+    counts = Counter(body.regex_topic_counts)
+    for regex in sorted(result.resolved, key=java_string_order):
+        if not body.regex_counts[regex]:
+            continue
+        before = body.resolved_regexes.get(regex)
+        topics = tuple(sorted(set(result.resolved[regex]), key=java_string_order))
+        topics_before = () if before is None else before.topics
+        if topics != topics_before:
+            reasons.append("regexes_resolved")
+            counts.subtract(topics_before)
+            counts.update(topics)
+        changes.put_regex(regex, ResolvedRegex(topics, result.version, result.began_ms))
+    metadata_hash = hash_of(body.name_counts.keys() | (+counts).keys(), changes.image)
+    if metadata_hash != body.metadata_hash:
+        reasons.append("topics_changed")
+    if reasons:
+        epoch = body.group_epoch + 1
+        changes.put_epoch(epoch, metadata_hash, reasons)
+        body.metadata_deadline = (step.now_ms + METADATA_REFRESH_INTERVAL_MS, epoch)
+    changes.commit()

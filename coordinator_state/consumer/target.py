@@ -1,0 +1,137 @@
+"""The target assignment: when it is computed, for whom, and what is written of it.
+
+Source: `maybeUpdateTargetAssignment`, `TargetAssignmentBuilder` (Kafka 4.3).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from coordinator_state.consumer.assignors.contract import (
+    AssignorGroup,
+    AssignorMember,
+    AssignorTopic,
+    ServerAssignor,
+    SubscriptionType,
+)
+from coordinator_state.consumer.assignors.java_order import subscribed_topic_id_order
+from coordinator_state.consumer.assignors.range import RangeAssignor
+from coordinator_state.consumer.assignors.uniform import UniformAssignor
+from coordinator_state.consumer.changes import Changes
+from coordinator_state.consumer.configuration import assignment_interval_ms
+from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
+from coordinator_state.consumer.subscription import SubscriptionUpdate
+from schemas.java_hash import java_map_order
+
+ASSIGNORS: dict[str, ServerAssignor] = {assignor.name: assignor for assignor in (UniformAssignor(), RangeAssignor())}
+
+
+class Target(NamedTuple):
+    """What a member shall own, and from which epoch on."""
+
+    epoch: int
+    assignment: TargetAssignment
+
+
+def update_target(changes: Changes, updated: ConsumerMember, subscription: SubscriptionUpdate) -> Target:
+    """Compute the target assignment if the group epoch is ahead of it and its interval is over."""
+    group, step = changes.group, changes.step
+    stored = Target(group.assignment_epoch, group.target_of(updated.member_id, updated.instance_id))
+    if group.assignment_epoch >= subscription.epoch:
+        return stored
+    interval_ms = assignment_interval_ms(step)
+    if group.assignment_timestamp_ms and interval_ms and step.now_ms < group.assignment_timestamp_ms + interval_ms:
+        return stored
+    assignor = preferred_assignor(group, updated, step.config.consumer_assignors)
+    assigned = ASSIGNORS[assignor].assign(_assignor_group(changes, updated, subscription.subscription_type))
+    for member_id in _members(group, updated):
+        target = assigned.get(member_id, ())
+        before = group.targets.get(member_id)
+        if before is None or _as_sets(target) != _as_sets(before):
+            changes.put_target(member_id, target)
+    changes.put_target_epoch(subscription.epoch, step.now_ms)
+    changes.narrator.target(subscription.epoch, assignor)
+    return Target(subscription.epoch, assigned.get(updated.member_id, ()))
+
+
+def preferred_assignor(group: ConsumerGroup, updated: ConsumerMember | None, configured: tuple[str, ...]) -> str:
+    """Return the assignor that most members ask for; the first configured one if nobody asks.
+
+    A tie goes by the order of Kafka's map. The member that changes is taken out of it and put in again, and a name that
+    nobody else asks for comes first then: `HashMap.compute` puts a new key before those of its bucket, and the built-in
+    names share one. Source: `ConsumerGroup.computePreferredServerAssignor` (Kafka 4.3).
+    """
+    votes = Counter(member.server_assignor for member in group.members.values() if member.server_assignor is not None)
+    counts = {name: votes[name] for name in java_map_order(votes)}
+    if updated is not None:
+        before = _before(group, updated)
+        old = None if before is None else before.server_assignor
+        if old is not None:
+            counts[old] -= 1
+            if not counts[old]:
+                del counts[old]
+        new = updated.server_assignor
+        if new is not None:
+            counts = {**counts, new: counts[new] + 1} if new in counts else {new: 1, **counts}
+    most = max(counts.values(), default=0)
+    return next((name for name, count in counts.items() if count == most), configured[0])
+
+
+def _before(group: ConsumerGroup, updated: ConsumerMember) -> ConsumerMember | None:
+    """Return the member in whose place one comes: with its id, or its instance id."""
+    owner = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
+    return group.members.get(updated.member_id if owner is None else owner)
+
+
+def _members(group: ConsumerGroup, updated: ConsumerMember | None) -> dict[str, ConsumerMember]:
+    """Return the members with the one that changes in its place, at the end if it is new."""
+    members = dict(group.members)
+    if updated is None:
+        return members
+    replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
+    if replaced is not None and replaced != updated.member_id:
+        del members[replaced]
+    members[updated.member_id] = updated
+    return members
+
+
+def _assignor_group(changes: Changes, updated: ConsumerMember, kind: SubscriptionType) -> AssignorGroup:
+    group, image = changes.group, changes.image
+    members = tuple([
+        AssignorMember(
+            member.member_id,
+            subscribed_topic_ids(group, member, changes),
+            group.target_of(member.member_id, member.instance_id),
+            member.instance_id,
+            member.rack_id,
+        )
+        for member in _members(group, updated).values()
+    ])
+    subscribed = {topic_id for member in members for topic_id in member.subscribed_topic_ids}
+    topics = {
+        topic.topic_id: AssignorTopic(topic.partition_count, topic.racks)
+        for topic in image.topics.values()
+        if topic.topic_id in subscribed
+    }
+    return AssignorGroup(members, topics, kind)
+
+
+def subscribed_topic_ids(group: ConsumerGroup, member: ConsumerMember, changes: Changes) -> tuple[str, ...]:
+    """Return the ids of a member's topics that exist."""
+    names = subscribed_names(group, member)
+    topics = changes.image.topics
+    return subscribed_topic_id_order(names, {name: topics[name].topic_id for name in names if name in topics})
+
+
+def subscribed_names(group: ConsumerGroup, member: ConsumerMember) -> tuple[str, ...]:
+    """Return the topics that a member subscribes to, by name or by an expression that is resolved."""
+    resolved = group.resolved_regexes.get(member.subscribed_topic_regex)
+    if resolved is None:
+        return member.subscribed_topic_names
+    return tuple(dict.fromkeys((*member.subscribed_topic_names, *resolved.topics)))
+
+
+def _as_sets(target: TargetAssignment) -> dict[str, frozenset[int]]:
+    return {topic_id: frozenset(partitions) for topic_id, partitions in target}

@@ -1,0 +1,45 @@
+"""The timers of a consumer group, by name. Each belongs to one member."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, cast
+
+MemberTimer = Literal["session", "rebalance", "join", "sync"]
+
+
+class NamedTimer(NamedTuple):
+    """A timer's kind, and its member."""
+
+    kind: MemberTimer
+    member_id: str
+
+
+def session(member_id: str) -> str:
+    """How long the member may be silent."""
+    return f"session:{member_id}"
+
+
+def rebalance(member_id: str) -> str:
+    """How long the member may take to give up partitions."""
+    return f"rebalance:{member_id}"
+
+
+def join(member_id: str) -> str:
+    """How long a member of the classic protocol may take to join again, once it was told to."""
+    return f"join:{member_id}"
+
+
+def sync(member_id: str) -> str:
+    """How long a member of the classic protocol may take to ask for its assignment, once it has joined."""
+    return f"sync:{member_id}"
+
+
+def timer_of(name: str) -> NamedTimer:
+    """Return whose timer this is."""
+    kind, _, member_id = name.partition(":")
+    return NamedTimer(cast(MemberTimer, kind), member_id)
+
+
+def all_of(member_id: str) -> tuple[str, ...]:
+    """Return the names of all timers that a member may have."""
+    return session(member_id), rebalance(member_id), join(member_id), sync(member_id)

@@ -1,0 +1,112 @@
+"""The settings of consumer groups (KIP-848): Kafka's own, with Kafka's names (in snake case), defaults and meaning.
+
+Source: `GroupCoordinatorConfig`, `GroupConfig` (Kafka 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from schemas.settings import setting
+
+MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+REGEX_REFRESH_MIN_INTERVAL_MS = 10_000
+"""Least time between two resolutions of a group's expressions (a constant in Kafka)."""
+METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
+"""Period in which a group looks at its topics again though nothing was said of them (a constant in Kafka)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerGroupSettings:
+    """How consumer groups are coordinated."""
+
+    group_consumer_session_timeout_ms: int = setting(
+        45_000, "`group.consumer.session.timeout.ms`: how long a member of a consumer group may be silent.", at_least=1)
+    group_consumer_min_session_timeout_ms: int = setting(
+        45_000, "`group.consumer.min.session.timeout.ms`: smallest session timeout that a consumer group may have of "
+        "its own.", at_least=1)
+    group_consumer_max_session_timeout_ms: int = setting(
+        60_000, "`group.consumer.max.session.timeout.ms`: largest session timeout that a consumer group may have of "
+        "its own.", at_least=1)
+    group_consumer_heartbeat_interval_ms: int = setting(
+        5_000, "`group.consumer.heartbeat.interval.ms`: how often a member of a consumer group is told to send a "
+        "heartbeat.", at_least=1)
+    group_consumer_min_heartbeat_interval_ms: int = setting(
+        5_000, "`group.consumer.min.heartbeat.interval.ms`: smallest heartbeat interval that a consumer group may have "
+        "of its own.", at_least=1)
+    group_consumer_max_heartbeat_interval_ms: int = setting(
+        15_000, "`group.consumer.max.heartbeat.interval.ms`: largest heartbeat interval that a consumer group may have "
+        "of its own.", at_least=1)
+    group_consumer_max_size: int = setting(
+        2_147_483_647, "`group.consumer.max.size`: most members of a consumer group.", at_least=1)
+    group_consumer_assignors: str = setting(
+        "uniform,range", "`group.consumer.assignors`: the server-side assignors, separated by commas; the first one is "
+        "taken where no member asks for one.")
+    group_consumer_migration_policy: str = setting(
+        "bidirectional", "`group.consumer.migration.policy`: whether groups with members become consumer groups and "
+        "back: bidirectional, upgrade, downgrade or disabled.")
+    group_consumer_assignment_interval_ms: int = setting(
+        1_000, "`group.consumer.assignment.interval.ms`: least time between two target assignments of a consumer "
+        "group.", at_least=0)
+    group_consumer_min_assignment_interval_ms: int = setting(
+        0, "`group.consumer.min.assignment.interval.ms`: smallest assignment interval that a consumer group may have "
+        "of its own.", at_least=0)
+    group_consumer_max_assignment_interval_ms: int = setting(
+        15_000, "`group.consumer.max.assignment.interval.ms`: largest assignment interval that a consumer group may "
+        "have of its own.", at_least=0)
+    group_consumer_regex_refresh_interval_ms: int = setting(
+        600_000, "`group.consumer.regex.refresh.interval.ms`: how often a consumer group's regular expressions are "
+        "resolved again though no topic was created.", at_least=10_000)
+
+    @property
+    def consumer_assignors(self) -> tuple[str, ...]:
+        """The names of the server-side assignors; the first is the default."""
+        return tuple(name.strip() for name in self.group_consumer_assignors.split(",") if name.strip())
+
+    @property
+    def may_upgrade(self) -> bool:
+        """A classic group with members may become a consumer group."""
+        return self._migration_policy in ("bidirectional", "upgrade")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """A consumer group whose last native member goes may become a classic group."""
+        return self._migration_policy in ("bidirectional", "downgrade")
+
+    @property
+    def takes_classic_members(self) -> bool:
+        """Members of the classic protocol may join a consumer group that has members."""
+        return self._migration_policy != "disabled"
+
+    @property
+    def _migration_policy(self) -> str:
+        return self.group_consumer_migration_policy.lower()
+
+    def consumer_contradictions(self) -> Iterator[str]:
+        """Yield a sentence for each contradiction; Kafka does not start with one."""
+        for name in ("session_timeout", "heartbeat_interval", "assignment_interval"):
+            least, value, most = [
+                getattr(self, f"group_consumer_{bound}{name}_ms") for bound in ("min_", "", "max_")
+            ]
+            if not least <= value <= most:
+                yield (
+                    f"group_consumer_{name}_ms is {value}, but must be group_consumer_min_{name}_ms ({least}) to "
+                    f"group_consumer_max_{name}_ms ({most})."
+                )
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            yield (
+                f"group_consumer_heartbeat_interval_ms ({self.group_consumer_heartbeat_interval_ms}) is not smaller "
+                f"than group_consumer_session_timeout_ms ({self.group_consumer_session_timeout_ms})."
+            )
+        if self._migration_policy not in MIGRATION_POLICIES:
+            yield (
+                f"group_consumer_migration_policy is {self.group_consumer_migration_policy!r}, but must be one of "
+                f"{', '.join(MIGRATION_POLICIES)}."
+            )
+        names = self.consumer_assignors
+        if not names or len(set(names)) < len(names):
+            yield (
+                f"group_consumer_assignors is {self.group_consumer_assignors!r}, but must name one or more assignors, "
+                "each once."
+            )

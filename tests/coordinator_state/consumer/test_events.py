@@ -1,0 +1,78 @@
+"""The events that tell a consumer group of topics, expressions and its own settings."""
+
+from coordinator_state import LogRecord
+from schemas.events import decode_group_event, encode_json
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved
+from schemas.observed_history import GroupEpochBumped, RegexResolved
+from tests.coordinator_state.consumer.harness import ConsumerHarness, topics
+from tests.coordinator_state.harness import of_type
+
+
+def test_a_topic_that_grows_is_felt_at_the_next_heartbeat() -> None:
+    group = ConsumerHarness(group_consumer_assignment_interval_ms=0)
+    group.joins("A", "foo")
+    group.told("A", 2)
+    group.metadata = topics(2, foo=6)
+    assert of_type(group.tell(group.metadata), LogRecord) == []
+    outputs = group.beat("A", 2)
+    assert of_type(outputs, GroupEpochBumped)[0].reasons == ("topics_changed",)
+    assert group.body.group_epoch == 3
+    assert group.tell(topics(1, foo=4)) == []  # an older image changes nothing
+    state = group.group
+    assert state is not None
+    assert state.topics is not None
+    assert len(state.topics.topics["foo"].racks) == 6
+
+
+def test_a_topic_of_others_is_not_felt() -> None:
+    group = ConsumerHarness()
+    group.joins("A", "foo")
+    group.told("A", 2)
+    group.metadata = topics(2, foo=4, bar=1)
+    group.tell(group.metadata)
+    assert group.body.metadata_deadline != (0, 0)
+    assert of_type(group.beat("A", 2), LogRecord) == []
+
+
+def test_expressions_are_resolved_by_an_event() -> None:
+    group = ConsumerHarness()
+    joined = group.joins("A", subscribed_topic_regex="f.*", subscribed_topic_names=None)
+    assert joined.member_epoch == 1
+    assert group.body.regex_refresh_began_ms == group.now_ms
+    group.sleep(50)
+    outputs = group.tell(RegexesResolved(version=1, resolved={"f.*": ("foo",)}, began_ms=group.now_ms))
+    assert of_type(outputs, RegexResolved)[0].topics == ("foo",)
+    assert group.told("A", 1).member_epoch == 2
+    assert group.body.subscribed_topics == {"foo"}
+
+
+def test_a_result_that_nobody_waits_for_changes_nothing() -> None:
+    group = ConsumerHarness()
+    assert group.tell(RegexesResolved(version=1, resolved={"f.*": ("foo",)}, began_ms=1)) == []
+    assert group.group is None
+
+
+def test_settings_belong_to_the_id_and_stay_within_the_bounds() -> None:
+    group = ConsumerHarness(group_consumer_min_heartbeat_interval_ms=1_000)
+    group.tell(GroupConfiguration(consumer_heartbeat_interval_ms=2_000))
+    assert group.state == "Dead"  # there is no group, and the settings are kept
+    assert group.joins("A", "foo").heartbeat_interval_ms == 2_000
+    group.told("A", -1)
+    group.delete()
+    assert group.joins("B", "foo").heartbeat_interval_ms == 2_000
+    group.tell(GroupConfiguration(consumer_heartbeat_interval_ms=10))
+    assert group.told("B", 0, rebalance_timeout_ms=1, subscribed_topic_names=("foo",), topic_partitions=()
+                         ).heartbeat_interval_ms == 1_000  # fmt: skip
+    group.tell(GroupConfiguration())
+    group.told("B", -1)
+    group.delete()
+    assert group.group is None
+
+
+def test_the_events_are_read_as_they_are_written() -> None:
+    for event in (
+        topics(foo=2),
+        RegexesResolved(version=1, resolved={"f.*": ("foo",)}, began_ms=5),
+        GroupConfiguration(consumer_session_timeout_ms=50_000),
+    ):
+        assert decode_group_event("g", encode_json(event)) == event
