@@ -7,12 +7,12 @@ from typing import assert_never
 from coordinator_state import timers
 from coordinator_state.classic.kind import ClassicKind
 from coordinator_state.classic.old_states import OLDER_VERSIONS
+from coordinator_state.consumer.consumer_group_describe import consumer_group_describe
+from coordinator_state.consumer.consumer_group_heartbeat import consumer_group_heartbeat
 from coordinator_state.consumer.kind import ConsumerKind
 from coordinator_state.group import Group
 from coordinator_state.kind import GroupKind
 from coordinator_state.no_group import NoGroup
-from coordinator_state.requests.consumer_group_describe import consumer_group_describe
-from coordinator_state.requests.consumer_group_heartbeat import consumer_group_heartbeat
 from coordinator_state.requests.delete_groups import delete_groups
 from coordinator_state.requests.describe_groups import describe_groups
 from coordinator_state.requests.find_coordinator import find_coordinator

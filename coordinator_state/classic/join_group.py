@@ -51,9 +51,7 @@ SKIP_ASSIGNMENT_VERSION = 9
 
 def join_group(step: Step, request: JoinGroupRequest) -> None:
     """Let a member join, or join again. The answer is given at once or when the join phase ends."""
-    require_group_id(request.group_id)
-    _require_session_timeout(step, request)
-    _require_few_protocols(step, request)
+    validate_join(step, request)
     if step.group is None:
         if request.member_id:
             raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", "there is no such group, so no such member")
@@ -61,7 +59,7 @@ def join_group(step: Step, request: JoinGroupRequest) -> None:
         append_group_metadata(step)
         step.cause_seq = step.append_history(GroupCreated(*step.history_fields()))
     group = classic(step)
-    protocols = _protocols(request)
+    protocols = protocols_of(request)
     _require_room(step, group, request)
     if not group.supports_protocols(request.protocol_type, protocols):
         raise Refusal(
@@ -81,6 +79,13 @@ def join_group(step: Step, request: JoinGroupRequest) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- checks
+
+
+def validate_join(step: Step, request: JoinGroupRequest) -> None:
+    """Check the request by itself. Raises `Refusal`."""
+    require_group_id(request.group_id)
+    _require_session_timeout(step, request)
+    _require_few_protocols(step, request)
 
 
 def _require_session_timeout(step: Step, request: JoinGroupRequest) -> None:
@@ -104,7 +109,7 @@ def _require_few_protocols(step: Step, request: JoinGroupRequest) -> None:
         )
 
 
-def _protocols(request: JoinGroupRequest) -> Protocols:
+def protocols_of(request: JoinGroupRequest) -> Protocols:
     """The protocols in order of preference; a name listed twice counts once (in Kafka it wedges the group)."""
     protocols: dict[str, bytes] = {}
     for protocol in request.protocols:

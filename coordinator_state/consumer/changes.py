@@ -47,6 +47,8 @@ class Changes:
         self.narrator = Narrator(step, group)
         self.cancelled: list[str] = []
         """Timers that end with this step."""
+        self.armed: dict[str, int] = {}
+        """Timers that begin with this step, and their length in milliseconds."""
         self._records: list[tuple[bytes, bytes | None, Apply | None]] = []
 
     @property
@@ -153,6 +155,8 @@ class Changes:
                 apply(body)
         for name in self.cancelled:
             step.cancel(name)
+        for name, delay_ms in self.armed.items():
+            step.arm(name, delay_ms)
         if self._records:
             state = body.state_name
             if state != body.last_state:

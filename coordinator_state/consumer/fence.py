@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.changes import Changes
+from coordinator_state.consumer.downgrade import downgrade, may_downgrade
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.subscription import hash_of
 from coordinator_state.step import Step
@@ -25,6 +26,10 @@ def fence_members(changes: Changes, members: list[ConsumerMember], reason: Epoch
     if not members:
         return
     group = changes.group
+    gone = [member.member_id for member in members]
+    if may_downgrade(changes.step, group, gone):
+        downgrade(changes.step, group, gone)
+        return
     for member in members:
         changes.remove_member(member.member_id)
     name_counts = Counter(group.name_counts)

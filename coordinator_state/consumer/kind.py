@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coordinator_state.consumer.classic_requests import heartbeat, join_group, leave_group, sync_group
+from coordinator_state.consumer.classic_join import join_group
+from coordinator_state.consumer.classic_requests import heartbeat, leave_group, sync_group
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.offsets import validate_offset_commit, validate_txn_offset_commit
 from coordinator_state.consumer.sessions import renew_sessions, timer_expired

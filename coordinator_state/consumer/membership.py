@@ -10,6 +10,7 @@ from coordinator_state.consumer import timers
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import LEFT_STATIC_EPOCH, NEW_MEMBER_EPOCH, ConsumerMember
+from coordinator_state.consumer.upgrade import upgrade
 from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
@@ -25,7 +26,7 @@ def find_group(step: Step, joins: bool) -> Changes:
     if not joins:
         raise not_found(step)
     if type(body) is ClassicGroup and body.members:
-        raise not_found(step)
+        return upgrade(step, body)
     changes = Changes(step, ConsumerGroup(), is_new=True)
     if type(body) is ClassicGroup:
         for key in body.tombstone_keys(step.group_id):

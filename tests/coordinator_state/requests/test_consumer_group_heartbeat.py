@@ -8,7 +8,7 @@ from schemas.error_codes import ErrorCode
 from schemas.kafka.records import Record, decode_record
 from schemas.observed_history import GroupEpochBumped, MemberReconciled, TargetAssignmentComputed
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned
-from tests.coordinator_state.harness import of_type
+from tests.coordinator_state.harness import of_type, subscription
 
 
 def test_two_members_share_a_topic_one_after_the_other() -> None:
@@ -94,8 +94,18 @@ def test_after_the_clock_stood_still_everybody_has_the_whole_session() -> None:
     assert list(group.body.members) == []
 
 
-def test_a_classic_join_does_not_harm_a_consumer_group() -> None:
-    group = ConsumerHarness()
+def test_a_classic_member_joins_and_the_group_goes_back_when_the_native_one_leaves() -> None:
+    group = ConsumerHarness(group_consumer_assignment_interval_ms=0)
     group.joins("A", "foo")
-    group.join("x")
-    assert list(group.body.members) == ["A"]
+    group.join("x", protocols={"range": subscription("foo")})
+    assert list(group.body.members) == ["A", "x"]
+    group.told("A", -1)
+    assert group.state == "PreparingRebalance"
+    assert list(group.classic.members) == ["x"]
+
+
+def test_a_classic_group_becomes_a_consumer_group() -> None:
+    group = ConsumerHarness(group_consumer_assignment_interval_ms=0)
+    generation = group.stable("x", protocols={"range": subscription("foo")})
+    assert group.joins("A", "foo").member_epoch == generation + 1
+    assert list(group.body.members) == ["x", "A"]

@@ -1,0 +1,185 @@
+"""JoinGroup to a consumer group: a member of the classic protocol joins, or joins again, and is answered at once.
+
+Source: `classicGroupJoinToConsumerGroup` (Kafka 4.3).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.classic.group_record import append_group_metadata
+from coordinator_state.classic.join_group import join_group as join_classic_group
+from coordinator_state.classic.join_group import member_uuid, protocols_of, validate_join
+from coordinator_state.classic.member import Protocols
+from coordinator_state.classic.rebalance import prepare_rebalance
+from coordinator_state.consumer import timers
+from coordinator_state.consumer.changes import Changes
+from coordinator_state.consumer.downgrade import classic_group_of, may_downgrade, write_downgrade
+from coordinator_state.consumer.group import ConsumerGroup, consumer_group
+from coordinator_state.consumer.heartbeat import NO_TIMEOUT, Owned, name_set, require_room
+from coordinator_state.consumer.member import ClassicMemberMetadata, ConsumerMember
+from coordinator_state.consumer.membership import replace_static, require_static
+from coordinator_state.consumer.ownership import reconcile_member
+from coordinator_state.consumer.regexes import refresh_is_due
+from coordinator_state.consumer.subscription import update_subscription
+from coordinator_state.consumer.target import update_target
+from coordinator_state.errors import Refusal
+from coordinator_state.offset_log import append_group_tombstones
+from coordinator_state.step import Step
+from schemas.consumer_protocol import Subscription, decode_subscription
+from schemas.error_codes import ErrorCode
+from schemas.messages import JoinGroupRequest, JoinGroupResponse
+from schemas.observed_history import GroupConverted
+from schemas.wire import DecodeError
+
+CONSUMER = "consumer"
+_MEMBER_ID_REQUIRED_VERSION = 4
+
+
+def join_group(step: Step, request: JoinGroupRequest) -> None:
+    """Let a classic member into the group. An Empty group becomes a classic one instead."""
+    validate_join(step, request)
+    group = consumer_group(step.require_group())
+    if not group.members:
+        _begin_classic_group(step, request)
+        return
+    protocols = protocols_of(request)
+    try:
+        _join(step, group, request, protocols)
+    except Refusal as refusal:
+        refusal.echo_member_id = False
+        raise
+
+
+def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
+    """The consumer group's records go, its offsets stay."""
+    if request.member_id:
+        # In Kafka the group is gone from memory after this answer; here it stays as it is.
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", "the group is empty, so there is no such member")
+    if not request.protocol_type or not request.protocols:
+        raise _no_common_protocol("the request offers no protocol")
+    append_group_tombstones(step)
+    step.require_group().body = ClassicGroup(state_since_ms=step.now_ms)
+    append_group_metadata(step)
+    step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
+    step.note_change()
+    join_classic_group(step, request)
+
+
+def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
+    _require_classic_members(step, group, request, protocols)
+    envelope = step.request_event().envelope
+    member_id = request.member_id or envelope.new_member_id or member_uuid(envelope.request_id)
+    if not request.member_id and request.group_instance_id is None and (
+        envelope.api_version >= _MEMBER_ID_REQUIRED_VERSION
+    ):
+        step.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
+        return
+    changes = Changes(step, group)
+    old_id = group.static_members.get(request.group_instance_id) if request.group_instance_id is not None else None
+    member = _find_member(changes, request, member_id)
+    subscription = _subscription(protocols)
+    updated = _updated(step, member, request, protocols, subscription)
+    update = update_subscription(changes, member, updated, any_regex_change_bumps=True)
+    gone = {old_id} if old_id is not None and old_id not in (None, request.member_id) else set()
+    downgrades = bool(gone) and may_downgrade(step, group, gone)
+    if downgrades and update.epoch > group.assignment_epoch:
+        reconciled = updated
+    else:
+        target = update_target(changes, updated, update)
+        reconciled = reconcile_member(changes, updated, target, update.changed, _owned(step, subscription))
+    begins_refresh = refresh_is_due(changes, update)
+    changes.commit()
+    if begins_refresh:
+        group.regex_refresh_began_ms = step.now_ms
+    if downgrades:
+        _downgrade(step, consumer_group(step.require_group()), member_id)
+    else:
+        step.cancel(timers.join(member_id))
+        step.arm(timers.session(member_id), request.session_timeout_ms)
+        step.arm(timers.sync(member_id), request.rebalance_timeout_ms)
+    step.respond(
+        JoinGroupResponse(
+            generation_id=reconciled.member_epoch,
+            protocol_type=CONSUMER,
+            protocol_name=protocols[0][0],
+            member_id=member_id,
+        )
+    )
+
+
+def _require_classic_members(
+    step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols: Protocols
+) -> None:
+    if not step.config.takes_classic_members:
+        raise _no_common_protocol("group.consumer.migration.policy is disabled")
+    require_room(group, step.config.group_consumer_max_size, request.member_id)
+    count, counts = group.classic_member_count, group.classic_protocol_counts
+    if request.protocol_type != CONSUMER or not any(counts[name] == count for name, _ in protocols):
+        raise _no_common_protocol("the classic members of the group do not all list a protocol that the request lists")
+
+
+def _no_common_protocol(detail: str) -> Refusal:
+    return Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no_common_protocol", detail)
+
+
+def _find_member(changes: Changes, request: JoinGroupRequest, member_id: str) -> ConsumerMember:
+    group, instance_id = changes.group, request.group_instance_id
+    if instance_id is None:
+        return group.members.get(member_id) or ConsumerMember(member_id)
+    if request.member_id:
+        return require_static(group, member_id, instance_id)
+    owner = group.static_members.get(instance_id)
+    if owner is None:
+        return ConsumerMember(member_id)
+    return replace_static(changes, group.members[owner], member_id)
+
+
+def _subscription(protocols: Protocols) -> Subscription:
+    try:
+        return decode_subscription(protocols[0][1])
+    except DecodeError as error:
+        raise Refusal(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "malformed_subscription", f"the subscription cannot be read: {error}"
+        ) from None
+
+
+def _updated(
+    step: Step, member: ConsumerMember, request: JoinGroupRequest, protocols: Protocols, subscription: Subscription
+) -> ConsumerMember:
+    envelope = step.request_event().envelope
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
+        rack_id=member.rack_id if subscription.rack_id is None else subscription.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NO_TIMEOUT else timeout_ms,
+        client_id=envelope.client_id,
+        client_host=envelope.client_host,
+        subscribed_topic_names=name_set(subscription.topics),
+        subscribed_topic_regex="",
+        classic=ClassicMemberMetadata(request.session_timeout_ms, protocols),
+    )
+
+
+def _owned(step: Step, subscription: Subscription) -> Owned:
+    """Return what the member says it owns; topics that are not known are left out."""
+    owned: dict[str, set[int]] = {}
+    topics = step.image.topics
+    for topic, partition in subscription.owned_partitions:
+        if topic in topics:
+            owned.setdefault(topics[topic].topic_id, set()).add(partition)
+    return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
+
+
+def _downgrade(step: Step, group: ConsumerGroup, joiner_id: str) -> None:
+    """The joiner took the place of the last native member: the group goes on as a classic one."""
+    is_ahead = group.group_epoch > group.assignment_epoch
+    members = list(group.members.values())
+    classic = classic_group_of(step, group, members, {member.member_id: member.member_id for member in members})
+    write_downgrade(step, group, tuple(group.members), classic)
+    if is_ahead:
+        prepare_rebalance(
+            step, "group_converted", f"{joiner_id:.300} took the place of the last native member", None
+        )

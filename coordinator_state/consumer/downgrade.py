@@ -1,0 +1,118 @@
+"""A consumer group whose last native member goes becomes a classic group, which rebalances.
+
+Source: `convertToClassicGroup`, `ClassicGroup.fromConsumerGroup` (Kafka 4.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from coordinator_state.classic import states
+from coordinator_state.classic import timers as classic_timers
+from coordinator_state.classic.group import CONSUMER, ClassicGroup
+from coordinator_state.classic.group_record import append_group_metadata
+from coordinator_state.classic.member import Member
+from coordinator_state.classic.rebalance import prepare_rebalance, subscribed_topics_of
+from coordinator_state.classic.vote import selected_protocol
+from coordinator_state.consumer import timers
+from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
+from coordinator_state.step import Step
+from coordinator_state.topics_image import TopicsImage
+from schemas.consumer_group_records import CURRENT_MEMBER_TYPE, MEMBER_METADATA_TYPE, TARGET_MEMBER_TYPE, named_key
+from schemas.consumer_protocol import VERSION_MAX, Assignment, TopicPartition, encode_assignment
+from schemas.observed_history import GroupConverted
+from schemas.wire import INT16
+
+
+def may_downgrade(step: Step, group: ConsumerGroup, gone: Collection[str]) -> bool:
+    """Return whether the group becomes a classic one when these members are gone."""
+    left = [member for member_id, member in group.members.items() if member_id not in gone]
+    return (
+        bool(left)
+        and all(member.classic is not None for member in left)
+        and step.config.may_downgrade
+        and len(left) <= step.config.group_max_size
+    )
+
+
+def downgrade(step: Step, group: ConsumerGroup, gone: Collection[str]) -> None:
+    """Let the members that are left go on as a classic group."""
+    left = [member for member_id, member in group.members.items() if member_id not in gone]
+    classic = classic_group_of(step, group, left, {member.member_id: member.member_id for member in left})
+    write_downgrade(step, group, tuple(group.members), classic)
+    prepare_rebalance(step, "group_converted", "the last member of the consumer protocol is gone", None)
+
+
+def write_downgrade(step: Step, group: ConsumerGroup, member_ids: Collection[str], classic: ClassicGroup) -> None:
+    """Write the tombstones of the consumer group and the record of the classic one, which takes its place."""
+    group_id = step.group_id
+    target_epoch, *others = group.tombstone_keys(group_id)
+    for record_type in (CURRENT_MEMBER_TYPE, TARGET_MEMBER_TYPE):
+        for member_id in member_ids:
+            step.append_record(named_key(record_type, group_id, member_id), None)
+    step.append_record(target_epoch, None)
+    for member_id in member_ids:
+        step.append_record(named_key(MEMBER_METADATA_TYPE, group_id, member_id), None)
+    for key in others:
+        step.append_record(key, None)
+    for member_id in group.members:
+        for name in timers.all_of(member_id):
+            step.cancel(name)
+    step.require_group().body = classic
+    step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
+    append_group_metadata(step)
+    for member in classic.members.values():
+        step.arm(classic_timers.session(member.member_id), member.session_timeout_ms)
+    step.note_change()
+
+
+def classic_group_of(
+    step: Step, group: ConsumerGroup, members: list[ConsumerMember], targets_of: dict[str, str]
+) -> ClassicGroup:
+    """Return the Stable classic group of these members. `targets_of`: whose target assignment each one takes."""
+    classic = ClassicGroup(
+        state=states.STABLE,
+        previous_state=states.COMPLETING_REBALANCE,
+        state_since_ms=step.now_ms,
+        generation_id=group.group_epoch,
+    )
+    for member in members:
+        assert member.classic is not None
+        classic.add_member(
+            Member(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                session_timeout_ms=member.classic.session_timeout_ms,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                protocols=member.classic.supported_protocols,
+                is_new=False,
+            ),
+            CONSUMER,
+        )
+    classic.protocol_name = selected_protocol(classic)
+    for classic_member in classic.members.values():
+        version = protocol_version(classic_member.metadata_of(classic.protocol_name))
+        target = group.targets.get(targets_of[classic_member.member_id], ())
+        classic.set_assignment(classic_member, assignment_bytes(target, step.image, version))
+    classic.elected_leader_id = classic.leader_id
+    classic.subscribed_topics = subscribed_topics_of(classic)
+    return classic
+
+
+def protocol_version(metadata: bytes) -> int:
+    """Return the version of a subscription: assignments are answered in it."""
+    return min(max(INT16.unpack_from(metadata)[0], 0), VERSION_MAX) if len(metadata) >= INT16.size else 0
+
+
+def assignment_bytes(target: TargetAssignment, image: TopicsImage, version: int) -> bytes:
+    """Return partitions as an assignment of the consumer protocol; topics that are gone are left out."""
+    partitions = tuple(
+        TopicPartition(image.names[topic_id], partition)
+        for topic_id, numbers in sorted(target)
+        if topic_id in image.names
+        for partition in sorted(numbers)
+    )
+    return encode_assignment(Assignment(partitions=partitions), version)
