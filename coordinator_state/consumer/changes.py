@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from coordinator_state.consumer.group import ConsumerGroup, ResolvedRegex
 from coordinator_state.consumer.history import Narrator
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
+from coordinator_state.consumer.timers import timer_of
 from coordinator_state.group import Group
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
@@ -156,7 +157,8 @@ class Changes:
         for name in self.cancelled:
             step.cancel(name)
         for name, delay_ms in self.armed.items():
-            step.arm(name, delay_ms)
+            if timer_of(name).member_id in body.members:
+                step.arm(name, delay_ms)
         if self._records:
             state = body.state_name
             if state != body.last_state:

@@ -26,7 +26,8 @@ from schemas.wire import DecodeError
 def upgrade(step: Step, classic: ClassicGroup) -> Changes:
     """Begin the change to a consumer group. Raises `Refusal`; parked requests are answered even then, as in Kafka."""
     config = step.config
-    if not config.may_upgrade or classic.protocol_type != CONSUMER or len(classic.members) > config.group_consumer_max_size:
+    is_small = len(classic.members) <= config.group_consumer_max_size
+    if not config.may_upgrade or classic.protocol_type != CONSUMER or not is_small:
         raise _refusal(ErrorCode.GROUP_ID_NOT_FOUND, "the group is a classic group and stays one")
     _answer_parked(step, classic)
     changes = Changes(step, ConsumerGroup(), is_new=True)
@@ -76,7 +77,8 @@ def _member(classic: ClassicGroup, member: Member, image: TopicsImage) -> Consum
         subscription = decode_subscription(member.metadata_of(protocol_name))
         assignment = decode_assignment(member.assignment) if member.assignment else None
     except DecodeError as error:
-        raise _refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"what member {member.member_id:.300} sent is no consumer's: {error}") from None
+        detail = f"what member {member.member_id:.300} sent is no consumer's: {error}"
+        raise _refusal(ErrorCode.GROUP_ID_NOT_FOUND, detail) from None
     if assignment is not None and assignment.user_data:
         raise _refusal(ErrorCode.GROUP_ID_NOT_FOUND, "an assignment has data of a custom assignor")
     assigned: dict[str, dict[int, int]] = {}
