@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -236,13 +237,17 @@ class CrashRun:
                 self._app.supervise()
                 time.sleep(0.1)
             return f"after {delay_s:.1f} s"
-        before = records_so_far(self._config)
-        self._wait(lambda: records_so_far(self._config) > before, "no output came")
+        before = self._outputs_of_the_query()
+        self._wait(lambda: self._outputs_of_the_query() > before, "no output came")
         if self._chance.random() < 0.5:
             return "while outputs were written"
         delay_s = self._chance.uniform(0, 2)
         time.sleep(delay_s)
         return f"{delay_s:.1f} s after outputs were written"
+
+    def _outputs_of_the_query(self) -> int:
+        """Not answers, which a responder writes as well: it would be killed before the query has got anywhere."""
+        return records_so_far(self._config, "responses")
 
     def _kill(self, kind: str) -> Kill:
         """Kill one of a kind, or everything where there is none of it, and see that it is gone."""
@@ -304,17 +309,24 @@ class CrashRun:
 
         wait_until(look, timeout_s, lambda: f"{otherwise}\n{self._app.said()}")
 
+    def _wait_for(self, outputs: int) -> None:
+        """Until there are so many outputs; there may be a backlog, so as long as more comes."""
+        before = 0
+        while not has_written(self._config, outputs):
+            self._wait(partial(self._has_more, before, outputs), "not all outputs came")
+            before = records_so_far(self._config)
+
+    def _has_more(self, than: int, outputs: int) -> bool:
+        time.sleep(0.5)
+        return records_so_far(self._config) > than or has_written(self._config, outputs)
+
     def _settle(self) -> None:
         """Until all that an undisturbed run writes is there; then look at all of it."""
         log = events_of(self._config)
         assert [(message.key, message.value) for message in log] == [(record.key, record.value) for record in self._log]
         expected = expected_of(self._config, log)
 
-        def complete() -> bool:
-            time.sleep(0.5)
-            return has_written(self._config, count(expected))
-
-        self._wait(complete, "not all outputs came")
+        self._wait_for(count(expected))
         written = written_of(self._config)
         require_same(written.outputs, expected)
         require_promises(log, written.outputs, self._config)

@@ -23,6 +23,7 @@ OPTIONS_OF_OTHERS = {
     *("--cluster", "--operation", "--topic"),  # kafka-acls.sh
     *("--delete", "--delete-offsets", "--describe", "--from-file", "--list", "--members", "--reset-offsets"),
     "--profile",  # docker compose
+    "--away-minutes",  # make endurance
 }
 
 
