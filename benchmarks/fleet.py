@@ -26,16 +26,9 @@ class Slopes(Struct, frozen=True, kw_only=True):
     """Members of the shard that was run, each in a group of its own."""
     rate: float
     """Events a second of that run."""
-    p50_ms: float
-    p99_ms: float
-    """From request to answer in that run, by the responder."""
     query_us: float
-    """JVM and Python workers."""
+    """JVM, Python workers and the process of the command."""
     responder_us: float
-    driver_us: float
-    """The process of the command: its readers of topics."""
-    broker_us: float
-    """One broker with everything unreplicated, and its clients' fetches."""
     gateway_us: float
     base_cores: float
     """Of one shard: all processes but broker and gateway, at no rate, while it ticks."""
@@ -89,7 +82,7 @@ def needs_of(fleet: Fleet, slopes: Slopes) -> Needs:
     rate = fleet.rate
     shard_rate = USED * 1e6 / max(slopes.query_us, slopes.responder_us)  # each works on one event after the other
     shards = max(1, math.ceil(rate / shard_rate))
-    event_us = slopes.query_us + slopes.responder_us + slopes.driver_us
+    event_us = slopes.query_us + slopes.responder_us
     gateways = max(1, math.ceil(rate * slopes.gateway_us / 1e6 / USED))
     return Needs(
         shards=shards,

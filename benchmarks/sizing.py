@@ -40,7 +40,6 @@ from schemas.query_progress import WRITER_HEADER
 
 EVENTS, RESPONSES = "coordinator.events", "coordinator.responses"
 COMMIT_EVERY = 4
-WARM_UP_S = 10.0
 TIMEOUT_S = 600.0
 GATEWAY_CLIENTS = (100, 400)
 GATEWAY_RATES = (50, 400)
@@ -48,22 +47,20 @@ GATEWAY_S = 20.0
 
 
 class Load(NamedTuple):
-    """What a rate took."""
+    """What it took to answer events, from the first request to the query's last answer."""
 
-    rate: float
+    events: int
+    elapsed_ms: float
     cpu_ms: Counter[str]
-    """By second, of each kind of process."""
+    """Of each kind of process."""
     bytes_: Counter[str]
     """Written to each topic, by event."""
-    times_ms: list[float]
-    """From request to first answer, in order."""
 
 
 class Answers:
-    """Reads the responses topic in a thread: when each request was answered first, and which the query has answered."""
+    """Counts, in a thread, the answers that the query has given."""
 
     def __init__(self, broker: str) -> None:
-        self.first_s: dict[bytes, float] = {}
         self.of_query = 0
         self._consumer = Consumer({"bootstrap.servers": broker, "group.id": "sizing", "fetch.wait.max.ms": 5})
         self._consumer.assign([TopicPartition(RESPONSES, 0, 0)])
@@ -89,7 +86,6 @@ class Answers:
             message = self._consumer.poll(0.1)
             if message is None or message.error() is not None:
                 continue
-            self.first_s.setdefault(bytes(message.key() or b""), time.perf_counter())
             self.of_query += WRITER_HEADER not in headers_of(message)
 
 
@@ -113,37 +109,28 @@ class Shard:
         self._answers.wait_for_query(self._sent)
 
     def load(self, rate: float, seconds: float) -> Load:
-        """Send at a rate; what the first seconds took is left out."""
-        sent_s: dict[bytes, float] = {}
+        """Send at a rate, and wait for the query's answers."""
+        events, before, files = int(rate * seconds), cpu_times(self._process), self._files()
         begin_s = time.perf_counter()
-        before, files, measured_from, began_s = cpu_times(self._process), self._files(), self._sent, begin_s
-        for number in range(int(rate * (WARM_UP_S + seconds))):
-            if number == int(rate * WARM_UP_S):
-                before, files, measured_from, began_s = (
-                    cpu_times(self._process), self._files(), self._sent, time.perf_counter(),
-                )  # fmt: skip
+        for number in range(events):
             time.sleep(max(0.0, begin_s + number / rate - time.perf_counter()))
-            self._send(sent_s)
-        after, elapsed_s = cpu_times(self._process), time.perf_counter() - began_s
+            self._send()
         self._producer.flush()
         self._answers.wait_for_query(self._sent)
-        first_s = self._answers.first_s
-        times_ms = [(first_s[request] - at_s) * 1_000 for request, at_s in sent_s.items()]
-        events = self._sent - measured_from
+        after, elapsed_ms = cpu_times(self._process), (time.perf_counter() - begin_s) * 1_000
         written = Counter({topic: size / events for topic, size in (self._files() - files).items()})
-        return Load(events / elapsed_s, _cpu_by_kind(before, after, elapsed_s), written, times_ms[-events:])
+        return Load(events, elapsed_ms, _cpu_by_kind(before, after), written)
 
     def close(self) -> None:
         self._answers.stop()
 
-    def _send(self, sent_s: dict[bytes, float]) -> None:
+    def _send(self) -> None:
         number, request_id = self._sent % self._members, f"{self._sent:09d}"
         key, value = (
             member_commit(number, request_id, self._sent)
             if self._sent % COMMIT_EVERY == 0
             else heartbeat(number, request_id)
         )
-        sent_s[request_id.encode()] = time.perf_counter()
         self._producer.produce(EVENTS, key=key, value=value, partition=0)
         self._producer.poll(0)
         self._sent += 1
@@ -156,12 +143,21 @@ class Shard:
         return sizes
 
 
-def _cpu_by_kind(before: CpuTimes, after: CpuTimes, seconds: float) -> Counter[str]:
+def _cpu_by_kind(before: CpuTimes, after: CpuTimes) -> Counter[str]:
     used_ms: Counter[str] = Counter()
     for process, times in after.times.items():
         spent_ms = times.sum_ms - before.sum_of(process, times.began)
-        used_ms[kind_of(process, after.process)] += spent_ms / seconds  # type: ignore[assignment]
+        used_ms[kind_of(process, after.process)] += spent_ms  # type: ignore[assignment]
     return used_ms
+
+
+def _base_and_event(low: Load, high: Load, *kinds: str) -> tuple[float, float]:
+    """Return the cores that processes take at no rate, and the milliseconds of CPU of an event: both loads took so much
+    for their time and so much for their events."""
+    low_ms, high_ms = (sum(load.cpu_ms[kind] for kind in kinds) for load in (low, high))
+    determinant = low.elapsed_ms * high.events - high.elapsed_ms * low.events
+    base = (low_ms * high.events - high_ms * low.events) / determinant
+    return base, (low.elapsed_ms * high_ms - high.elapsed_ms * low_ms) / determinant
 
 
 def _resident(process: int) -> Counter[str]:
@@ -251,25 +247,18 @@ def _slopes(
     arguments: Namespace, low: Load, high: Load, empty: Counter[str], full: Counter[str], gateway: GatewayCost
 ) -> Slopes:
     def event_us(*kinds: str) -> float:
-        differences_ms = sum(high.cpu_ms[kind] - low.cpu_ms[kind] for kind in kinds)
-        return round(1_000 * differences_ms / (high.rate - low.rate), 1)
+        return round(1_000 * _base_and_event(low, high, *kinds)[1], 1)
 
-    own = ("JVM", "Python workers", "responder", "driver")
-    base_ms = sum(low.cpu_ms[kind] for kind in own) - event_us(*own) * low.rate / 1_000
-    times_ms = sorted(high.times_ms)
+    base_cores, _ = _base_and_event(low, high, "JVM", "Python workers", "responder", "driver")
     small_bytes = state_bytes([commit("group-000000", 1_000_000)])
     return Slopes(
         run=this_run(),
         members=arguments.shard_members,
-        rate=round(high.rate),
-        p50_ms=round(times_ms[len(times_ms) // 2], 1),
-        p99_ms=round(times_ms[len(times_ms) * 99 // 100], 1),
-        query_us=event_us("JVM", "Python workers"),
+        rate=round(high.events / high.elapsed_ms * 1_000),
+        query_us=event_us("JVM", "Python workers", "driver"),
         responder_us=event_us("responder"),
-        driver_us=event_us("driver"),
-        broker_us=event_us("broker"),
         gateway_us=round(gateway.request_us, 1),
-        base_cores=round(max(base_ms, 0.0) / 1_000, 3),
+        base_cores=round(base_cores, 3),
         query_bytes=full["JVM"] + full["Python workers"] + full["driver"],
         responder_bytes=empty["responder"],
         responder_member_bytes=round((full["responder"] - empty["responder"]) / arguments.shard_members),
