@@ -55,7 +55,9 @@ def join_group(step: Step, request: JoinGroupRequest) -> None:
 def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
     """The consumer group's records go, its offsets stay."""
     if request.member_id:
-        # In Kafka the group is gone from memory after this answer; here it stays as it is.
+        # In Kafka the group is gone from memory then, without tombstones; its offsets stay.
+        if not step.require_group().retention:
+            step.forget_group()
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", "the group is empty, so there is no such member")
     if not request.protocol_type or not request.protocols:
         raise _no_common_protocol("the request offers no protocol")
@@ -76,7 +78,7 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
     ):
         step.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
         return
-    changes = Changes(step, group)
+    changes, epoch_before = Changes(step, group), group.group_epoch
     old_id = group.static_members.get(request.group_instance_id) if request.group_instance_id is not None else None
     member = _find_member(changes, request, member_id)
     subscription = _subscription(protocols)
@@ -94,7 +96,7 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
     if begins_refresh:
         group.regex_refresh_began_ms = step.now_ms
     if downgrades:
-        _downgrade(step, consumer_group(step.require_group()), member_id)
+        _downgrade(step, consumer_group(step.require_group()), member_id, epoch_before)
     else:
         step.cancel(timers.join(member_id))
         step.arm(timers.session(member_id), request.session_timeout_ms)
@@ -173,11 +175,15 @@ def _owned(step: Step, subscription: Subscription) -> Owned:
     return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
 
-def _downgrade(step: Step, group: ConsumerGroup, joiner_id: str) -> None:
-    """The joiner took the place of the last native member: the group goes on as a classic one."""
+def _downgrade(step: Step, group: ConsumerGroup, joiner_id: str, generation_id: int) -> None:
+    """The joiner took the place of the last native member: the group goes on as a classic one.
+
+    As in Kafka its generation is the group's epoch before the request.
+    """
     is_ahead = group.group_epoch > group.assignment_epoch
     members = list(group.members.values())
     classic = classic_group_of(step, group, members, {member.member_id: member.member_id for member in members})
+    classic.generation_id = generation_id
     write_downgrade(step, group, tuple(group.members), classic)
     if is_ahead:
         prepare_rebalance(

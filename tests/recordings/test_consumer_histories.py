@@ -15,7 +15,7 @@ from group_coordinator.recordings.history import verify_histories
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "consumer_histories"
 FAMILIES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.jsonl.gz"))
-NOT_YET = frozenset({"classic_inside", "migration_down"})
+NOT_YET = frozenset({"migration_down"})
 """Families with histories that do not come out as Kafka's yet. One that does must leave this list."""
 
 
