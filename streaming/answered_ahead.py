@@ -58,6 +58,8 @@ def begin_progress(
         return None
     for shard, batch in batches.items():
         publisher.begin(shard, batch)
+    if rebuild or settled:
+        publisher.begins.clear()  # what was answered before may be of another release
     return publisher
 
 

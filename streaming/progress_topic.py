@@ -60,6 +60,9 @@ class ProgressPublisher:
     def __init__(self, topics: Topics, core_hashes: Mapping[int, str], client_properties: Mapping[str, str]) -> None:
         self._topics = topics
         self.core_hashes = core_hashes
+        self.begins: dict[int, CommittedBatch] = {}
+        """The last batch of each shard before the query of this process; none where a responder of another release may
+        have answered what comes after it."""
         self._producer = Producer(
             {
                 "log_level": 0,
@@ -72,7 +75,8 @@ class ProgressPublisher:
 
     def begin(self, shard: int, committed: CommittedBatch | None) -> None:
         """Publish where the query of a shard begins. A difference beside an earlier query is forgotten."""
-        self._publish(shard, committed or CommittedBatch(-1, 0, 0, NO_CLOCK))
+        self.begins[shard] = batch = committed or CommittedBatch(-1, 0, 0, NO_CLOCK)
+        self._publish(shard, batch)
         self._write(shard, key_of(AnswerDifference), None)
         self._producer.flush(_FLUSH_TIMEOUT_S)  # responders of another release end before this query decides anything
 

@@ -11,7 +11,7 @@ from group_coordinator.command_line.options import Settings
 from group_coordinator.command_line.responder_operations import responder_values
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.metrics import Metrics, Value
-from group_coordinator.responder.auditor import AuditCounts, Auditor, AuditorThread
+from group_coordinator.responder.auditor import AuditCounts, Auditor, AuditorThread, undecided_since_ms
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
 
@@ -51,13 +51,14 @@ class OwnResponders:
         if application is None or publisher is None:
             return
         config, topics = self._config, report.topics
-        self._auditor = Auditor(publisher.core_hashes, publisher.differs)
+        begins = publisher.begins
+        self._auditor = Auditor(publisher.core_hashes, publisher.differs, begins=begins)
         self._coordinator.listeners.append(self._auditor.batch_ended)
         responses = topics.responses
         self._thread = AuditorThread(
             self._auditor, config.client_properties, responses, report.partitions[responses]
         )
-        self._thread.start()
+        self._thread.start(undecided_since_ms(config.client_properties, topics.events, begins))
         metrics.gauges_from(self._values)
         if self._here:
             from group_coordinator.responder.processes import ResponderProcesses

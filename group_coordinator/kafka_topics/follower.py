@@ -56,12 +56,21 @@ class TopicFollower:
         self._thread = threading.Thread(target=self._run, name=f"read-{name}", daemon=True)
 
     def start(
-        self, *, from_beginning: Iterable[Partition] = (), from_end: Iterable[Partition] = ()
+        self,
+        *,
+        from_beginning: Iterable[Partition] = (),
+        from_end: Iterable[Partition] = (),
+        since_ms: int | None = None,
     ) -> dict[Partition, int]:
-        """Fix where to read from, and begin; returns the positions. Raises TopicReadError, and then all is closed."""
+        """Fix where to read from, and begin; returns the positions. Raises TopicReadError, and then all is closed.
+
+        `since_ms`: the partitions `from_end` are read from the first record on that has this timestamp or a later one.
+        """
         try:
             with explaining(self._client_properties):
                 ends = {partition: self.reader.bounds_when_led(*partition).end for partition in from_end}
+                if since_ms is not None:
+                    ends = {partition: self.reader.offset_since(*partition, since_ms) for partition in ends}
                 logs = {partition: self.reader.bounds_when_led(*partition) for partition in from_beginning}
         except BaseException:
             self.reader.close()

@@ -99,6 +99,15 @@ class TopicReader:
                     raise
                 time.sleep(_RETRY_S)
 
+    def offset_since(self, topic: str, number: int, timestamp_ms: int) -> int:
+        """Return the offset of a partition's first record with this timestamp or a later one; its end if there is
+        none."""
+        place = TopicPartition(topic, number, timestamp_ms)
+        (found,) = self._consumer.offsets_for_times([place], timeout=self.timeout_s)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return found.offset if found.offset >= 0 else self.bounds(topic, number).end
+
     def last_known_end(self, topic: str, number: int) -> int | None:
         """Return an assigned partition's end as of the last fetch, without asking Kafka; None if it is not known."""
         try:

@@ -14,14 +14,19 @@ from contextlib import suppress
 from confluent_kafka import KafkaException, Message
 from msgspec import Struct
 
+from group_coordinator.kafka_topics.bounds import Bounds
+from group_coordinator.kafka_topics.errors import explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
-from group_coordinator.kafka_topics.reader import headers_of, offset_of, partition_of
+from group_coordinator.kafka_topics.reader import TopicReader, headers_of, offset_of, partition_of
 from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER, AnswerDifference
+from streaming.stored_group import CommittedBatch
 from streaming.watcher import ShardProgress
 
 REMEMBERED_ANSWERS_MAX = 200_000
 """Answers that are remembered to be compared, some 300 bytes each."""
 _WRITER = "responder-"
+_CLOCKS_DIFFER_MS = 10_000
+"""Events have the brokers' time, answers that of their writer."""
 _FETCHES = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "500"}
 """Nobody waits for the auditor: it reads twice a second, and not whenever an answer has come."""
 _log = logging.getLogger(__name__)
@@ -65,8 +70,15 @@ class Auditor:
         core_hashes: Mapping[int, str],
         on_difference: Callable[[AnswerDifference], None],
         remembered_max: int = REMEMBERED_ANSWERS_MAX,
+        *,
+        begins: Mapping[int, CommittedBatch] | None = None,
     ) -> None:
-        """`core_hashes`: of the shards of this process. `on_difference` is called in the thread that feeds."""
+        """`core_hashes`: of the shards of this process. `on_difference` is called in the thread that feeds.
+
+        `begins`: the last batch of each shard before the first answer of its query that is fed; a shard without one
+        begins with the first batch that is committed.
+        """
+        self._begins = dict(begins or {})
         self.counts = AuditCounts()
         self._core_hashes = core_hashes
         self._on_difference = on_difference
@@ -77,7 +89,7 @@ class Auditor:
         self._overdue: dict[Identity, _Answer] = {}
         """Those of them that the query should have given."""
         self._positions: dict[int, int] = {}
-        self._baselines: dict[int, int] = {}
+        self._baselines = {shard: batch.end_offset for shard, batch in self._begins.items()}
         """The end of the first batch that was seen of a shard: answers to what lies before were given before."""
         self._decided: dict[int, int] = {}
         """Shard -> what is decided by events before this offset, the query has answered."""
@@ -92,6 +104,10 @@ class Auditor:
         shard = -1 if writer is None else _number(writer.removeprefix(_WRITER))
         if writer is not None and shard not in self._core_hashes:
             return  # whoever runs the query of that shard compares
+        decided_at = _number(headers.get(DECIDED_AT_HEADER, ""))
+        begin = self._begins.get(shard)
+        if begin is not None and decided_at < (begin.start_offset or 0):
+            return  # the query has given it before
         _, partition = partition_of(message)
         key, value, offset = bytes(message.key() or b""), message.value() or b"", offset_of(message)
         self._positions[partition] = offset + 1
@@ -108,7 +124,7 @@ class Auditor:
         else:
             is_new = answer.responder is None
             other, answer.responder, answer.responder_offset = answer.query, digest, offset
-            answer.shard, answer.decided_at = shard, _number(headers.get(DECIDED_AT_HEADER, ""))
+            answer.shard, answer.decided_at = shard, decided_at
             if other is None:
                 self._unconfirmed[identity] = answer
         if other is None:
@@ -187,7 +203,7 @@ class Auditor:
 
 
 class AuditorThread:
-    """Feeds an auditor from the responses topic, from its present end on, between `start` and `stop`."""
+    """Feeds an auditor from the responses topic between `start` and `stop`."""
 
     def __init__(self, auditor: Auditor, client_properties: Mapping[str, str], topic: str, partitions: int) -> None:
         self._auditor, self._topic, self._partitions = auditor, topic, partitions
@@ -196,9 +212,11 @@ class AuditorThread:
             on_poll=lambda: auditor.look_for_missing(self._end_of),
         )  # fmt: skip
 
-    def start(self) -> None:
-        """Begin to read. Raises TopicReadError."""
-        self._follower.start(from_end=[(self._topic, number) for number in range(self._partitions)])
+    def start(self, since_ms: int | None = None) -> None:
+        """Begin to read at the end, or at the answers since then. Raises TopicReadError."""
+        self._follower.start(
+            from_end=[(self._topic, number) for number in range(self._partitions)], since_ms=since_ms
+        )
 
     def stop(self) -> None:
         self._follower.stop()
@@ -211,6 +229,24 @@ class AuditorThread:
         with suppress(KafkaException):
             return self._follower.reader.bounds(self._topic, partition).end
         return None
+
+
+def undecided_since_ms(
+    client_properties: Mapping[str, str], events_topic: str, begins: Mapping[int, CommittedBatch]
+) -> int | None:
+    """Return since when responders may have answered what the queries have yet to decide; None: there is nothing.
+
+    `begins`: the last batch of each shard. Raises TopicReadError.
+    """
+    times_ms: list[int] = []
+    with explaining(client_properties), TopicReader(client_properties, "auditor") as reader:
+        for shard, batch in begins.items():
+            log = reader.bounds_when_led(events_topic, shard)
+            begin = max(log.begin, batch.start_offset or 0)
+            first = next(reader.read({(events_topic, shard): Bounds(begin, log.end)}), None)
+            if first is not None:
+                times_ms.append(first.timestamp()[1])
+    return min(times_ms) - _CLOCKS_DIFFER_MS if times_ms else None
 
 
 def _number(text: str) -> int:

@@ -10,6 +10,7 @@ from group_coordinator.command_line.own_responders import audit_values
 from group_coordinator.operations import metrics
 from group_coordinator.responder.auditor import Auditor
 from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER, AnswerDifference
+from streaming.stored_group import CommittedBatch
 from streaming.watcher import ShardProgress
 from tests.responder.messages import AnswerMessage
 
@@ -19,9 +20,10 @@ END = 1_000
 class Audit:
     """An auditor of shard 0, fed by hand."""
 
-    def __init__(self, remembered_max: int = 1_000) -> None:
+    def __init__(self, remembered_max: int = 1_000, begin: CommittedBatch | None = None) -> None:
         self.differences: list[AnswerDifference] = []
-        self.auditor = Auditor({0: "hash"}, self.differences.append, remembered_max)
+        begins = {} if begin is None else {0: begin}
+        self.auditor = Auditor({0: "hash"}, self.differences.append, remembered_max, begins=begins)
         self.offset = 0
 
     def query(self, seq: int, value: bytes = b"answer", partition: int = 0) -> None:
@@ -173,3 +175,17 @@ def test_answers_that_were_not_compared_are_told(caplog: pytest.LogCaptureFixtur
     values = {value.metric: value.value for value in audit_values(audit.auditor.counts)}
     assert values[metrics.RESPONDER_FORGOTTEN] == 3
     assert caplog.text.count("not compared") == 1
+
+
+def test_what_a_responder_answered_while_the_query_was_away_is_compared_and_missed() -> None:
+    audit = Audit(begin=CommittedBatch(7, 90, 100, 1))
+    audit.responder(1, decided_at=89)  # the query has answered that before
+    audit.responder(2, b"other", decided_at=95)
+    audit.responder(3, decided_at=99)  # the same batch has decided it, so it may lie before
+    audit.responder(4, decided_at=100)
+    audit.query(2)
+    assert len(audit.differences) == 1
+    audit.committed(END, END + 1)
+    audit.look()
+    audit.look()
+    assert [difference.seq for difference in audit.differences] == [2, 4]

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
-from group_coordinator.responder.auditor import Auditor, AuditorThread
+from group_coordinator.responder.auditor import Auditor, AuditorThread, undecided_since_ms
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from group_coordinator.responder.processes import ResponderProcesses
@@ -76,11 +76,12 @@ class World:
         self.app = stack.enter_context(RunningApp(config, spark))
         publisher = self.app.application.progress_publisher
         assert publisher is not None
-        self.auditor = Auditor(publisher.core_hashes, publisher.differs)
+        begins, properties = publisher.begins, config.client_properties
+        self.auditor = Auditor(publisher.core_hashes, publisher.differs, begins=begins)
         self.app.listeners.append(self.auditor.batch_ended)
         topics = config.topic_settings.topics
-        audit = AuditorThread(self.auditor, config.client_properties, topics.responses, config.responses_partitions)
-        audit.start()
+        audit = AuditorThread(self.auditor, properties, topics.responses, config.responses_partitions)
+        audit.start(undecided_since_ms(properties, topics.events, begins))
         stack.callback(audit.stop)
         self.responders = ResponderProcesses(config, {}, self.app.application.read_state)
         stack.callback(self.responders.stop)
@@ -188,6 +189,23 @@ def test_a_difference_is_loud_and_stops_the_responder(world: World, is_an_answer
     assert (difference.query_offset is None) != is_an_answer_of_the_query
     world.heartbeat()  # the query goes on alone
     assert world.responders.statuses[0] is None
+
+
+def test_what_is_answered_while_the_query_is_away_is_audited(configure: Configure, spark: SparkSession) -> None:
+    config = configure()
+    with ExitStack() as stack:
+        world = World(config, spark, stack)
+        world.client.join(SESSION_LONG_MS)
+    assert world.auditor.counts.differences == 0
+    decided_at = len(list(read_topic(config.client_properties, world.topics.events)))
+    world.client.send("Heartbeat", 4, HEARTBEAT)
+    headers = {"epoch": "0", "seq": "1000000", WRITER_HEADER: "responder-0", "decided_at": str(decided_at)}
+    producer = Producer(config.client_properties)
+    producer.produce(world.topics.responses, key=b"r", value=b"?", partition=1, headers=list(headers.items()))
+    producer.flush()
+    with ExitStack() as stack:
+        world = World(config, spark, stack)
+        wait_until(lambda: world.auditor.counts.differences == 1, TIMEOUT_S)
 
 
 def test_a_responder_of_another_release_refuses_and_one_without_its_query_ends(world: World) -> None:
