@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_state import Coordinator, GroupCoordinator, Output, decode_group, encode_group
 from group_coordinator.recordings import history
 from group_coordinator.recordings.history import verify_histories
+from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "consumer_histories"
 FAMILIES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.jsonl.gz"))
@@ -40,23 +40,6 @@ def test_history_reproduces(family: str) -> None:
 def test_what_is_not_yet_reproduced_is_listed(family: str) -> None:
     """A family that comes out whole must not stay on the list: then this fails."""
     assert verify_histories([path_of(family)]).differences
-
-
-class ForgetfulCoordinator(Coordinator):
-    """Keeps nothing between two calls but the state blobs, as between two batches."""
-
-    def advance_to(self, clock_ms: int) -> list[Output]:
-        self._reload()
-        outputs = super().advance_to(clock_ms)
-        self._reload()
-        return outputs
-
-    def _reload(self) -> None:
-        self._groups = {
-            group_id: GroupCoordinator(group_id, self.config, group=decode_group(*encode_group(group.group)))
-            for group_id, group in self._groups.items()
-            if group.group is not None
-        }
 
 
 @pytest.mark.parametrize("family", ["config", "regex", "revocation", "static"])

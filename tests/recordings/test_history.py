@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from coordinator_state import Coordinator, GroupCoordinator, Output, decode_group, encode_group
 from group_coordinator.recordings import history
 from group_coordinator.recordings.history import merge_patch, verify_histories
 from schemas.kafka.json_form import uuid_to_json
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "histories"
 FAMILIES = sorted(FOLDER.glob("*.jsonl.gz"))
@@ -29,23 +29,6 @@ def test_history_reproduces(path: Path) -> None:
     assert report.steps > 100
     assert report.answers > 50
     assert [line for difference in report.differences[:3] for line in difference.lines()] == []
-
-
-class ForgetfulCoordinator(Coordinator):
-    """Keeps nothing between two calls but the state blobs, as between two batches."""
-
-    def advance_to(self, clock_ms: int) -> list[Output]:
-        self._reload()
-        outputs = super().advance_to(clock_ms)
-        self._reload()
-        return outputs
-
-    def _reload(self) -> None:
-        self._groups = {
-            group_id: GroupCoordinator(group_id, self.config, group=decode_group(*encode_group(group.group)))
-            for group_id, group in self._groups.items()
-            if group.group is not None
-        }
 
 
 @pytest.mark.parametrize("family", ["soup", "static_restart", "expiry", "offsets", "long_rebalance"])

@@ -14,10 +14,11 @@ from group_coordinator.recordings import history
 from group_coordinator.recordings.history import verify_histories
 from group_coordinator.recordings.topic_checks import TopicChecks
 from group_coordinator.recordings.transactional_records import RecordedTransactions
-from tests.recordings.test_history import ForgetfulCoordinator
+from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
 
-FOLDER = Path(__file__).parents[1] / "fixtures" / "histories" / "consumer"
-FAMILIES = ("txn_classic",)
+FOLDER = Path(__file__).parents[1] / "fixtures" / "consumer_histories"
+FAMILIES = {"txn": 17, "txn_classic": 14}
+"""With the number of their histories."""
 
 Json = dict[str, Any]
 
@@ -30,7 +31,7 @@ def differences(path: Path) -> list[str]:
 def test_history_reproduces(family: str) -> None:
     path = FOLDER / f"{family}.jsonl.gz"
     report = verify_histories([path])
-    assert (report.histories, report.records > 200) == (14, True)
+    assert (report.histories, report.records > 200) == (FAMILIES[family], True)
     assert differences(path) == []
 
 
