@@ -63,7 +63,7 @@ def api_sections() -> list[str]:
     parts.append("### Parts of requests and responses\n")
     parts += [
         f"{field_list(kind, label=f'`{kind.__name__}`:')}\n"
-        for kind in Message.__subclasses__()
+        for kind in sorted(Message.__subclasses__(), key=lambda kind: kind.__name__)  # whatever was imported first
         if kind not in shown_kinds and not kind.__name__.startswith("List")
     ]
     return parts
