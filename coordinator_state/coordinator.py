@@ -125,7 +125,7 @@ class GroupCoordinator:
         """Handle a request in a step of its own. `handle` does so with all but most heartbeats; a test compares."""
         step = self._step
         step.begin(event)
-        if event.envelope.topic_metadata is not None:
+        if event.envelope.topic_metadata:
             learn_topics(step, event.envelope.topic_metadata)
         try:
             self._require_ours(event)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, Literal, final
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from schemas.consumer_group_messages import ConsumerGroupDescribeRequest
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
@@ -167,7 +167,7 @@ class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
     """As Java prints an address: with a leading slash."""
     new_member_id: str | None = None
     """The member id to give out should this request need a new one; absent, it is derived from the request id."""
-    topic_metadata: TopicMetadata | None = None
+    topic_metadata: TopicMetadata | UnsetType | None = UNSET
     """The cluster's topics, for a group that may not know them yet; taken in before the request."""
     schema_version: Literal[1] = 1
     """Version of this envelope."""

@@ -61,7 +61,7 @@ def _classic_state(group: Group) -> Json:
         "pending_sync": sorted(classic.pending_sync),
         "subscribed_topics": None if classic.subscribed_topics is None else sorted(classic.subscribed_topics),
         "deadlines": deadlines,
-        "open_transactions": _open_transactions(group),
+        "open_transactions": _open_transactions(group) or None,
     }
     return without_none(state)
 

@@ -17,9 +17,12 @@ from typing import Any
 
 import msgspec
 
-from coordinator_state import Group, classic_group, decode_group, encode_group
+from coordinator_state import ClassicGroup, Group, decode_group, encode_group
+from coordinator_state.consumer.group import ConsumerGroup, consumer_group
 from coordinator_state.state import STATE_VERSION
 from group_coordinator.recordings.history import HistoryReport, _Replay
+from schemas.group_metadata_events import GroupConfiguration
+from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import GroupHarness
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -46,15 +49,8 @@ class _Snapshots(_Replay):
 
 def in_words(group: Group) -> dict[str, Any]:
     """All that a state holds, by the names of the fields."""
-    body = classic_group(group)
     fields = {name: getattr(group, name) for name in Group.__struct_fields__ if name not in ("offsets", "body")}
-    fields |= msgspec.structs.asdict(body)
-    fields["members"] = {item: msgspec.structs.asdict(member) for item, member in body.members.items()}
-    for member in fields["members"].values():
-        for name in ("awaiting_join", "awaiting_sync"):
-            member[name] = member[name] and msgspec.structs.asdict(member[name])
-    fields["pending_join"] = {item: msgspec.structs.asdict(identity) for item, identity in body.pending_join.items()}
-    fields["rebalance"] = body.rebalance and msgspec.structs.asdict(body.rebalance)
+    fields |= _classic_in_words(group.body) if isinstance(group.body, ClassicGroup) else _consumer_in_words(group)
     fields["retention"] = {topic: msgspec.structs.asdict(item) for topic, item in group.retention.items()}
     fields["timers"] = {name: msgspec.structs.asdict(timer) for name, timer in group.timers.items()}
     fields["offsets"] = [
@@ -68,6 +64,25 @@ def in_words(group: Group) -> dict[str, Any]:
     }
     plain: dict[str, Any] = json.loads(msgspec.json.encode(fields))
     return plain
+
+
+def _classic_in_words(body: ClassicGroup) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(body)
+    fields["members"] = {item: msgspec.structs.asdict(member) for item, member in body.members.items()}
+    for member in fields["members"].values():
+        for name in ("awaiting_join", "awaiting_sync"):
+            member[name] = member[name] and msgspec.structs.asdict(member[name])
+    fields["pending_join"] = {item: msgspec.structs.asdict(identity) for item, identity in body.pending_join.items()}
+    fields["rebalance"] = body.rebalance and msgspec.structs.asdict(body.rebalance)
+    return fields
+
+
+def _consumer_in_words(group: Group) -> dict[str, Any]:
+    body = consumer_group(group)
+    fields = {name: getattr(body, name) for name in ConsumerGroup.__struct_fields__}
+    fields["members"] = {item: msgspec.structs.asdict(member) for item, member in body.members.items()}
+    fields["resolved_regexes"] = {item: msgspec.structs.asdict(each) for item, each in body.resolved_regexes.items()}
+    return fields
 
 
 def features(words: Any, path: str = "") -> set[str]:
@@ -106,6 +121,20 @@ def with_transactions() -> Group:
     return group.group
 
 
+def with_consumer_members() -> Group:
+    """A group of the consumer protocol with settings of its own: a static member, one with an expression, and
+    partitions that are still to be given up."""
+    group = ConsumerHarness()
+    group.tell(GroupConfiguration(consumer_session_timeout_ms=50_000))
+    group.joins("a", "foo", instance_id="first", rack_id="rack")
+    group.sleep(2_000)
+    group.joins("b", "foo", subscribed_topic_regex="b.*", server_assignor="uniform")
+    group.sleep(2_000)
+    group.told("a", 2)
+    assert group.group is not None
+    return group.group
+
+
 def main() -> None:
     candidates: list[tuple[set[str], str, Group]] = []
     for family in FAMILIES:
@@ -121,6 +150,7 @@ def main() -> None:
         covered |= gained
         keep(group, name)
     keep(with_transactions(), "offsets-in-transactions")
+    keep(with_consumer_members(), "consumer-members")
     print(len(candidates), "states;", "\n".join(sorted(covered)))
     from tests.crash import checkpoint_fixture  # a broker and a Spark session: a minute
 

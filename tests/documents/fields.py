@@ -38,7 +38,7 @@ def first_paragraph(kind: type) -> str:
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
-    if field.default in (msgspec.NODEFAULT, None):
+    if field.default in (msgspec.NODEFAULT, msgspec.UNSET, None):
         return ""
     return f" = {msgspec.json.encode(field.default).decode()}"
 
@@ -65,7 +65,8 @@ def _type_name(kind: Any) -> str:
         return _type_name(parts[0])
     if origin in (Union, UnionType):
         null = "?" if NoneType in parts else ""
-        return " or ".join(_type_name(part) for part in parts if part is not NoneType) + null
+        named_parts = (part for part in parts if part not in (NoneType, msgspec.UnsetType))
+        return " or ".join(map(_type_name, named_parts)) + null
     if origin is Literal:
         return f"`{'|'.join(map(str, parts))}`"
     if origin is tuple:
