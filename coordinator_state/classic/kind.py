@@ -29,6 +29,8 @@ class ClassicKind(GroupKind):
     renew_sessions = staticmethod(renew_sessions)
 
     def timer_expired(self, step: Step, name: str, timer: Timer) -> None:
+        if timers.is_left_over(name):
+            return
         member_id = timers.member_of(name)
         if member_id is not None:
             session_timer_expired(step, member_id, timer.armed_ms)

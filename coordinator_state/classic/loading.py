@@ -14,6 +14,7 @@ from coordinator_state.classic.member import Member
 from coordinator_state.classic.rebalance import answer_join_error, subscribed_topics_of
 from coordinator_state.classic.rebalance_history import complete_rebalance
 from coordinator_state.step import Step
+from coordinator_state.timers import OFFSETS_EXPIRY
 from schemas import history
 from schemas.error_codes import ErrorCode
 from schemas.messages import SyncGroupResponse
@@ -33,7 +34,7 @@ def load(step: Step, fact: RecordedLoad) -> None:
     loaded = _stored(fact, before)
     group = step.require_group()
     for name in list(group.timers):
-        if name in (timers.JOIN, timers.SYNC) or timers.member_of(name) is not None:
+        if name != OFFSETS_EXPIRY:
             del group.timers[name]
     group.body, group.is_logged = loaded, group.is_logged or fact.group_metadata is not None
     for member in loaded.members.values():

@@ -51,6 +51,8 @@ def renew_sessions(step: Step) -> None:
     for name, timer in list(armed.items()):
         member_id = timers.member_of(name)
         if member_id is None:
+            if timers.is_left_over(name):
+                del armed[name]  # it would count time in which nobody could be heard; no failover keeps it in Kafka
             continue
         del armed[name]
         member = members.get(member_id)

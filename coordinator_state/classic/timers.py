@@ -9,6 +9,11 @@ SYNC = "sync"
 SESSION_PREFIX = "session:"
 
 
+def is_left_over(name: str) -> bool:
+    """Return whether a timer is of the time when this was a consumer group. A classic group does not look at it."""
+    return name.startswith(("join:", "sync:"))
+
+
 def session(member_id: str) -> str:
     """Name of a member's session timer; a handed-out member id that is not yet used has one too."""
     return SESSION_PREFIX + member_id

@@ -58,7 +58,8 @@ def write_downgrade(step: Step, group: ConsumerGroup, member_ids: Collection[str
         step.append_record(key, None)
     for member_id in group.members:
         for name in timers.all_of(member_id):
-            step.cancel(name)
+            if not timers.outlives_conversion(name, classic.members):
+                step.cancel(name)
     step.require_group().body = classic
     step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
     append_group_metadata(step)

@@ -13,6 +13,7 @@ from coordinator_state.consumer.member import LEFT_STATIC_EPOCH, NEW_MEMBER_EPOC
 from coordinator_state.consumer.upgrade import upgrade
 from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
+from coordinator_state.timers import OFFSETS_EXPIRY
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 
@@ -31,6 +32,7 @@ def find_group(step: Step, joins: bool) -> Changes:
     if type(body) is ClassicGroup:
         for key in body.tombstone_keys(step.group_id):
             changes.append(key, None)
+        changes.cancelled += [name for name in step.require_group().timers if name != OFFSETS_EXPIRY]
         changes.narrator.converted("consumer")
     return changes
 

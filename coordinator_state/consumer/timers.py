@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Literal, NamedTuple, cast
 
 MemberTimer = Literal["session", "rebalance", "join", "sync"]
@@ -38,6 +39,16 @@ def timer_of(name: str) -> NamedTimer:
     """Return whose timer this is."""
     kind, _, member_id = name.partition(":")
     return NamedTimer(cast(MemberTimer, kind), member_id)
+
+
+def outlives_conversion(name: str, members: Container[str]) -> bool:
+    """Return whether a timer goes on while the group changes its kind, with these members.
+
+    Those by which a classic member must join or sync do, as in Kafka: a classic group does not look at them, and when
+    it is a consumer group again they count as before. Those of members that are gone end, so they do not pile up.
+    """
+    kind, member_id = timer_of(name)
+    return kind in ("join", "sync") and member_id in members
 
 
 def all_of(member_id: str) -> tuple[str, ...]:

@@ -49,7 +49,11 @@ def upgrade(step: Step, classic: ClassicGroup) -> Changes:
     for member in members:
         changes.put_current(member)
     changes.narrator.converted("consumer")
-    changes.cancelled += [name for name in step.require_group().timers if name != group_timers.OFFSETS_EXPIRY]
+    changes.cancelled += [
+        name
+        for name in step.require_group().timers
+        if name != group_timers.OFFSETS_EXPIRY and not timers.outlives_conversion(name, classic.members)
+    ]
     for member in members:
         if member.classic is not None:
             changes.armed[timers.session(member.member_id)] = member.classic.session_timeout_ms

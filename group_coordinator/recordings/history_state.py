@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import Any
 
 from coordinator_state import Group, classic_group
-from coordinator_state.classic.timers import member_of
+from coordinator_state.classic.timers import is_left_over, member_of
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs, TargetAssignment
 from coordinator_state.consumer.timers import timer_of
@@ -28,9 +28,8 @@ def _classic_state(group: Group) -> Json:
     classic = classic_group(group)
     deadlines: Json = {}
     for name, timer in group.timers.items():
-        member_id = member_of(name)
-        if name != OFFSETS_EXPIRY:
-            deadlines[member_id or name] = timer.deadline_ms
+        if name != OFFSETS_EXPIRY and not is_left_over(name):
+            deadlines[member_of(name) or name] = timer.deadline_ms
     state: Json = {
         "state": classic.state.value,
         "state_since_ms": classic.state_since_ms,

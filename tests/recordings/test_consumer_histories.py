@@ -15,8 +15,6 @@ from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "consumer_histories"
 FAMILIES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.jsonl.gz"))
-NOT_YET = frozenset({"migration_down"})
-"""Families with histories that do not come out as Kafka's yet. One that does must leave this list."""
 
 
 def path_of(family: str) -> Path:
@@ -28,18 +26,12 @@ def test_all_histories_are_there() -> None:
     assert sum(gzip.decompress(path_of(family).read_bytes()).count(b"\n") for family in FAMILIES) == 428
 
 
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - NOT_YET))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_history_reproduces(family: str) -> None:
     report = verify_histories([path_of(family)])
     assert report.steps > 100
     assert report.answers > 50
     assert [line for difference in report.differences[:3] for line in difference.lines()] == []
-
-
-@pytest.mark.parametrize("family", sorted(NOT_YET))
-def test_what_is_not_yet_reproduced_is_listed(family: str) -> None:
-    """A family that comes out whole must not stay on the list: then this fails."""
-    assert verify_histories([path_of(family)]).differences
 
 
 @pytest.mark.parametrize("family", ["config", "regex", "revocation", "static"])

@@ -1,0 +1,84 @@
+"""What becomes of the timers of members when the group changes its kind.
+
+As in Kafka, those by which a classic member must join or sync go on. Unlike in Kafka, those of members that are gone
+end, so that they do not pile up.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.consumer_group_messages import LEAVE_EPOCH
+from schemas.history import MemberDropped
+from tests.coordinator_state.consumer.harness import ConsumerHarness
+from tests.coordinator_state.harness import assignment, of_type, subscription
+
+PROTOCOLS = {"range": subscription("foo")}
+SYNC_BY_MS = 60_000
+
+
+@pytest.fixture
+def group() -> ConsumerHarness:
+    """A classic group that was a consumer group a moment ago, where `m` had joined and not yet synced."""
+    group = ConsumerHarness()
+    group.joins("a", "foo")
+    group.add("m", protocols=PROTOCOLS, session_timeout_ms=45_000, rebalance_timeout_ms=SYNC_BY_MS)
+    group.beat("a", LEAVE_EPOCH)
+    group.join("m", protocols=PROTOCOLS, session_timeout_ms=45_000, rebalance_timeout_ms=SYNC_BY_MS)
+    group.sync("m", group.classic.generation_id, {"m": assignment("foo", 0, 1, 2, 3)})
+    assert group.state == "Stable"
+    return group
+
+
+def timers_of(group: ConsumerHarness) -> set[str]:
+    assert group.group is not None
+    return set(group.group.timers)
+
+
+def keep_alive(group: ConsumerHarness, duration_ms: int) -> None:
+    """`m` is heard every 10 s."""
+    until_ms = group.now_ms + duration_ms
+    while group.now_ms < until_ms:
+        group.sleep(min(10_000, until_ms - group.now_ms))
+        group.heartbeat("m", group.classic.generation_id)
+
+
+def test_a_classic_group_does_not_look_at_them(group: ConsumerHarness) -> None:
+    assert timers_of(group) == {"session:m", "sync:m"}
+    keep_alive(group, SYNC_BY_MS - 1)
+    assert group.sleep(1) == []
+    assert group.state == "Stable"
+    assert timers_of(group) == {"session:m"}
+
+
+def test_they_count_when_it_is_a_consumer_group_again(group: ConsumerHarness) -> None:
+    keep_alive(group, 30_000)
+    group.joins("b", "foo")
+    assert timers_of(group) == {"session:m", "session:b", "sync:m"}
+    assert of_type(group.sleep(29_999), MemberDropped) == []
+    (dropped,) = of_type(group.sleep(1), MemberDropped)
+    assert (dropped.member.member_id, dropped.reason) == ("m", "did_not_sync")
+    assert set(group.body.members) == {"b"}
+
+
+def test_a_renewal_of_the_classic_group_ends_them(group: ConsumerHarness) -> None:
+    """They would count time in which nobody could be heard."""
+    group.renew_sessions()
+    assert timers_of(group) == {"session:m"}
+
+
+def test_those_of_members_that_are_gone_end_with_the_upgrade(group: ConsumerHarness) -> None:
+    group.add("n", protocols=PROTOCOLS)
+    group.leave("m")
+    generation_id = group.classic.generation_id
+    group.sync("n", generation_id, {"n": assignment("foo", 0)})
+    assert timers_of(group) == {"session:n", "sync:m"}
+    group.joins("b", "foo")
+    assert timers_of(group) == {"session:n", "session:b"}
+
+
+def test_those_of_an_empty_group_end_when_it_is_a_consumer_group(group: ConsumerHarness) -> None:
+    group.leave("m")
+    assert "sync:m" in timers_of(group)
+    group.joins("b", "foo")
+    assert timers_of(group) == {"session:b"}
