@@ -8,6 +8,7 @@ from coordinator_state import Answer, Output
 from coordinator_state.consumer.group import ConsumerGroup, consumer_group
 from coordinator_state.outputs import MetadataEvent
 from schemas.consumer_group_messages import (
+    JOIN_EPOCH,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
@@ -32,6 +33,17 @@ def owned(topic_id: str, *partitions: int) -> tuple[TopicPartitions, ...]:
     return (TopicPartitions(topic_id=topic_id, partitions=partitions),)
 
 
+def consumer_heartbeat(
+    member_id: str, epoch: int, joins_with: tuple[str, ...] | None = None, *, version: int = 1, **fields: Any
+) -> tuple[str, ConsumerGroupHeartbeatRequest, int]:
+    """What `send` needs for a heartbeat to the group `g`. `joins_with`: names of topics; then it has all that a join
+    needs."""
+    if joins_with is not None:
+        fields = {"subscribed_topic_names": joins_with, "rebalance_timeout_ms": 60_000, "topic_partitions": ()} | fields
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=epoch, **fields)
+    return "ConsumerGroupHeartbeat", request, version
+
+
 class ConsumerHarness(GroupHarness):
     """A group of members of the consumer protocol."""
 
@@ -51,10 +63,9 @@ class ConsumerHarness(GroupHarness):
 
     def beat(self, member_id: str, epoch: int, *, version: int = 1, **fields: Any) -> list[Output]:
         """A heartbeat; returns everything that came out."""
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=self.group_id, member_id=member_id, member_epoch=epoch, **fields
+        return self.send(
+            *consumer_heartbeat(member_id, epoch, version=version, **fields), topic_metadata=self.metadata
         )
-        return self.send("ConsumerGroupHeartbeat", request, version, topic_metadata=self.metadata)
 
     def heard(self, outputs: list[Output]) -> ConsumerGroupHeartbeatResponse:
         response = of_type(outputs, Answer)[-1].response
@@ -66,8 +77,6 @@ class ConsumerHarness(GroupHarness):
 
     def joins(self, member_id: str, *names: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """A member joins."""
-        return self.told(
-            member_id,
-            0,
-            **{"subscribed_topic_names": names, "rebalance_timeout_ms": 60_000, "topic_partitions": ()} | fields,
+        return self.heard(
+            self.send(*consumer_heartbeat(member_id, JOIN_EPOCH, names, **fields), topic_metadata=self.metadata)
         )
