@@ -1,8 +1,11 @@
-"""docs/architecture.md: its table of packages names what each imports."""
+"""docs/architecture.md: its table of packages names what each imports, its table of states is that of the code."""
 
 import ast
 import re
 from pathlib import Path
+
+from coordinator_state.consumer.group import EMPTY, STABLE
+from schemas.group_states import ASSIGNING, RECONCILING
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "architecture.md").read_text()
@@ -37,3 +40,8 @@ def test_the_table_of_packages() -> None:
     actual = {folder.name: imports_of(folder) for folder in folders}
     del stated["group_coordinator"], stated[ALL_ROOMS], actual[ALL_ROOMS]
     assert stated == actual
+
+
+def test_the_table_of_the_states_of_a_consumer_group() -> None:
+    table = TEXT.split("A consumer group has no transitions")[1].split("\n\n")[1]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [EMPTY, ASSIGNING, RECONCILING, STABLE]
