@@ -21,6 +21,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from benchmarks.arguments import command_parser
+from benchmarks.consumer_workloads import consumer_workloads
 from benchmarks.document import table, write_section
 from benchmarks.jvm import JvmError, Mismatch, run_driver
 from benchmarks.workloads import Workload, all_workloads, best_rate, run_core, run_with_decoding, written
@@ -59,9 +60,10 @@ def measure_kafka(workloads: list[Workload], seconds: float) -> dict[str, float]
     Raises `Mismatch` if Kafka wrote something else, `JvmError` if it cannot run.
     """
     rates = {}
-    lines = run_driver("CoreBenchmark", str(2 * seconds), str(seconds), *(workload.jvm for workload in workloads))
-    for workload, line in zip(workloads, lines, strict=True):
-        rate, *counts = line.removeprefix(workload.jvm).split()
+    compared = [(workload, workload.jvm) for workload in workloads if workload.jvm is not None]
+    lines = run_driver("CoreBenchmark", str(2 * seconds), str(seconds), *(jvm for _, jvm in compared))
+    for (workload, jvm), line in zip(compared, lines, strict=True):
+        rate, *counts = line.removeprefix(jvm).split()
         events, records, record_bytes = map(int, counts)
         runs = events // len(workload.values)
         if (records // runs, record_bytes // runs) != written(workload):
@@ -83,7 +85,7 @@ def run(workloads: list[Workload], *, quick: bool, jvm: bool) -> list[Figures]:
     except JvmError as problem:
         print(f"Kafka's classes were not run: {problem}")
         return figures
-    return [replace(figure, kafka=kafka[figure.name]) for figure in figures]
+    return [replace(figure, kafka=kafka.get(figure.name)) for figure in figures]
 
 
 def best_of(runs: list[list[Figures]]) -> list[Figures]:
@@ -145,7 +147,7 @@ def _named(part: str, workloads: list[Workload], parser: argparse.ArgumentParser
 
 def main() -> None:
     parser = command_parser("core", __doc__)
-    parser.add_argument("--jvm", action="store_true", help="run Kafka's classes, too")
+    parser.add_argument("--jvm", action="store_true", help="run Kafka's classes, too (but for consumer groups)")
     parser.add_argument("--quick", action="store_true", help="short workloads, a tenth of the time")
     parser.add_argument("--json", type=Path, help="write the figures there")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md (with --jvm)")
@@ -155,7 +157,7 @@ def main() -> None:
         "--profile", metavar="NAME", help="print where the time goes in the first workload whose name contains this"
     )
     arguments = parser.parse_args()
-    workloads = list(all_workloads(quick=arguments.quick))
+    workloads = [*all_workloads(quick=arguments.quick), *consumer_workloads(quick=arguments.quick)]
     if arguments.profile:
         profile(_named(arguments.profile, workloads, parser)[0])
         return
@@ -165,7 +167,7 @@ def main() -> None:
     figures = best_of([run(workloads, quick=arguments.quick, jvm=arguments.jvm) for _ in range(arguments.runs)])
     show(figures)
     if arguments.write:
-        if any(figure.kafka is None for figure in figures):
+        if all(figure.kafka is None for figure in figures):
             sys.exit("Nothing was written: without figures of Kafka's classes (--jvm, and a JDK) there are no factors.")
         write_page(figures)
     if arguments.json:

@@ -31,7 +31,7 @@ GROUP_ID = "group-000"
 _METADATA = encode_subscription(Subscription(topics=("orders", "payments")))
 _ASSIGNMENT = encode_assignment(Assignment(partitions=(TopicPartition("orders", 0), TopicPartition("orders", 1))))
 _STABLE_MS = 20_000
-_LATER_MS = 100_000
+LATER_MS = 100_000
 
 State = tuple[bytes, bytes]
 
@@ -40,8 +40,8 @@ class Workload(Struct, frozen=True):
     """Events of one group, from the state that they find."""
 
     name: str
-    jvm: str
-    """The same for the Java driver."""
+    jvm: str | None
+    """The same for the Java driver; None: it does not have it."""
     values: list[tuple[int, bytes]]
     """The clock, and the value of the record."""
     state: State | None = None
@@ -127,12 +127,12 @@ def all_workloads(*, quick: bool = False) -> Iterator[Workload]:
 
 
 def heartbeats(members: int, count: int) -> Workload:
-    ids = _ids(members)
-    values = [_value("Heartbeat", 4, _heartbeat(ids[number % members], 1)) for number in range(count)]
+    ids = ids_of(members)
+    values = [value_of("Heartbeat", 4, _heartbeat(ids[number % members], 1)) for number in range(count)]
     return Workload(
         f"heartbeat, {members:,} members",
         f"heartbeat {members} {count}",
-        [(_LATER_MS, value) for value in values],
+        [(LATER_MS, value) for value in values],
         stable(members),
     )
 
@@ -144,24 +144,24 @@ def joins(members: int) -> Workload:
 
 
 def commits(partitions: int, count: int) -> Workload:
-    value = _value("OffsetCommit", 9, _commit(_ids(1)[0], 1, partitions))
+    value = value_of("OffsetCommit", 9, _commit(ids_of(1)[0], 1, partitions))
     name = f"commit, {partitions} partition" + "s" * (partitions > 1)
-    return Workload(name, f"commit {partitions} {count}", [(_LATER_MS, value)] * count, stable(1))
+    return Workload(name, f"commit {partitions} {count}", [(LATER_MS, value)] * count, stable(1))
 
 
 def mixed(members: int, rounds: int) -> Workload:
     """Each round nine heartbeats and a commit of ten partitions of every member, then a rebalance."""
-    ids = _ids(members)
+    ids = ids_of(members)
     values = []
     for generation_id in range(1, rounds + 1):
-        values += 9 * [_value("Heartbeat", 4, _heartbeat(member_id, generation_id)) for member_id in ids]
-        values += [_value("OffsetCommit", 9, _commit(member_id, generation_id, 10)) for member_id in ids]
-        values += [_value("JoinGroup", 9, _join(member_id)) for member_id in ids]
+        values += 9 * [value_of("Heartbeat", 4, _heartbeat(member_id, generation_id)) for member_id in ids]
+        values += [value_of("OffsetCommit", 9, _commit(member_id, generation_id, 10)) for member_id in ids]
+        values += [value_of("JoinGroup", 9, _join(member_id)) for member_id in ids]
         values += _syncs(ids, generation_id + 1)
     return Workload(
         f"mixed, {members} members",
         f"mixed {members} {rounds}",
-        [(_LATER_MS, value) for value in values],
+        [(LATER_MS, value) for value in values],
         stable(members),
     )
 
@@ -178,21 +178,21 @@ def stable(members: int) -> State:
 
 
 def _joining(members: int) -> list[tuple[int, bytes]]:
-    ids = _ids(members)
-    values = [_value("JoinGroup", 9, _join(""), member_id) for member_id in ids]
-    values += [_value("JoinGroup", 9, _join(member_id)) for member_id in ids]
+    ids = ids_of(members)
+    values = [value_of("JoinGroup", 9, _join(""), member_id) for member_id in ids]
+    values += [value_of("JoinGroup", 9, _join(member_id)) for member_id in ids]
     return [(1_000, value) for value in values] + [(_STABLE_MS, value) for value in _syncs(ids, 1)]
 
 
 def _syncs(ids: list[str], generation_id: int) -> list[bytes]:
     plan = tuple(SyncGroupAssignment(member_id=member_id, assignment=_ASSIGNMENT) for member_id in ids)
     return [
-        _value("SyncGroup", 5, _sync(member_id, generation_id, plan if member_id == ids[0] else ()))
+        value_of("SyncGroup", 5, _sync(member_id, generation_id, plan if member_id == ids[0] else ()))
         for member_id in ids
     ]
 
 
-def _ids(members: int) -> list[str]:
+def ids_of(members: int) -> list[str]:
     """As long as those that Kafka makes: the client id and a UUID."""
     return [f"client-{number:08x}-5f4e-4c3b-9a2d-{number:012x}" for number in range(members)]
 
@@ -200,7 +200,7 @@ def _ids(members: int) -> list[str]:
 # ----------------------------------------------------------------------------------------------------------- requests
 
 
-def _value(api: str, version: int, request: Request, member_id: str | None = None) -> bytes:
+def value_of(api: str, version: int, request: Request, member_id: str | None = None) -> bytes:
     return encode_request_event(
         api,
         version,

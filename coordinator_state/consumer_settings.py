@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from schemas.settings import setting
 
@@ -15,6 +17,15 @@ REGEX_REFRESH_MIN_INTERVAL_MS = 10_000
 """Least time between two resolutions of a group's expressions (a constant in Kafka)."""
 METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
 """Period in which a group looks at its topics again though nothing was said of them (a constant in Kafka)."""
+
+
+class MemberIntervals(NamedTuple):
+    """What the native members of a consumer group have to keep."""
+
+    session_timeout_ms: int
+    """How long one may be silent."""
+    heartbeat_interval_ms: int
+    """How often one is told to send a heartbeat."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +74,20 @@ class ConsumerGroupSettings:
     def consumer_assignors(self) -> tuple[str, ...]:
         """The names of the server-side assignors; the first is the default."""
         return tuple(name.strip() for name in self.group_consumer_assignors.split(",") if name.strip())
+
+    @cached_property
+    def member_intervals(self) -> MemberIntervals:
+        """The intervals of a group that has none of its own. Every heartbeat needs them."""
+        return MemberIntervals(
+            self.bounded("session_timeout_ms", None, self.group_consumer_session_timeout_ms),
+            self.bounded("heartbeat_interval_ms", None, self.group_consumer_heartbeat_interval_ms),
+        )
+
+    def bounded(self, name: str, own: int | None, of_all: int) -> int:
+        """Return a group's own setting, or that of all groups, within the setting's bounds."""
+        least: int = getattr(self, f"group_consumer_min_{name}")
+        most: int = getattr(self, f"group_consumer_max_{name}")
+        return min(max(of_all if own is None else own, least), most)
 
     @property
     def may_upgrade(self) -> bool:

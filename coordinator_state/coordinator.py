@@ -14,6 +14,7 @@ from coordinator_state.api_versions import API_VERSIONS
 from coordinator_state.classic.heartbeat import fast_heartbeat
 from coordinator_state.classic.recordings import follow_recording
 from coordinator_state.config import GroupConfig
+from coordinator_state.consumer.fast_heartbeat import fast_member_heartbeat
 from coordinator_state.consumer.metadata_events import learn, learn_topics
 from coordinator_state.dispatch import KINDS, GroupKinds
 from coordinator_state.errors import Refusal
@@ -35,6 +36,7 @@ from coordinator_state.time_moves import move_time
 from coordinator_state.timers import Timer
 from coordinator_state.topics_deleted import forget_topics
 from coordinator_state.transactions import end_transaction
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
@@ -118,7 +120,13 @@ class GroupCoordinator:
             self._handle_other(event)
             return
         request = event.request
-        if type(request) is not HeartbeatRequest or self._belongs_elsewhere or not fast_heartbeat(step, event, request):
+        if type(request) is HeartbeatRequest:
+            is_done = not self._belongs_elsewhere and fast_heartbeat(step, event, request)
+        elif type(request) is ConsumerGroupHeartbeatRequest:
+            is_done = not self._belongs_elsewhere and fast_member_heartbeat(step, event, request)
+        else:
+            is_done = False
+        if not is_done:
             self.handle_in_full(event)
 
     def handle_in_full(self, event: RequestEvent) -> None:

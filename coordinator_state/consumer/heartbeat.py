@@ -14,7 +14,7 @@ from coordinator_state.consumer.group import ConsumerGroup, consumer_group
 from coordinator_state.consumer.member import ConsumerMember, MemberState, PartitionsWithEpochs
 from coordinator_state.consumer.membership import find_group, find_member
 from coordinator_state.consumer.ownership import reconcile_member
-from coordinator_state.consumer.regexes import refresh_is_due
+from coordinator_state.consumer.regexes import begins_refresh
 from coordinator_state.consumer.subscription import update_subscription
 from coordinator_state.consumer.target import update_target
 from coordinator_state.errors import Refusal
@@ -46,9 +46,9 @@ def member_heartbeat(step: Step, request: ConsumerGroupHeartbeatRequest) -> None
     subscription = update_subscription(changes, member, updated)
     target = update_target(changes, updated, subscription)
     reconciled = reconcile_member(changes, updated, target, subscription.changed, owned)
-    begins_refresh = refresh_is_due(changes, subscription)
+    resolves_regexes = begins_refresh(changes, subscription)
     group = consumer_group(changes.commit())
-    if begins_refresh:
+    if resolves_regexes:
         group.regex_refresh_began_ms = step.now_ms
     step.arm(timers.session(member_id), session_timeout_ms(step))
     if reconciled is not updated:

@@ -7,12 +7,15 @@ The topics that match are looked up by whoever knows all topics, who answers wit
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
+from coordinator_state.config import GroupConfig
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.group import ConsumerGroup, ResolvedRegex
 from coordinator_state.consumer.subscription import SubscriptionUpdate, hash_of
 from coordinator_state.consumer_settings import METADATA_REFRESH_INTERVAL_MS, REGEX_REFRESH_MIN_INTERVAL_MS
 from coordinator_state.step import Step
+from coordinator_state.topics_image import TopicsImage
 from schemas.group_metadata_events import RegexesResolved
 from schemas.java_hash import java_string_order
 from schemas.observed_history import EpochReason
@@ -21,10 +24,20 @@ REFRESH_LAPSES_MS = 300_000
 """A result that has not come by then is not waited for. (In Kafka it is lost when the coordinator moves.)"""
 
 
-def refresh_is_due(changes: Changes, subscription: SubscriptionUpdate) -> bool:
-    """Return whether the group's expressions are to be resolved now."""
-    group, now_ms = changes.group, changes.step.now_ms
-    if not subscription.regex_counts:
+def refresh_is_due(
+    group: ConsumerGroup,
+    image: TopicsImage,
+    now_ms: int,
+    config: GroupConfig,
+    regex_counts: Mapping[str, int],
+    wants_refresh: bool,
+) -> bool:
+    """Return whether the group's expressions are to be resolved now.
+
+    `regex_counts` has the members of each expression, those of the present change included; `wants_refresh`: one of
+    them is new.
+    """
+    if not regex_counts:
         return False
     began_ms = group.regex_refresh_began_ms
     if began_ms is not None and now_ms < began_ms + REFRESH_LAPSES_MS:
@@ -33,11 +46,19 @@ def refresh_is_due(changes: Changes, subscription: SubscriptionUpdate) -> bool:
     if last is not None and now_ms <= last.timestamp_ms + REGEX_REFRESH_MIN_INTERVAL_MS:
         return False
     return (
-        subscription.wants_refresh
+        wants_refresh
         or last is None
-        or len(subscription.regex_counts) != len(group.resolved_regexes)
-        or last.version < changes.image.new_topics_version
-        or now_ms > last.timestamp_ms + changes.step.config.group_consumer_regex_refresh_interval_ms
+        or len(regex_counts) != len(group.resolved_regexes)
+        or last.version < image.new_topics_version
+        or now_ms > last.timestamp_ms + config.group_consumer_regex_refresh_interval_ms
+    )
+
+
+def begins_refresh(changes: Changes, update: SubscriptionUpdate) -> bool:
+    """Return whether the expressions are to be resolved now, after this change of a subscription."""
+    step = changes.step
+    return refresh_is_due(
+        changes.group, changes.image, step.now_ms, step.config, update.regex_counts, update.wants_refresh
     )
 
 

@@ -6,9 +6,11 @@ Source: `maybeUpdateTargetAssignment`, `TargetAssignmentBuilder` (Kafka 4.3).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from coordinator_state.consumer.assignors.contract import (
+    AssignorError,
     AssignorGroup,
     AssignorMember,
     AssignorTopic,
@@ -23,6 +25,9 @@ from coordinator_state.consumer.configuration import assignment_interval_ms
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
 from coordinator_state.consumer.subscription import SubscriptionUpdate
+from coordinator_state.errors import Refusal
+from coordinator_state.topics_image import TopicsImage
+from schemas.error_codes import ErrorCode
 from schemas.java_hash import java_map_order
 
 ASSIGNORS: dict[str, ServerAssignor] = {assignor.name: assignor for assignor in (UniformAssignor(), RangeAssignor())}
@@ -36,24 +41,35 @@ class Target(NamedTuple):
 
 
 def update_target(changes: Changes, updated: ConsumerMember, subscription: SubscriptionUpdate) -> Target:
-    """Compute the target assignment if the group epoch is ahead of it and its interval is over."""
+    """Compute the target assignment if the group epoch is ahead of it and its interval is over. Raises `Refusal`."""
     group, step = changes.group, changes.step
-    stored = Target(group.assignment_epoch, group.target_of(updated.member_id, updated.instance_id))
-    if group.assignment_epoch >= subscription.epoch:
-        return stored
-    interval_ms = assignment_interval_ms(step)
-    if group.assignment_timestamp_ms and interval_ms and step.now_ms < group.assignment_timestamp_ms + interval_ms:
-        return stored
+    if group.assignment_epoch >= subscription.epoch or _is_too_early(changes):
+        return Target(group.assignment_epoch, group.target_of(updated.member_id, updated.instance_id))
     assignor = preferred_assignor(group, updated, step.config.consumer_assignors)
-    assigned = ASSIGNORS[assignor].assign(_assignor_group(changes, updated, subscription.subscription_type))
-    for member_id in _members(group, updated):
+    members = _members(group, updated)
+    try:
+        assigned = ASSIGNORS[assignor].assign(_assignor_group(changes, members, subscription.subscription_type))
+    except AssignorError as error:
+        raise Refusal(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "no_target_assignment",
+            f"there is no target assignment for epoch {subscription.epoch}: {error!s:.1000}",
+        ) from error
+    targets = group.targets
+    for member_id in members:
         target = assigned.get(member_id, ())
-        before = group.targets.get(member_id)
-        if before is None or _as_sets(target) != _as_sets(before):
+        before = targets.get(member_id)
+        if before is None or not _are_the_same(target, before):
             changes.put_target(member_id, target)
     changes.put_target_epoch(subscription.epoch, step.now_ms)
     changes.narrator.target(subscription.epoch, assignor)
     return Target(subscription.epoch, assigned.get(updated.member_id, ()))
+
+
+def _is_too_early(changes: Changes) -> bool:
+    """Return whether the last target assignment is not yet as old as the interval."""
+    interval_ms, computed_ms = assignment_interval_ms(changes.step), changes.group.assignment_timestamp_ms
+    return bool(computed_ms and interval_ms) and changes.step.now_ms < computed_ms + interval_ms
 
 
 def preferred_assignor(group: ConsumerGroup, updated: ConsumerMember | None, configured: tuple[str, ...]) -> str:
@@ -97,31 +113,32 @@ def _members(group: ConsumerGroup, updated: ConsumerMember | None) -> dict[str, 
     return members
 
 
-def _assignor_group(changes: Changes, updated: ConsumerMember, kind: SubscriptionType) -> AssignorGroup:
+def _assignor_group(changes: Changes, members: Mapping[str, ConsumerMember], kind: SubscriptionType) -> AssignorGroup:
     group, image = changes.group, changes.image
-    members = tuple([
-        AssignorMember(
-            member.member_id,
-            subscribed_topic_ids(group, member, changes),
-            group.target_of(member.member_id, member.instance_id),
-            member.instance_id,
-            member.rack_id,
+    by_subscription: dict[tuple[tuple[str, ...], str], tuple[str, ...]] = {}
+    """Most members of a group subscribe alike: what is the same is computed once, and is one object."""
+    assignor_members = []
+    for member in members.values():
+        subscription = member.subscribed_topic_names, member.subscribed_topic_regex
+        topic_ids = by_subscription.get(subscription)
+        if topic_ids is None:
+            topic_ids = by_subscription[subscription] = _subscribed_topic_ids(group, member, image)
+        target = group.target_of(member.member_id, member.instance_id)
+        assignor_members.append(
+            AssignorMember(member.member_id, topic_ids, target, member.instance_id, member.rack_id)
         )
-        for member in _members(group, updated).values()
-    ])
-    subscribed = {topic_id for member in members for topic_id in member.subscribed_topic_ids}
+    subscribed = frozenset().union(*by_subscription.values())
     topics = {
         topic.topic_id: AssignorTopic(topic.partition_count, topic.racks)
         for topic in image.topics.values()
         if topic.topic_id in subscribed
     }
-    return AssignorGroup(members, topics, kind)
+    return AssignorGroup(tuple(assignor_members), topics, kind)
 
 
-def subscribed_topic_ids(group: ConsumerGroup, member: ConsumerMember, changes: Changes) -> tuple[str, ...]:
+def _subscribed_topic_ids(group: ConsumerGroup, member: ConsumerMember, image: TopicsImage) -> tuple[str, ...]:
     """Return the ids of a member's topics that exist."""
-    names = subscribed_names(group, member)
-    topics = changes.image.topics
+    names, topics = subscribed_names(group, member), image.topics
     return subscribed_topic_id_order(names, {name: topics[name].topic_id for name in names if name in topics})
 
 
@@ -131,6 +148,11 @@ def subscribed_names(group: ConsumerGroup, member: ConsumerMember) -> tuple[str,
     if resolved is None:
         return member.subscribed_topic_names
     return tuple(dict.fromkeys((*member.subscribed_topic_names, *resolved.topics)))
+
+
+def _are_the_same(target: TargetAssignment, before: TargetAssignment) -> bool:
+    """Return whether two targets have the same partitions, in whatever order."""
+    return target is before or target == before or _as_sets(target) == _as_sets(before)
 
 
 def _as_sets(target: TargetAssignment) -> dict[str, frozenset[int]]:

@@ -6,6 +6,7 @@ from collections.abc import Container
 from typing import Literal, NamedTuple, cast
 
 MemberTimer = Literal["session", "rebalance", "join", "sync"]
+SESSION_PREFIX = "session:"
 
 
 class NamedTimer(NamedTuple):
@@ -17,7 +18,7 @@ class NamedTimer(NamedTuple):
 
 def session(member_id: str) -> str:
     """How long the member may be silent."""
-    return f"session:{member_id}"
+    return SESSION_PREFIX + member_id
 
 
 def rebalance(member_id: str) -> str:
