@@ -53,7 +53,9 @@ class ConsumerGroupSettings:
         2_147_483_647, "`group.consumer.max.size`: most members of a consumer group.", at_least=1)
     group_consumer_assignors: str = setting(
         "uniform,range", "`group.consumer.assignors`: the server-side assignors, separated by commas; the first one is "
-        "taken where no member asks for one.")
+        "taken where no member asks for one. Besides Kafka's, those that installed packages register as "
+        "`group_coordinator.server_assignors`; they must be installed wherever shards run, executors and responders "
+        "included.")
     group_consumer_migration_policy: str = setting(
         "bidirectional", "`group.consumer.migration.policy`: whether groups with members become consumer groups and "
         "back: bidirectional, upgrade, downgrade or disabled.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from coordinator_state.config import GroupConfig, GroupSettings
+from coordinator_state.consumer.assignors import server_assignor_problems
 from schemas.isolation import READER_PROPERTIES
 from schemas.settings import PORT_MAX, setting, values_of
 from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
@@ -213,4 +214,5 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
             for name, value in self.spark.items()
             if name.endswith(".memory") and not _SIZE.fullmatch(value)
         ]
+        problems += server_assignor_problems(self.consumer_assignors)
         return problems + properties_problems(self.kafka) + self.contradictions()

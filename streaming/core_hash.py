@@ -1,7 +1,7 @@
 """The hash of everything that decides the bytes of an answer: the core's code and its settings.
 
 Two processes with the same hash say the same answers to the same log. The code counts as it is parsed: a comment or a
-docstring that changes does not change the hash.
+docstring that changes does not change the hash. Of server assignors of other packages, the packages' versions count.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from importlib.resources.abc import Traversable
 
 import msgspec
 
+from coordinator_state.consumer.assignors import server_assignor_source
 from streaming.operator_config import OperatorConfig
 
 _HASH_BYTES = 16
@@ -35,6 +36,7 @@ def core_hash(config: OperatorConfig) -> str:
         config.output_max_bytes,
         msgspec.__version__,
         version("google-re2"),
+        {name: server_assignor_source(name) for name in config.group.consumer_assignors},
     )
     digest = hashlib.blake2b(code_digest(), digest_size=_HASH_BYTES)
     digest.update(repr(settings).encode())

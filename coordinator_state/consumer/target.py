@@ -9,28 +9,26 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coordinator_state.consumer.assignors.contract import (
+from coordinator_state.consumer.assignors import (
     AssignorError,
     AssignorGroup,
     AssignorMember,
     AssignorTopic,
     ServerAssignor,
     SubscriptionType,
+    server_assignor,
 )
 from coordinator_state.consumer.assignors.java_order import subscribed_topic_id_order
-from coordinator_state.consumer.assignors.range import RangeAssignor
-from coordinator_state.consumer.assignors.uniform import UniformAssignor
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.configuration import assignment_interval_ms
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
 from coordinator_state.consumer.subscription import SubscriptionUpdate
 from coordinator_state.errors import Refusal
+from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import java_map_order
-
-ASSIGNORS: dict[str, ServerAssignor] = {assignor.name: assignor for assignor in (UniformAssignor(), RangeAssignor())}
 
 
 class Target(NamedTuple):
@@ -48,7 +46,9 @@ def update_target(changes: Changes, updated: ConsumerMember, subscription: Subsc
     assignor = preferred_assignor(group, updated, step.config.consumer_assignors)
     members = _members(group, updated)
     try:
-        assigned = ASSIGNORS[assignor].assign(_assignor_group(changes, members, subscription.subscription_type))
+        assigned = _assignor(step, assignor).assign(
+            _assignor_group(changes, members, subscription.subscription_type)
+        )
     except AssignorError as error:
         raise Refusal(
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -64,6 +64,13 @@ def update_target(changes: Changes, updated: ConsumerMember, subscription: Subsc
     changes.put_target_epoch(subscription.epoch, step.now_ms)
     changes.narrator.target(subscription.epoch, assignor)
     return Target(subscription.epoch, assigned.get(updated.member_id, ()))
+
+
+def _assignor(step: Step, name: str) -> ServerAssignor:
+    """Return an assignor. A member may still ask for one that the settings have had. Raises `AssignorError`."""
+    if name not in step.config.consumer_assignors:
+        raise AssignorError(f"members ask for {name!r}, which group.consumer.assignors does not have any more")
+    return server_assignor(name)
 
 
 def _is_too_early(changes: Changes) -> bool:

@@ -46,6 +46,12 @@ def test_defaults_are_those_of_the_core_and_of_the_topics() -> None:
     assert StreamingConfig(shards=3).group.shard_count == 3
 
 
+def test_a_server_assignor_that_nobody_has_is_told_before_the_start() -> None:
+    assert StreamingConfig(group_consumer_assignors="range").problems() == []
+    with pytest.raises(ConfigError, match=r"group_consumer_assignors: there is no server assignor named 'by-weight'"):
+        StreamingConfig(group_consumer_assignors="range,by-weight")
+
+
 def test_every_setting_is_documented() -> None:
     settings = settings_of(StreamingConfig)
     assert [name for name, setting in settings.items() if not setting.text] == []

@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator_state import GroupConfig
+from coordinator_state.consumer.assignors import RangeAssignor, ServerAssignorLoadError
 from streaming.core_hash import code_digest, core_hash, parsed_code
+from tests.coordinator_state.consumer.assignors.registering import Register
 from tests.streaming.operator_events import CONFIG
 
 CODE = '''
@@ -42,6 +44,22 @@ def test_code_counts(before: str, after: str) -> None:
 )
 def test_settings_count(change: dict[str, object]) -> None:
     assert core_hash(replace(CONFIG, **change)) != core_hash(CONFIG)
+
+
+def test_assignors_of_other_packages_count_with_their_version(register: Register) -> None:
+    class Theirs(RangeAssignor):
+        name = "theirs"
+
+    config = replace(CONFIG, group=GroupConfig(group_consumer_assignors="uniform,theirs"))
+    with pytest.raises(ServerAssignorLoadError):
+        core_hash(config)
+    register("first", Theirs(), package="their-package", version="1.2")
+    first = core_hash(config)
+    assert core_hash(config) == first
+    own = core_hash(CONFIG)
+    register("first", Theirs(), package="their-package", version="1.3")
+    assert core_hash(config) != first
+    assert core_hash(CONFIG) == own
 
 
 def test_what_decides_no_byte_does_not_count() -> None:

@@ -1,13 +1,15 @@
 """Server-side assignors: Kafka's two, and a place for others.
 
-    assignment = SERVER_ASSIGNORS["uniform"].assign(group)
+    assignment = server_assignor("uniform").assign(group)
 
-Whoever runs the core hands it the table: `SERVER_ASSIGNORS`, or `load_server_assignors()` with those of other packages.
+The setting `group_consumer_assignors` names those that groups may use. Each process finds them by their names: those of
+other packages must be installed wherever the core runs, as the core itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 
 from coordinator_state.consumer.assignors.contract import (
@@ -22,6 +24,7 @@ from coordinator_state.consumer.assignors.contract import (
 from coordinator_state.consumer.assignors.entry_points import (
     ENTRY_POINT_GROUP,
     ServerAssignorLoadError,
+    registered_source,
     with_entry_points,
 )
 from coordinator_state.consumer.assignors.range import RangeAssignor
@@ -41,6 +44,9 @@ __all__ = [
     "SubscriptionType",
     "UniformAssignor",
     "load_server_assignors",
+    "server_assignor",
+    "server_assignor_problems",
+    "server_assignor_source",
 ]
 
 _STANDARD: tuple[ServerAssignor, ...] = (UniformAssignor(), RangeAssignor())
@@ -61,3 +67,38 @@ def load_server_assignors() -> Mapping[str, ServerAssignor]:
     one cannot be loaded, is no assignor, or has the name of another one.
     """
     return with_entry_points(SERVER_ASSIGNORS)
+
+
+def server_assignor(name: str) -> ServerAssignor:
+    """Return an assignor. Those of other packages are looked for when one is first asked for, once in a process.
+
+    Raises `ServerAssignorLoadError` for a name that nobody has: no answer may depend on what a machine lacks.
+    """
+    assignor = SERVER_ASSIGNORS.get(name) or _registered().get(name)
+    if assignor is None:
+        raise ServerAssignorLoadError(
+            f"there is no server assignor named {name!r}: it is none of {', '.join(SERVER_ASSIGNORS)}, and no "
+            f"installed package registers it as {ENTRY_POINT_GROUP}"
+        )
+    return assignor
+
+
+def server_assignor_source(name: str) -> str:
+    """Return where an assignor comes from: empty for Kafka's, else package, version and object. Raises as
+    `server_assignor`."""
+    return "" if name in SERVER_ASSIGNORS else registered_source(name)
+
+
+def server_assignor_problems(names: Iterable[str]) -> list[str]:
+    """Return a sentence if one of the names that `group_consumer_assignors` has is nobody's here."""
+    try:
+        for name in names:
+            server_assignor(name)
+    except ServerAssignorLoadError as problem:
+        return [f"group_consumer_assignors: {problem}."]
+    return []
+
+
+@cache
+def _registered() -> Mapping[str, ServerAssignor]:
+    return load_server_assignors()

@@ -29,6 +29,15 @@ def with_entry_points(assignors: Mapping[str, ServerAssignor]) -> Mapping[str, S
     return MappingProxyType(result)
 
 
+def registered_source(name: str) -> str:
+    """Return where the registered assignor of this name comes from: its package with the version, and the object."""
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+        if _load(entry_point).name == name:
+            package = entry_point.dist
+            return f"{entry_point.value} of {'?' if package is None else f'{package.name} {package.version}'}"
+    raise ServerAssignorLoadError(f"no installed package registers an assignor named {name!r}")
+
+
 def _load(entry_point: EntryPoint) -> ServerAssignor:
     try:
         assignor = entry_point.load()

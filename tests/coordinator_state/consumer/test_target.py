@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator_state import encode_group
 from coordinator_state.consumer import target
 from coordinator_state.consumer.assignors import AssignorGroup, UniformAssignor
 from coordinator_state.consumer.assignors.java_order import subscribed_topic_id_order
@@ -60,7 +61,19 @@ def test_a_target_in_another_order_is_the_same(monkeypatch: pytest.MonkeyPatch) 
     group.metadata = topics(foo=4, bar=4)
     group.joins("a", "foo", "bar")
     stored = group.body.targets
-    monkeypatch.setitem(target.ASSIGNORS, "uniform", Backwards())
+    monkeypatch.setattr(target, "server_assignor", lambda name: Backwards())
     group.joins("a", "foo", "bar", "baz")
     assert group.body.assignment_epoch == group.body.group_epoch == 3
     assert group.body.targets == stored
+
+
+def test_an_assignor_that_was_taken_from_the_settings_is_not_used() -> None:
+    """A member may have asked for it before. Kafka finds none then, and fails with UNKNOWN_SERVER_ERROR."""
+    before = ConsumerHarness()
+    epoch = before.joins("a", "foo", server_assignor="range").member_epoch
+    assert before.group is not None
+    group = ConsumerHarness(group_consumer_assignors="uniform")
+    group.restore(encode_group(before.group))
+    group.sleep(2_000)
+    answer = group.told("a", epoch, subscribed_topic_names=("bar",))
+    assert answer.error_code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints
-from types import ModuleType
-from typing import Any
 
 import pytest
 
 from coordinator_state.consumer.assignors import (
     ENTRY_POINT_GROUP,
     SERVER_ASSIGNORS,
+    AssignorGroup,
     RangeAssignor,
     ServerAssignorLoadError,
     load_server_assignors,
+    server_assignor,
+    server_assignor_problems,
+    server_assignor_source,
 )
 from coordinator_state.consumer.assignors import entry_points as module
 from coordinator_state.consumer.assignors.checked import CheckedAssignor
-
-Register = Callable[..., None]
+from coordinator_state.consumer.member import TargetAssignment
+from schemas.error_codes import ErrorCode
+from schemas.history import RequestRefused
+from schemas.observed_history import TargetAssignmentComputed
+from tests.coordinator_state.consumer.assignors.registering import Register
+from tests.coordinator_state.consumer.harness import ConsumerHarness
+from tests.coordinator_state.harness import of_type
 
 
 class ByWeight(RangeAssignor):
     name = "by-weight"
+
+
+class Forgetful(RangeAssignor):
+    name = "forgetful"
+
+    def assign(self, group: AssignorGroup) -> dict[str, TargetAssignment]:
+        raise KeyError("forgotten")
 
 
 class Nameless(RangeAssignor):
@@ -33,25 +45,6 @@ class Nameless(RangeAssignor):
 
 class WithoutAssign:
     name = "without-assign"
-
-
-@pytest.fixture
-def register(monkeypatch: pytest.MonkeyPatch) -> Register:
-    """Registers objects under entry points of an installed package `their_package`."""
-    package = ModuleType("their_package")
-    monkeypatch.setitem(sys.modules, "their_package", package)
-    registered: list[EntryPoint] = []
-
-    def find(*, group: str) -> EntryPoints:
-        return EntryPoints(registered).select(group=group)
-
-    monkeypatch.setattr(module, "entry_points", find)
-
-    def add(name: str, thing: Any) -> None:
-        setattr(package, name, thing)
-        registered.append(EntryPoint(name=name, value=f"their_package:{name}", group=ENTRY_POINT_GROUP))
-
-    return add
 
 
 def test_kafkas_own() -> None:
@@ -106,3 +99,60 @@ def test_import_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "entry_points", lambda *, group: EntryPoints([broken]))
     with pytest.raises(ServerAssignorLoadError, match="broken = no_such_module_at_all:X: ModuleNotFoundError"):
         load_server_assignors()
+
+
+def test_by_name(register: Register) -> None:
+    register("anything", ByWeight(), package="their-package", version="1.2")
+    assert server_assignor("by-weight").name == "by-weight"
+    assert server_assignor("range") is SERVER_ASSIGNORS["range"]
+    assert server_assignor_source("by-weight") == "their_package:anything of their-package 1.2"
+    assert server_assignor_source("range") == ""
+
+
+def test_a_name_that_nobody_has(register: Register) -> None:
+    register("anything", ByWeight())
+    for find in (server_assignor, server_assignor_source):
+        with pytest.raises(ServerAssignorLoadError, match="named 'by-height'"):
+            find("by-height")
+
+
+def test_settings_may_name_those_that_are_installed(register: Register) -> None:
+    (problem,) = server_assignor_problems(["by-weight", "range"])
+    assert problem.startswith("group_consumer_assignors: there is no server assignor named 'by-weight'")
+    register("anything", ByWeight())
+    assert server_assignor_problems(["by-weight", "range"]) == []
+
+
+def test_kafkas_own_do_not_need_the_others(register: Register) -> None:
+    register("broken", object())
+    assert server_assignor_problems(SERVER_ASSIGNORS) == []
+    (problem,) = server_assignor_problems(["by-weight"])
+    assert "broken = their_package:broken: its name is None" in problem
+
+
+def test_a_group_uses_it(register: Register) -> None:
+    register("anything", ByWeight())
+    group = ConsumerHarness(group_consumer_assignors="uniform,by-weight")
+    outputs = group.beat(
+        "a", 0, subscribed_topic_names=("foo",), rebalance_timeout_ms=60_000, topic_partitions=(),
+        server_assignor="by-weight",
+    )  # fmt: skip
+    assert of_type(outputs, TargetAssignmentComputed)[0].assignor == "by-weight"
+    assignment = group.heard(outputs).assignment
+    assert assignment is not None
+    assert assignment.topic_partitions[0].partitions == (0, 1, 2, 3)
+
+
+def test_one_that_fails_is_named_in_the_refusal(register: Register) -> None:
+    register("anything", Forgetful())
+    group = ConsumerHarness(group_consumer_assignors="forgetful")
+    outputs = group.beat("a", 0, subscribed_topic_names=("foo",), rebalance_timeout_ms=60_000, topic_partitions=())
+    assert group.heard(outputs).error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "assignor 'forgetful': KeyError: 'forgotten'" in of_type(outputs, RequestRefused)[0].detail
+
+
+def test_a_machine_that_lacks_it_does_not_answer(register: Register) -> None:
+    """An executor without the package: it must not say something else than the others."""
+    group = ConsumerHarness(group_consumer_assignors="by-weight")
+    with pytest.raises(ServerAssignorLoadError, match="named 'by-weight'"):
+        group.joins("a", "foo")
