@@ -49,7 +49,7 @@ def fast_member_heartbeat(step: Step, event: RequestEvent, request: ConsumerGrou
         or api_version not in _VERSIONS
         or member_id < _NOT_BLANK
         or not (request.instance_id is None or _is_of_instance(body, member, request.instance_id))
-        or (metadata is not None and metadata.version > (group.topics or NO_TOPICS).version)
+        or (metadata and metadata.version > (group.topics or NO_TOPICS).version)
     ):
         return False
     offset, no_deadline_before_ms = event.offset, step.no_deadline_before_ms

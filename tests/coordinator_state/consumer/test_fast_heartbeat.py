@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from coordinator_state import GroupCoordinator, Output, RequestEvent, decode_group, encode_group
 from coordinator_state.consumer.fast_heartbeat import fast_member_heartbeat
 from coordinator_state.consumer.group import ConsumerGroup
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.events import RequestEnvelope
-from schemas.group_metadata_events import GroupConfiguration, RegexesResolved
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned, topics
 
 MEMBERS = ("a", "b", "c")
@@ -68,10 +68,11 @@ def heartbeat(group: ConsumerHarness, chance: random.Random) -> RequestEvent:
     epoch = epoch_of(group, member_id) if chance.random() < 0.85 else chance.randrange(-2, 4)
     fields: dict[str, Any] = {"group_id": "g", "member_id": member_id, "member_epoch": epoch} | chance.choice(changes)
     request = ConsumerGroupHeartbeatRequest(**fields)
+    metadata: list[TopicMetadata | UnsetType | None] = [UNSET, None, topics(foo=4), topics(version=3, foo=8)]
     envelope = RequestEnvelope(
         request_id="h", reply_partition=0, api="ConsumerGroupHeartbeat", api_version=chance.choice([1, 1, 0, 9]),
         client_id=chance.choice(["client", "client", "client", "d"]), body=Raw(),
-        topic_metadata=chance.choice([None, topics(foo=4), topics(version=3, foo=8)]),
+        topic_metadata=chance.choice(metadata),
     )  # fmt: skip
     clock_ms = group.now_ms + chance.choice([-5_000, 0, 0, 0, 1, 1, 4_000, 4_000, 4_000, 44_000, 46_000])
     return RequestEvent(group.offset + 1, clock_ms, clock_ms + 7, envelope, request)
