@@ -37,6 +37,8 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
     st.tuples(st.just("grow"), st.just(0), st.just(0)),
 )
 QUIET_ROUNDS = 8
+SAY_JOIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
+"""The last one where the group is gone, some time after its last member."""
 
 
 @dataclass
@@ -47,6 +49,8 @@ class Client:
     epoch: int = JOIN_EPOCH
     names: tuple[str, ...] = ("foo",)
     held: set[Partition] = field(default_factory=set)
+    tells_all: bool = False
+    """It missed an answer, so its next heartbeat says everything, and the answer to that has the assignment."""
 
 
 class World:
@@ -93,16 +97,18 @@ class World:
             client.member_id,
             client.epoch,
             topic_partitions=reported(client.held),
-            subscribed_topic_names=client.names if resubscribes else None,
+            subscribed_topic_names=client.names if resubscribes or client.tells_all else None,
+            rebalance_timeout_ms=60_000 if client.tells_all else -1,
         )
         if answer.error_code is ErrorCode.NONE:
             believe(client, answer)
+            client.tells_all = False
         else:
-            assert answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH), answer
+            assert answer.error_code in SAY_JOIN, answer
             self.join(client)
 
     def join(self, client: Client) -> None:
-        client.held = set()
+        client.held, client.tells_all = set(), False
         answer = self.group.joins(client.member_id, *client.names)
         assert answer.error_code is ErrorCode.NONE
         assert answer.assignment is not None
@@ -112,6 +118,7 @@ class World:
         """A heartbeat that is handled, but the answer does not arrive."""
         if client.epoch != JOIN_EPOCH:
             self.group.told(client.member_id, client.epoch, topic_partitions=reported(client.held))
+            client.tells_all = True
 
     def go_wrong(self, client: Client, detail: int) -> None:
         """Any epoch, and any part of the partitions, or none are reported. What is not reported is given up."""
@@ -120,6 +127,7 @@ class World:
         answer = self.group.told(
             client.member_id, epoch, topic_partitions=None if kept is None else reported(kept)
         )
+        client.tells_all = True
         if answer.error_code is ErrorCode.NONE and kept is not None:
             client.held = kept
 
