@@ -20,7 +20,7 @@ from group_coordinator.observed.offsets_log import LogRecord, read_raw
 from group_coordinator.recordings.broker_lines import LineEvent, MemberDeparted, MemberFailed, RebalancePrepared
 from group_coordinator.recordings.broker_log import BrokerLog
 from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC, OffsetsTopicReader
-from group_coordinator.watch.source import WatchSource
+from group_coordinator.watch.source import TopicRefusedError, WatchSource
 from schemas.group_states import GroupState
 from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, RebalanceStarted
 from schemas.java_hash import group_partition
@@ -80,11 +80,20 @@ def watched(servers: str, brokers: dict[int, EmbeddedKafka]) -> Iterator[tuple[W
     index = Index()
     logs = [str(broker.log_file) for broker in brokers.values()]
     source = WatchSource({"bootstrap.servers": servers}, logs, follow=True, bounds=ALL)
-    source.start(index)
+    wait_until(lambda: is_started(source, index), TIMEOUT_S)
     try:
         yield source, index
     finally:
         source.stop()
+
+
+def is_started(source: WatchSource, index: Index) -> bool:
+    """False: the broker that was asked has not heard of the offsets topic yet."""
+    try:
+        source.start(index)
+    except TopicRefusedError:
+        return False
+    return True
 
 
 def test_a_coordinator_is_killed(kafka_jars: Path, tmp_path: Path) -> None:
