@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from group_coordinator.assignors import ASSIGNORS, ENTRY_POINT_GROUP, AssignorLoadError, RangeAssignor, load_assignors
-from group_coordinator.assignors import entry_points as module
+from schemas import entry_points
 
 Register = Callable[..., None]
 
@@ -43,7 +43,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Register:
     def find(*, group: str) -> EntryPoints:
         return EntryPoints(registered).select(group=group)
 
-    monkeypatch.setattr(module, "entry_points", find)
+    monkeypatch.setattr(entry_points, "entry_points", find)
 
     def add(name: str, thing: Any) -> None:
         setattr(package, name, thing)
@@ -69,7 +69,7 @@ def test_one_more(register: Register) -> None:
 
 def test_other_groups_are_left_alone(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
     other_entry = EntryPoint(name="x", value="no.such.module:X", group="console_scripts")
-    monkeypatch.setattr(module, "entry_points", lambda *, group: EntryPoints([other_entry]).select(group=group))
+    monkeypatch.setattr(entry_points, "entry_points", lambda *, group: EntryPoints([other_entry]).select(group=group))
     assert load_assignors() == ASSIGNORS
 
 
@@ -99,6 +99,6 @@ def test_two_of_one_name(register: Register) -> None:
 
 def test_import_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint(name="broken", value="no_such_module_at_all:X", group=ENTRY_POINT_GROUP)
-    monkeypatch.setattr(module, "entry_points", lambda *, group: EntryPoints([broken]))
+    monkeypatch.setattr(entry_points, "entry_points", lambda *, group: EntryPoints([broken]))
     with pytest.raises(AssignorLoadError, match="broken = no_such_module_at_all:X: ModuleNotFoundError"):
         load_assignors()

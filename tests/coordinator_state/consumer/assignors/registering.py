@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from coordinator_state.consumer import assignors
-from coordinator_state.consumer.assignors import ENTRY_POINT_GROUP, entry_points, load_server_assignors
+from coordinator_state.consumer.assignors import ENTRY_POINT_GROUP, load_server_assignors
+from schemas import entry_points
 
 Register = Callable[..., None]
 

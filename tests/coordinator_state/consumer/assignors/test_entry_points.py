@@ -17,9 +17,9 @@ from coordinator_state.consumer.assignors import (
     server_assignor_problems,
     server_assignor_source,
 )
-from coordinator_state.consumer.assignors import entry_points as module
 from coordinator_state.consumer.assignors.checked import CheckedAssignor
 from coordinator_state.consumer.member import TargetAssignment
+from schemas import entry_points
 from schemas.error_codes import ErrorCode
 from schemas.history import RequestRefused
 from schemas.observed_history import TargetAssignmentComputed
@@ -67,7 +67,7 @@ def test_one_more(register: Register) -> None:
 
 def test_other_groups_are_left_alone(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
     other_entry = EntryPoint(name="x", value="no.such.module:X", group="console_scripts")
-    monkeypatch.setattr(module, "entry_points", lambda *, group: EntryPoints([other_entry]).select(group=group))
+    monkeypatch.setattr(entry_points, "entry_points", lambda *, group: EntryPoints([other_entry]).select(group=group))
     assert load_server_assignors() == SERVER_ASSIGNORS
 
 
@@ -96,7 +96,7 @@ def test_two_of_one_name(register: Register) -> None:
 
 def test_import_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint(name="broken", value="no_such_module_at_all:X", group=ENTRY_POINT_GROUP)
-    monkeypatch.setattr(module, "entry_points", lambda *, group: EntryPoints([broken]))
+    monkeypatch.setattr(entry_points, "entry_points", lambda *, group: EntryPoints([broken]))
     with pytest.raises(ServerAssignorLoadError, match="broken = no_such_module_at_all:X: ModuleNotFoundError"):
         load_server_assignors()
 
