@@ -92,7 +92,7 @@ def measure(process: subprocess.Popen[bytes], seconds: float) -> Shares:
 def measure_setup(setup: str, arguments: Namespace, say: Printed) -> list[Shares]:
     """Return what it costs at rest, and when somebody speaks. Say how the first request after a rest is answered."""
     port, gateway, stop = free_port(), f"127.0.0.1:{free_port()}", threading.Event()
-    flags = ("--responder", "--gateway", gateway) if setup == "responder" else ()
+    flags = ("--gateway", gateway) if setup == "responder" else ()
     with tempfile.TemporaryDirectory() as directory:
         process = start(Path(directory), port, arguments.tick_interval_ms, *flags)
         try:

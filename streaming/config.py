@@ -63,11 +63,11 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
         "batches that touch ten thousand groups twice as fast; the outputs are the same. Fixed for the life of a "
         "checkpoint.", at_least=0)
     trigger_interval_ms: int = setting(
-        0, "Least time from one batch to the next; 0: at once. `run --responder` sets 2000 unless it is set: nobody "
-        "waits for the batches.", at_least=0)
+        0, "Least time from one batch to the next; 0: at once. `run` with responders sets 2000 unless it is set, since "
+        "nobody waits for the batches.", at_least=0)
     spark_niceness: int = setting(
-        0, "Niceness of Spark's JVM and Python workers (Linux, `nice(2)`), where the command starts them. `run "
-        "--responder` sets 5 unless it is set: nobody waits for them, so whoever answers comes first.", at_least=0,
+        0, "Niceness of Spark's JVM and Python workers (Linux, `nice(2)`), where the command starts them. `run` "
+        "with responders sets 5 unless it is set: nobody waits for them, so whoever answers comes first.", at_least=0,
         at_most=19)
     max_events_per_batch: int = setting(
         10_000, "Most events that one batch takes: a backlog is worked off in batches of this size.", at_least=1)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.options import Settings
 from group_coordinator.command_line.responder_operations import responder_values
+from group_coordinator.kafka_topics.errors import TopicReadError, explaining
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.metrics import Metrics, Value
 from group_coordinator.responder.auditor import AuditCounts, Auditor, AuditorThread, undecided_since_ms
 from streaming.config import StreamingConfig
+from streaming.events_tail import open_reader
 from streaming.topics import TopicReport
+from streaming.watcher import ShardProgress
 
 if TYPE_CHECKING:
     from group_coordinator.responder.processes import ResponderProcesses
@@ -25,12 +29,17 @@ TRIGGER_INTERVAL_MS = 2_000
 SPARK_NICENESS = 5
 """The same: on a busy machine a thread of Spark gets a third of the time that one of a responder or gateway gets."""
 
+DECIDED_WITHIN_S = 20.0
+"""So long a stop waits at most until the query has decided what responders have answered."""
+_POLL_S = 0.1
 
-def for_responders(settings: Settings) -> StreamingConfig:
-    """Return the settings of a coordinator beside which responders run."""
+
+def for_responders(settings: Settings) -> Settings:
+    """Return the settings of a coordinator beside which responders run, because flags ask for them."""
     changes: dict[str, object] = {"trigger_interval_ms": TRIGGER_INTERVAL_MS, "spark_niceness": SPARK_NICENESS}
     unset = {name: value for name, value in changes.items() if settings.sources[name] == "default"}
-    return settings.config.changed(responders=True, **unset)
+    config = settings.config.changed(responders=True, **unset)
+    return Settings(config, {**settings.sources, "responders": "flag"})
 
 
 class OwnResponders:
@@ -67,6 +76,29 @@ class OwnResponders:
             self._processes.start()
             output.write("A responder answers ahead of the query of each shard.")
 
+    def end_answering(self, output: CommandOutput) -> None:
+        """End the processes, and let the query decide what they have answered, so that a coordinator whose core decides
+        otherwise may start next (`streaming.answered_ahead`). The gateway has ended before."""
+        if self._processes is None:
+            return
+        self._processes.stop()
+        events = self._config.topic_settings.topics.events
+        try:
+            with explaining(self._config.client_properties), open_reader(self._config.client_properties) as reader:
+                ends = {shard: reader.bounds(events, shard).end for shard in self._config.shards_here}
+        except TopicReadError as problem:
+            output.write(f"Whether the query has decided all that responders have answered is not known: {problem}")
+            return
+        give_up_at_s = time.monotonic() + DECIDED_WITHIN_S
+        while self._coordinator.is_running and (left := undecided(ends, self._coordinator.progress)):
+            if time.monotonic() >= give_up_at_s:
+                output.write(
+                    f"The query has not decided the last {sum(left.values())} events yet, which responders may have "
+                    "answered: start the same release with the same settings next."
+                )
+                return
+            time.sleep(_POLL_S)
+
     def stop(self) -> None:
         """End the processes, and then the audit."""
         if self._processes is not None:
@@ -92,6 +124,12 @@ class OwnResponders:
             yield from audit_values(self._auditor.counts)
         if self._processes is not None:
             yield from responder_values(self._processes.statuses)
+
+
+def undecided(ends: Mapping[int, int], progress: Mapping[int, ShardProgress]) -> dict[int, int]:
+    """Return how many events before `ends` each shard's query has not decided yet; no shard that has decided all."""
+    decided = {shard: batch.end_offset or 0 for shard, batch in progress.items()}
+    return {shard: end - decided.get(shard, 0) for shard, end in ends.items() if decided.get(shard, 0) < end}
 
 
 def audit_values(counts: AuditCounts) -> Iterator[Value]:

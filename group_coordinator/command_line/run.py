@@ -24,6 +24,7 @@ from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.spark_jvm import require_spark
 from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.tables import out, print_lines
+from group_coordinator.dashboard.index import Index
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.narrative import words
 from group_coordinator.operations.operations import Operations
@@ -78,9 +79,11 @@ _Tables = Annotated[
 
 
 _Responder = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--responder", help="Answer within milliseconds, ahead of the query: a process for each shard. Sets responders."
+        "--responder/--no-responder",
+        help="Answer within milliseconds, ahead of the query: a process for each shard. Sets responders. [default: "
+        "with --gateway]",
     ),
 ]
 
@@ -94,7 +97,7 @@ def run(
     rebuild: _Rebuild = False,
     gateway: _Gateway = None,
     gateway_config_file: _GatewayConfigFile = None,
-    responder: _Responder = False,
+    responder: _Responder = None,
     dashboard: _Dashboard = None,
     tables: _Tables = None,
     tables_format: TablesFormatOption = TablesFormat.delta,
@@ -115,24 +118,23 @@ def run(
         group-coordinator run --bootstrap-servers broker:9092 --checkpoint s3a://s/coordinator --tables s3a://s/tables
         group-coordinator run --config-file coordinator.toml --dry-run > resolved.toml
     """
+    answers_ahead = gateway is not None if responder is None else responder
+    settings = for_responders(settings) if answers_ahead else settings
     if dry_run:
-        print_lines(settings.lines())
-        return
+        return print_lines(settings.lines())
+    config = settings.config
     require_spark()
     own_gateway = OwnGateway(gateway, gateway_config_file)
-    config = for_responders(settings) if responder else settings.config
     index = index_of_dashboard(dashboard, config)  # what is wrong with its address is said before anything is started
     output = CommandOutput(config.log_format, config.log_level)
     with output.log_failures(), ExitStack() as stack:
         stop = stack.enter_context(stop_requested())
         if embedded:
             config = _embedded(config, settings, embedded_port, embedded_data, stack, output)
-        operations = stack.enter_context(Operations(config, index))
-        if operations.url is not None:
-            output.write(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
+        operations = _operations(config, index, stack, output)
         config, companion = history_tables.beside_the_coordinator(config, tables, tables_format)
         coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations, companion=companion)
-        responders = OwnResponders(config, coordinator, here=responder)
+        responders = OwnResponders(config, coordinator, here=answers_ahead)
         output.write(f"Starting Spark for {config.bootstrap_servers} ...")
         report = coordinator.start(lambda: coordinator.ask_to_stop() if stop.is_set() else None)
         if report is not None:
@@ -140,14 +142,15 @@ def run(
             if dashboard is not None:
                 server = stack.enter_context(start_dashboard(config, dashboard, index, operations.follower))
                 output.write(f"The dashboard: {server.address}")
-            if tables is not None:
-                output.write(history_tables.introduction(tables, tables_format))
+            _introduce_tables(tables, tables_format, output)
             stack.callback(responders.stop)
             responders.start(report, operations.metrics, output)
             own_gateway.start(config, operations, output)
             stack.callback(own_gateway.stop)
             _watch(coordinator, config, lambda: stop.is_set() or own_gateway.has_ended, output, responders)
         output.write("Stopping after the running batch; Ctrl-C ends at once.")
+        own_gateway.stop()
+        responders.end_answering(output)
         coordinator.stop()
         own_gateway.check()
     output.write("Stopped.")
@@ -165,6 +168,18 @@ def _embedded(
     if settings.sources["checkpoint"] == "default":
         changes["checkpoint"] = str(kafka.data_directory / "checkpoint")
     return config.changed(**changes)
+
+
+def _operations(config: StreamingConfig, index: Index | None, stack: ExitStack, output: CommandOutput) -> Operations:
+    operations = stack.enter_context(Operations(config, index))
+    if operations.url is not None:
+        output.write(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
+    return operations
+
+
+def _introduce_tables(directory: str | None, tables_format: TablesFormat, output: CommandOutput) -> None:
+    if directory is not None:
+        output.write(history_tables.introduction(directory, tables_format))
 
 
 def _introduce(report: TopicReport, config: StreamingConfig, output: CommandOutput) -> None:

@@ -172,16 +172,24 @@ def test_a_tap_records_and_its_recording_is_explained(kafka: EmbeddedKafka, topi
 
 @pytest.mark.end_to_end
 def test_run_with_a_gateway_of_its_own_ends_cleanly(tmp_path: Path, kafka_jars: Path) -> None:
-    port = free_port()
-    arguments = ("run", "--embedded", "--group-initial-rebalance-delay-ms", "0", "--gateway", f"127.0.0.1:{port}")
-    with command(tmp_path, *arguments) as process:
+    port, data = free_port(), str(tmp_path / "data")
+    arguments = (
+        "run", "--embedded", "--embedded-data", data, "--group-initial-rebalance-delay-ms", "0", "--gateway",
+        f"127.0.0.1:{port}",
+    )  # fmt: skip
+    with command(tmp_path, *arguments, "--trigger-interval-ms", "8000") as process:
         text = wait_for(process, tmp_path, rf"The gateway is ready: Kafka clients bootstrap at 127\.0\.0\.1:{port}\.")
         assert re.search(r"coordinator\.history +1 partition, created now", text)
+        assert "A responder answers ahead of the query of each shard." in text
         assert consume(f"127.0.0.1:{port}", "own", "data", 10) == [str(number) for number in range(10)]
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_TIMEOUT_S) == 0
     assert (tmp_path / "out").read_text().endswith("Stopped.\n")
     assert session_of(process) == []
+    with command(tmp_path, *arguments, "--group-max-size", "1000") as process:
+        wait_for(process, tmp_path, "The gateway is ready")  # other settings, but nothing is left that was answered
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(STOP_TIMEOUT_S) == 0
 
 
 def wait_for_log(tmp_path: Path, pattern: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.command_line import options
+from group_coordinator.command_line.own_responders import TRIGGER_INTERVAL_MS, for_responders
 from schemas.settings import settings_of
 from streaming.config import ConfigError, StreamingConfig
 
@@ -38,6 +39,12 @@ def test_what_a_dry_run_prints_is_a_settings_file_but_for_values_of_properties(t
     assert StreamingConfig.load({}, file) == hidden
     assert "shards = 2" in printed
     assert "# replication_factor is not set" in printed
+
+
+def test_a_dry_run_tells_what_holds_beside_responders() -> None:
+    settings = for_responders(options.load({"spark_niceness": 1}, None))
+    lines = [line.split("#")[0].strip() for line in settings.lines()]
+    assert {"responders = true", f"trigger_interval_ms = {TRIGGER_INTERVAL_MS}", "spark_niceness = 1"} <= set(lines)
 
 
 def test_each_value_has_its_source_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,8 +92,10 @@ def test_a_failing_clean_up_does_not_hide_that_a_replay_was_interrupted(monkeypa
 
 @pytest.mark.end_to_end
 def test_the_coordinator_ends_in_order_when_all_its_processes_are_asked(tmp_path: Path, kafka_jars: Path) -> None:
-    with command(tmp_path, "run", "--embedded", "--gateway", "127.0.0.1:0", "--dashboard", "127.0.0.1:0") as process:
-        wait_for(process, tmp_path, r"The gateway is ready")
+    arguments = ("run", "--embedded", "--gateway", "127.0.0.1:0", "--dashboard", "127.0.0.1:0", "--no-responder")
+    with command(tmp_path, *arguments) as process:
+        text = wait_for(process, tmp_path, r"The gateway is ready")
+        assert "A responder answers" not in text
         wait_for_workers(process)
         ask_all(process)
         assert process.wait(STOP_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
