@@ -26,6 +26,9 @@ from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.waiting import wait_until
 
 _TICK_S = 0.02
+NO_RETENTION_CHECK_MS = 100 * 365 * 86_400_000
+"""`offsets_retention_check_interval_ms`. At each multiple of it an Empty group without offsets is deleted. A test that
+runs by the wall clock must not meet one by chance."""
 
 
 Record = TypeVar("Record", bound=HistoryRecord)
@@ -34,10 +37,10 @@ Record = TypeVar("Record", bound=HistoryRecord)
 class Pump:
     """Runs between `start` and `stop`; `pause` makes it deaf and dumb, as a Spark that restarts."""
 
-    def __init__(
-        self, bootstrap_servers: str, settings: TopicSettings, group_config: GroupConfig | None = None
-    ) -> None:
-        self.group_config = group_config or GroupConfig(group_initial_rebalance_delay_ms=0)
+    def __init__(self, bootstrap_servers: str, settings: TopicSettings) -> None:
+        self.group_config = GroupConfig(
+            group_initial_rebalance_delay_ms=0, offsets_retention_check_interval_ms=NO_RETENTION_CHECK_MS
+        )
         self.history: list[HistoryRecord] = []
         self._bootstrap = {"bootstrap.servers": bootstrap_servers}
         report = ensure_topics(admin_client(bootstrap_servers), settings)
