@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from msgspec import Struct, field
 
 from schemas.group_metadata_events import TopicMetadata
+
+_UNKNOWN = -1
 
 
 class Topic(Struct, array_like=True, frozen=True, gc=False):
@@ -16,6 +19,8 @@ class Topic(Struct, array_like=True, frozen=True, gc=False):
     topic_id: str
     racks: tuple[tuple[str, ...], ...]
     """For each partition the racks of its replicas."""
+    version: int = _UNKNOWN
+    """The last version of the cluster's topics that told of it."""
 
     @property
     def partition_count(self) -> int:
@@ -23,13 +28,16 @@ class Topic(Struct, array_like=True, frozen=True, gc=False):
 
 
 class TopicsImage(Struct, array_like=True, frozen=True, dict=True):
-    """All topics that the group may see. It never changes: a later one takes its place."""
+    """What the group was told of topics. It never changes: a later one takes its place."""
 
-    version: int = -1
-    new_topics_version: int = -1
+    version: int = _UNKNOWN
+    """The last one that told of any topic."""
+    new_topics_version: int = _UNKNOWN
     """The last version in which the cluster got a topic."""
     topics: dict[str, Topic] = field(default_factory=dict)
     """By name."""
+    absent: dict[str, int] = field(default_factory=dict)
+    """Names of topics that do not exist -> the last version that said so."""
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -40,11 +48,45 @@ class TopicsImage(Struct, array_like=True, frozen=True, dict=True):
         name = self.names.get(topic_id)
         return None if name is None else self.topics[name]
 
+    def learn(self, news: TopicMetadata) -> TopicsImage:
+        """Return the image with these news: of each topic the latest version counts. It is this one where nothing is
+        new."""
+        if not self._is_news(news):
+            return self
+        topics, absent = dict(self.topics), dict(self.absent)
+        for topic in news.topics:
+            if news.version > self._version_of(topic.name):
+                absent.pop(topic.name, None)
+                topics[topic.name] = Topic(topic.name, topic.topic_id, topic.partitions, news.version)
+        for name in news.absent:
+            if news.version > self._version_of(name):
+                topics.pop(name, None)
+                absent[name] = news.version
+        return TopicsImage(
+            max(self.version, news.version), max(self.new_topics_version, news.new_topics_version), topics, absent
+        )
+
+    def only(self, is_wanted: Callable[[str], bool]) -> TopicsImage:
+        """Return the image without the topics whose names are not wanted."""
+        return TopicsImage(
+            self.version,
+            self.new_topics_version,
+            {name: topic for name, topic in self.topics.items() if is_wanted(name)},
+            {name: version for name, version in self.absent.items() if is_wanted(name)},
+        )
+
+    def _is_news(self, news: TopicMetadata) -> bool:
+        version, version_of = news.version, self._version_of
+        return (
+            news.new_topics_version > self.new_topics_version
+            or any(version > version_of(topic.name) for topic in news.topics)
+            or any(version > version_of(name) for name in news.absent)
+        )
+
+    def _version_of(self, name: str) -> int:
+        """Return the last version that told of a topic."""
+        topic = self.topics.get(name)
+        return self.absent.get(name, _UNKNOWN) if topic is None else topic.version
+
 
 NO_TOPICS = TopicsImage()
-
-
-def image_of(metadata: TopicMetadata) -> TopicsImage:
-    """Return the image that an event tells of."""
-    topics = {topic.name: Topic(topic.name, topic.topic_id, topic.partitions) for topic in metadata.topics}
-    return TopicsImage(metadata.version, metadata.new_topics_version, topics)

@@ -15,23 +15,29 @@ class DescribedTopic(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     topic_id: UUID_TEXT
     partitions: tuple[tuple[str, ...], ...]
-    """For each partition the racks of its replicas; that of a broker without a rack is empty."""
+    """For each partition the racks of its replicas; that of a broker without a rack is empty. Their number is the number
+    of partitions."""
 
 
 @final
 class TopicMetadata(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="topic_metadata"):
-    """The topics that a group may see, all of them: it replaces what the group knew. It has no answer.
+    """What is known of some topics of the cluster: which exist, and which do not. It has no answer.
 
-    A name that is not in it is that of a topic that does not exist. One of the same version or an older one is ignored.
-    Whoever watches the cluster's topics writes it to each group that may subscribe to one that changed, and whoever
-    sends a request may attach it, so that a group's first member need not wait (Kafka: `onMetadataUpdate`).
+    Of each topic the latest version counts. So one that is lost, comes twice or comes late does no harm, and several
+    writers may tell of different topics. A topic that no event has named does not exist for the group. Whoever watches
+    the cluster's topics writes it to each group that subscribes to one that changed, and whoever sends a request may
+    attach it, so that a group's first member need not wait (Kafka: `onMetadataUpdate`).
     """
 
     version: INT64
-    """Grows with every change of the cluster's topics."""
+    """The version of the cluster's topics of which it tells. It grows with every change of one of them."""
     topics: tuple[DescribedTopic, ...]
+    """Topics that exist."""
+    absent: tuple[str, ...] = ()
+    """Names of topics that do not exist."""
     new_topics_version: INT64 = 0
-    """The last version in which the cluster got a topic."""
+    """The last version in which the cluster got a topic that the group's expressions may match; it makes the group
+    resolve them again."""
     schema_version: Literal[1] = 1
     """Version of this event."""
 

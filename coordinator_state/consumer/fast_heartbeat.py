@@ -8,11 +8,13 @@ from coordinator_state.consumer.configuration import member_intervals
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, MemberState
 from coordinator_state.consumer.regexes import refresh_is_due
+from coordinator_state.group import Group
 from coordinator_state.outputs import Answer, RequestEvent
 from coordinator_state.step import Step
 from coordinator_state.timers import Timer
 from coordinator_state.topics_image import NO_TOPICS
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from schemas.group_metadata_events import TopicMetadata
 
 _API = "ConsumerGroupHeartbeat"
 _VERSIONS = API_VERSIONS[_API]
@@ -49,7 +51,7 @@ def fast_member_heartbeat(step: Step, event: RequestEvent, request: ConsumerGrou
         or api_version not in _VERSIONS
         or member_id < _NOT_BLANK
         or not (request.instance_id is None or _is_of_instance(body, member, request.instance_id))
-        or (metadata and metadata.version > (group.topics or NO_TOPICS).version)
+        or (metadata and _tells_news(group, metadata))
     ):
         return False
     offset, no_deadline_before_ms = event.offset, step.no_deadline_before_ms
@@ -72,6 +74,11 @@ def fast_member_heartbeat(step: Step, event: RequestEvent, request: ConsumerGrou
         Answer(group.group_id, group.epoch, seq, now_ms, request_id, partition, _API, api_version, offset, response)
     )
     return True
+
+
+def _tells_news(group: Group, metadata: TopicMetadata) -> bool:
+    image = group.topics or NO_TOPICS
+    return image.learn(metadata) is not image
 
 
 def _is_of_instance(body: ConsumerGroup, member: ConsumerMember, instance_id: str) -> bool:

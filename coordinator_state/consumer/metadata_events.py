@@ -8,9 +8,11 @@ from __future__ import annotations
 from coordinator_state.consumer.group import EXPIRED_DEADLINE, ConsumerGroup
 from coordinator_state.consumer.regexes import regexes_resolved
 from coordinator_state.step import Step
-from coordinator_state.topics_image import TopicsImage, image_of
+from coordinator_state.topics_image import TopicsImage
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 
+_NAMES_MIN = 64
+"""So many names are kept without a look at whether the group still has a use for them."""
 _NOTHING = GroupConfiguration()
 
 
@@ -26,24 +28,45 @@ def learn(step: Step, fact: TopicMetadata | RegexesResolved | GroupConfiguration
 
 
 def learn_topics(step: Step, metadata: TopicMetadata) -> None:
-    """Take in the cluster's topics. An older image, or the same, changes nothing."""
+    """Take in what is told of topics. What is older than what the group knows changes nothing."""
     group, before = step.group, step.image
-    if metadata.version <= before.version:
+    image = before.learn(metadata)
+    if image is before:
         return
-    image = image_of(metadata)
     if group is None:
         step.topics = image
         return
-    group.topics = image
     body = group.body
-    if type(body) is ConsumerGroup and any(body.is_subscribed_to_topic(name) for name in _changed(before, image)):
+    if type(body) is not ConsumerGroup:
+        group.topics = image.only(_names_in(metadata).__contains__)
+        return
+    if len(image.topics) + len(image.absent) > _NAMES_MIN + 2 * (len(body.name_counts) + len(body.regex_topic_counts)):
+        image = image.only(_wanted_names(body, image, metadata).__contains__)
+    group.topics = image
+    if any(body.is_subscribed_to_topic(name) for name in _changed(before, image)):
         body.metadata_deadline = EXPIRED_DEADLINE
+
+
+def _names_in(metadata: TopicMetadata) -> set[str]:
+    return {topic.name for topic in metadata.topics} | set(metadata.absent)
+
+
+def _wanted_names(body: ConsumerGroup, image: TopicsImage, news: TopicMetadata) -> set[str]:
+    """Return the names that the group has a use for: others may have come with subscriptions that are over."""
+    targets = {topic_id for target in body.targets.values() for topic_id, _ in target}
+    of_partitions = {image.names[topic_id] for topic_id in targets | body.owners.keys() if topic_id in image.names}
+    return body.subscribed_topics | of_partitions | _names_in(news)
 
 
 def _changed(before: TopicsImage, after: TopicsImage) -> list[str]:
     """Return the names of topics that came, went or changed; one that came back under its name did so, too."""
     names = before.topics.keys() | after.topics.keys()
-    return sorted(name for name in names if before.topics.get(name) != after.topics.get(name))
+    return sorted(name for name in names if _content(before, name) != _content(after, name))
+
+
+def _content(image: TopicsImage, name: str) -> object:
+    topic = image.topics.get(name)
+    return None if topic is None else (topic.topic_id, topic.racks)
 
 
 def _configure(step: Step, configuration: GroupConfiguration) -> None:

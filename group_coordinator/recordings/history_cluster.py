@@ -64,8 +64,12 @@ class HistoryCluster:
         ids = {topic.topic_id for topic in topics}
         has_new = not ids <= known_ids
         version = cluster["version"]
+        names_before = {topic.name for topic in before.topics} | set(before.absent)
         self.metadata = TopicMetadata(
-            version=version, topics=topics, new_topics_version=version if has_new else before.new_topics_version
+            version=version,
+            topics=topics,
+            absent=tuple(sorted(names_before - {topic.name for topic in topics})),
+            new_topics_version=version if has_new else before.new_topics_version,
         )
         return tuple(
             DeletedTopic(name=topic.name, topic_id=topic.topic_id)

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from coordinator_state import ClassicGroup, Group, decode_group, encode_group
 from coordinator_state.consumer.group import ConsumerGroup, consumer_group
 from coordinator_state.state import STATE_VERSION
 from group_coordinator.recordings.history import HistoryReport, _Replay
 from schemas.group_metadata_events import GroupConfiguration
-from tests.coordinator_state.consumer.harness import ConsumerHarness
+from tests.coordinator_state.consumer.harness import ConsumerHarness, topics
 from tests.coordinator_state.harness import GroupHarness
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -52,6 +53,9 @@ def in_words(group: Group) -> dict[str, Any]:
     fields = {name: getattr(group, name) for name in Group.__struct_fields__ if name not in ("offsets", "body")}
     fields |= _classic_in_words(group.body) if isinstance(group.body, ClassicGroup) else _consumer_in_words(group)
     fields["retention"] = {topic: msgspec.structs.asdict(item) for topic, item in group.retention.items()}
+    if group.topics is not None:
+        fields["topics"] = msgspec.structs.asdict(group.topics)
+        fields["topics"]["topics"] = {name: msgspec.structs.asdict(each) for name, each in group.topics.topics.items()}
     fields["timers"] = {name: msgspec.structs.asdict(timer) for name, timer in group.timers.items()}
     fields["offsets"] = [
         {"topic": topic, "partition": partition, **msgspec.structs.asdict(item)}
@@ -135,6 +139,16 @@ def with_consumer_members() -> Group:
     return group.group
 
 
+def with_news_of_topics() -> Group:
+    """A group that was told of topics that exist and of one that does not, at several versions."""
+    group = ConsumerHarness()
+    group.joins("a", "foo", "none")
+    group.tell(replace(topics(5), absent=("none",)))
+    group.tell(topics(7, foo=6))
+    assert group.group is not None
+    return group.group
+
+
 def main() -> None:
     candidates: list[tuple[set[str], str, Group]] = []
     for family in FAMILIES:
@@ -151,6 +165,7 @@ def main() -> None:
         keep(group, name)
     keep(with_transactions(), "offsets-in-transactions")
     keep(with_consumer_members(), "consumer-members")
+    keep(with_news_of_topics(), "consumer-topics")
     print(len(candidates), "states;", "\n".join(sorted(covered)))
     from tests.crash import checkpoint_fixture  # a broker and a Spark session: a minute
 

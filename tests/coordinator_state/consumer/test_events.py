@@ -1,8 +1,13 @@
 """The events that tell a consumer group of topics, expressions and its own settings."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
 from coordinator_state import LogRecord
+from schemas.consumer_group_messages import ConsumerGroupAssignment
 from schemas.events import decode_group_event, encode_json
-from schemas.group_metadata_events import GroupConfiguration, RegexesResolved
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.observed_history import GroupEpochBumped, RegexResolved
 from tests.coordinator_state.consumer.harness import ConsumerHarness, topics
 from tests.coordinator_state.harness import of_type
@@ -32,6 +37,63 @@ def test_a_topic_of_others_is_not_felt() -> None:
     group.tell(group.metadata)
     assert group.body.metadata_deadline != (0, 0)
     assert of_type(group.beat("A", 2), LogRecord) == []
+
+
+def told_of(group: ConsumerHarness) -> tuple[dict[str, int], set[str]]:
+    """Topics that exist, with their numbers of partitions, and those that do not."""
+    state = group.group
+    assert state is not None
+    image = state.topics
+    assert image is not None
+    return {name: topic.partition_count for name, topic in image.topics.items()}, set(image.absent)
+
+
+def test_a_topic_that_goes_is_felt_at_the_next_heartbeat() -> None:
+    group = ConsumerHarness(group_consumer_assignment_interval_ms=0)
+    group.joins("A", "foo")
+    group.told("A", 2)
+    group.metadata = replace(topics(2), absent=("foo",))
+    group.tell(group.metadata)
+    assert group.told("A", 2).assignment == ConsumerGroupAssignment(topic_partitions=())
+    assert group.body.group_epoch == 3
+
+
+def test_an_event_tells_of_the_topics_that_it_names_and_of_no_others() -> None:
+    """A gateway knows what one member subscribes to, and not what the others do."""
+    group = ConsumerHarness()
+    group.metadata = topics(1, foo=4)
+    group.joins("A", "foo", "bar")
+    group.metadata = replace(topics(9), absent=("bar",))
+    group.joins("B", "bar")
+    assert told_of(group) == ({"foo": 4}, {"bar"})
+
+
+@given(st.permutations([0, 1, 2, 3, 4]))
+def test_news_in_any_order_lead_to_the_same(order: list[int]) -> None:
+    news = [
+        topics(1, foo=4, bar=2),
+        topics(2, foo=6),
+        replace(topics(3), absent=("foo",)),
+        topics(4, foo=1),
+        replace(topics(5), absent=("bar",)),
+    ]
+    group = ConsumerHarness()
+    group.joins("A", "foo", "bar")
+    for number in order:
+        group.tell(news[number])
+        group.tell(news[number])
+    assert told_of(group) == ({"foo": 1}, {"bar"})
+
+
+def test_topics_that_nobody_subscribes_to_any_more_are_forgotten() -> None:
+    group = ConsumerHarness(group_consumer_assignment_interval_ms=0)
+    group.joins("A", "foo")
+    for number in range(200):
+        group.tell(TopicMetadata(version=number + 2, topics=(), absent=(f"t{number}",)))
+    existing, absent = told_of(group)
+    assert existing == {"foo": 4}
+    assert "t199" in absent
+    assert len(absent) < 100
 
 
 def test_expressions_are_resolved_by_an_event() -> None:
