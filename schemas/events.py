@@ -363,6 +363,7 @@ def encode_request_event(
     client_id: str,
     client_host: str = "/127.0.0.1",
     new_member_id: str | None = None,
+    topic_metadata: TopicMetadata | UnsetType = UNSET,
 ) -> bytes:
     """Write a request event's value; its key is the group id in UTF-8."""
     return _encoder.encode(
@@ -374,6 +375,7 @@ def encode_request_event(
             client_id=client_id,
             client_host=client_host,
             new_member_id=new_member_id,
+            topic_metadata=topic_metadata,
             body=request,
         )
     )
@@ -384,10 +386,8 @@ def encode_tick(clock_ms: int) -> bytes:
     return b'{"type":"tick","clock_ms":%d}' % clock_ms
 
 
-SESSION_RENEWAL = encode_json(SessionRenewal())
-"""The value of an event that renews a group's sessions; its key is the group id."""
-RENEWAL_AT_PRESENT = encode_json(SessionRenewal(moves_time=True))
-"""And one that moves the group's time to the present as well."""
+SESSION_RENEWAL, RENEWAL_AT_PRESENT = encode_json(SessionRenewal()), encode_json(SessionRenewal(moves_time=True))
+"""The values of events that renew a group's sessions, and that move its time to the present as well."""
 
 
 def decode_response_event(value: bytes) -> tuple[ResponseEnvelope, Response]:

@@ -15,8 +15,7 @@ class DescribedTopic(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     topic_id: UUID_TEXT
     partitions: tuple[tuple[str, ...], ...]
-    """For each partition the racks of its replicas; that of a broker without a rack is empty. Their number is the number
-    of partitions."""
+    """For each partition the racks of its replicas; that of a broker without a rack is empty."""
 
 
 @final

@@ -1,7 +1,9 @@
 """What lies on the topics topic: what each shard of the coordinator knows of the cluster's topics.
 
-A record's key is the topic's id, its value a JSON object, null once the topic is gone and every group has been told. It
-is the coordinator's own bookkeeping: no decision about a group reads it.
+A record's key is the topic's id, its value a JSON object, null once the topic is gone and every group has been told.
+The records of a partition up to an offset are one version of the cluster's topics, and the offset is its number, so
+that all who read it mean the same by it (`group_coordinator.kafka_topics.cluster_topics`). No decision about a group
+reads this topic: what a group must know comes to it in events.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ class KnownTopic(Struct, frozen=True, kw_only=True, gc=False):
     topic_id: UUID_TEXT
     cluster_id: str | None = None
     """Of which cluster it is. What is known of another cluster says nothing about this one."""
+    partitions: tuple[tuple[str, ...], ...] | None = None
+    """For each partition the racks of its replicas; that of a broker without a rack is empty. Null: not known, in what
+    earlier versions wrote."""
+    is_gone: bool = False
+    """The topic is deleted, and not all groups that have offsets of it have been told."""
     schema_version: Literal[1] = 1
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from group_coordinator.kafka_topics.cluster_topics import Racks
+
 LISTINGS_TO_BE_GONE = 2
 LISTINGS_TO_AGREE = 5
 """So many looks in a row must show the same topic under a name before an id that was never seen counts as another's.
@@ -25,6 +27,8 @@ class TopicListing(Struct, frozen=True, kw_only=True):
 
     topics: Mapping[str, str]
     """Name -> id, of topics that are there."""
+    racks: Mapping[str, Racks] = {}
+    """Name -> the racks of each partition's replicas, of the same topics."""
     absent: frozenset[str] = frozenset()
     """Names that were asked for and that the brokers do not know. A name that is in neither was not answered for."""
 
@@ -52,6 +56,11 @@ class TopicKnowledge:
     def names(self) -> frozenset[str]:
         """The names that must be asked for: a list of all topics does not say which are missing."""
         return frozenset(self._live.values())
+
+    @property
+    def live(self) -> Mapping[str, str]:
+        """The topics that exist, id -> name; also those that one look has missed."""
+        return self._live
 
     @property
     def in_doubt(self) -> bool:

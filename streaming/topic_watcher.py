@@ -11,29 +11,26 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import cast
 
-import msgspec
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.kafka_topics.described import topic_id_of
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import DeletedTopic, TopicsDeleted, encode_json
 from schemas.java_hash import group_partition
-from schemas.known_topics import KnownTopic, decode_known_topic
 from streaming.committed_topics import CommittedTopics, Ids
 from streaming.events_tail import open_reader
-from streaming.topic_knowledge import TopicKnowledge, TopicListing, TopicRemoval
+from streaming.shard_writer import ShardWriter
+from streaming.topic_knowledge import TopicKnowledge, TopicRemoval
+from streaming.topic_listings import LOOK_TIMEOUT_S, TopicListings
+from streaming.topic_records import TopicRecords
 from streaming.topics import Topics
 
-LOOK_TIMEOUT_S = 5.0
 CONFIRM_S = 0.5
 """A topic that was missed is looked for again after this."""
 SETTLE_S = 60.0
 """So long after a topic is gone something may still be committed for it: by a gateway that knew it, from a queue on
 the way."""
-_NAMES_PER_REQUEST = 1_000
 REST_PER_PARTITION_S = 0.0007
 """A look costs by the partitions of the cluster, 35 us of CPU each; the watcher rests for twenty times that, at the
 least."""
@@ -69,13 +66,9 @@ class TopicWatcher:
         )
         self._knowledge: TopicKnowledge | None = None
         self._removals: dict[str, TopicRemoval] = {}
-        self._unsaved: dict[str, KnownTopic | None] = {}
-        """What the topics topic does not say yet, by id."""
+        self._records = TopicRecords(topics.topics, shard)
         self._handled = 0
         self._answers = True
-        self._invisible: frozenset[str] = frozenset()
-        self._partitions = 0
-        """How many the last look has shown."""
         self._failure: Exception | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"topics-{shard}", daemon=True)
@@ -111,113 +104,47 @@ class TopicWatcher:
             "reconnect.backoff.max.ms": 1_000,
             **self._properties,
         }
-        admin = AdminClient(quiet)
+        listings = TopicListings(AdminClient(quiet))
         producer = Producer({**quiet, "acks": "all", "message.timeout.ms": _DELIVERY_TIMEOUT_MS})
+        writer = ShardWriter(producer, self._shard, lambda: not self._stopping.is_set())
         rest_s = 0.0
         while not self._stopping.wait(rest_s):
             try:
-                self._poll(admin, producer)
+                self._poll(listings, writer)
                 self._report(answered=True)
             except KafkaException as problem:
                 self._report(answered=False, problem=problem)
             rest_s = min(CONFIRM_S, self._interval_s) if self._is_in_haste else self._interval_s
-            rest_s = max(rest_s, REST_PER_PARTITION_S * self._partitions)
+            rest_s = max(rest_s, REST_PER_PARTITION_S * listings.partitions)
 
     @property
     def _is_in_haste(self) -> bool:
         in_doubt = self._knowledge is not None and self._knowledge.in_doubt
         return in_doubt or any(removal.is_new for removal in self._removals.values())
 
-    def _poll(self, admin: AdminClient, producer: Producer) -> None:
+    def _poll(self, listings: TopicListings, writer: ShardWriter) -> None:
         """Raises KafkaException."""
-        cluster_id, listed = _list(admin)
+        cluster_id, listed = listings.names()
         if self._knowledge is None:
-            self._knowledge = TopicKnowledge(self._load(cluster_id))
-        listing = self._list_topics(admin, listed | self._knowledge.names)
-        came, gone = self._knowledge.learn(listing)
-        for topic_id, name in came.items():
-            self._unsaved[topic_id] = KnownTopic(name=name, topic_id=topic_id, cluster_id=cluster_id)
+            with open_reader(self._properties) as reader:
+                self._knowledge = TopicKnowledge(self._records.load(reader, cluster_id))
+        knowledge = self._knowledge
+        listing = listings.look(listed | knowledge.names)
+        _, gone = knowledge.learn(listing)
+        self._records.learn(listing, gone, knowledge.live)
         for topic_id, name in gone.items():
             self._removals[topic_id] = TopicRemoval(topic_id, name, time.monotonic(), self._settle_s)
-        self._save(producer)
-        self._bury(producer)
+        self._save(writer)
+        self._bury(writer)
 
-    # ---------------------------------------------------------------------------------------------------- what is there
-
-    def _list_topics(self, admin: AdminClient, names: frozenset[str]) -> TopicListing:
-        """Ask for topics by their names. Raises KafkaException where there is no answer at all."""
-        topics: dict[str, str] = {}
-        absent: set[str] = set()
-        hidden: set[str] = set()
-        partitions = 0
-        in_order = sorted(names)
-        for start in range(0, len(in_order), _NAMES_PER_REQUEST):
-            requested = TopicCollection(in_order[start : start + _NAMES_PER_REQUEST])
-            for name, future in admin.describe_topics(requested, request_timeout=LOOK_TIMEOUT_S).items():
-                try:
-                    description = future.result()
-                except KafkaException as problem:
-                    code = problem.args[0].code()
-                    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        absent.add(name)
-                    elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        hidden.add(name)
-                    elif code in _NO_ANSWER:
-                        raise
-                    continue
-                partitions += len(description.partitions)
-                if (topic_id := topic_id_of(description)) is not None:
-                    topics[name] = topic_id
-        if hidden - self._invisible:
-            _log.warning(
-                "Topic %s may not be described any more (%d such topics): whether they are deleted cannot be seen. "
-                "Allow Describe on them.", min(hidden - self._invisible), len(hidden),
-            )  # fmt: skip
-        self._invisible, self._partitions = frozenset(hidden), partitions
-        return TopicListing(topics=topics, absent=frozenset(absent))
-
-    # ---------------------------------------------------------------------------------------------------- what is known
-
-    def _load(self, cluster_id: str) -> dict[str, str]:
-        """Return the content of the topics topic, id -> name. Raises KafkaException."""
-        topics: dict[str, KnownTopic | None] = {}
-        with open_reader(self._properties) as reader:
-            place = (self._topics.topics, self._shard)
-            for message in reader.read({place: reader.bounds(*place)}):
-                key, value = message.key(), message.value()
-                topic_id = key.decode(errors="replace") if isinstance(key, bytes) else ""
-                try:
-                    topics[topic_id] = None if value is None else decode_known_topic(bytes(value))
-                except msgspec.DecodeError:
-                    _log.warning(
-                        "Offset %s of %s is not understood and passed over.", message.offset(), self._topics.topics
-                    )
-        elsewhere = [name for name, topic in topics.items() if topic is not None and topic.cluster_id != cluster_id]
-        if elsewhere:
-            _log.warning(
-                "%s knows %d topics of another cluster: they are forgotten, and no offsets are dropped for them.",
-                self._topics.topics, len(elsewhere),
-            )  # fmt: skip
-            self._unsaved |= dict.fromkeys(elsewhere)
-        return {
-            topic.topic_id: topic.name
-            for topic in topics.values()
-            if topic is not None and topic.cluster_id == cluster_id
-        }
-
-    def _save(self, producer: Producer) -> None:
-        saved = list(self._unsaved)
-        records = (
-            (topic_id.encode(), None if topic is None else encode_json(topic))
-            for topic_id, topic in self._unsaved.items()
-        )
-        if saved and self._write(producer, self._topics.topics, records):
-            for topic_id in saved:
-                del self._unsaved[topic_id]
+    def _save(self, writer: ShardWriter) -> None:
+        if self._records.has_unsaved:
+            with open_reader(self._properties) as reader:
+                self._records.save(writer, reader)
 
     # ---------------------------------------------------------------------------------------------------- who is told
 
-    def _bury(self, producer: Producer) -> None:
+    def _bury(self, writer: ShardWriter) -> None:
         """Begin and finish rounds through the groups, for all topics that are ready for one."""
         now_s = time.monotonic()
         without_end = [removal for removal in self._removals.values() if removal.wants_end(now_s)]
@@ -229,16 +156,16 @@ class TopicWatcher:
                 for removal in without_end:
                     removal.log_ends_at(end)
             ready = [removal for removal in self._removals.values() if removal.is_ready(self._handled)]
-            if not ready or not self._notify_groups(reader, producer, ready):
+            if not ready or not self._notify_groups(reader, writer, ready):
                 return
         assert self._knowledge is not None
         for removal in ready:
             if removal.end_round(self._knowledge.has_undecided(removal.name)):
                 self._knowledge.mark_removed(removal.topic_id)
-                self._unsaved[removal.topic_id] = None
+                self._records.forget(removal.topic_id)
                 del self._removals[removal.topic_id]
 
-    def _notify_groups(self, reader: TopicReader, producer: Producer, removals: list[TopicRemoval]) -> bool:
+    def _notify_groups(self, reader: TopicReader, writer: ShardWriter, removals: list[TopicRemoval]) -> bool:
         """Return whether every group that has offsets of these topics has an event about it. A second event changes
         nothing."""
         by_name: dict[str, list[TopicRemoval]] = {}
@@ -248,7 +175,7 @@ class TopicWatcher:
         for topics_by_group in self._committed.of(reader, by_name, lambda: not self._stopping.is_set()):
             entries = {group_id: self._entries(topics, by_name) for group_id, topics in topics_by_group.items()}
             concerned = {group_id: gone for group_id, gone in entries.items() if gone}
-            if not self._write(producer, self._topics.events, self._events(concerned)):
+            if writer.append(self._topics.events, self._events(concerned)) is None:
                 return False
             for group_id, gone in concerned.items():
                 for topic in gone:
@@ -284,48 +211,9 @@ class TopicWatcher:
                 size += entry_bytes
             yield group_id.encode(), encode_json(TopicsDeleted(topics=tuple(chunk)))
 
-    # ---------------------------------------------------------------------------------------------------------- writing
-
-    def _write(self, producer: Producer, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> bool:
-        """Return whether the shard's partition of a topic has appended all records."""
-        requested = appended = 0
-
-        def on_delivery(error: KafkaError | None, message: Message) -> None:
-            nonlocal appended
-            appended += error is None
-
-        for key, value in records:
-            requested += 1
-            while not self._stopping.is_set():
-                try:
-                    producer.produce(topic, key=key, value=value, partition=self._shard, on_delivery=on_delivery)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            if self._stopping.is_set():
-                return False
-        producer.flush()
-        return appended == requested
-
     def _report(self, *, answered: bool, problem: KafkaException | None = None) -> None:
         if self._answers and not answered:
             _log.warning("The cluster's topics cannot be watched at the moment: %s", problem)
         elif answered and not self._answers:
             _log.warning("The cluster's topics are watched again.")
         self._answers = answered
-
-
-_NO_ANSWER = (
-    KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT,
-    KafkaError._RESOLVE,
-    KafkaError._AUTHENTICATION,
-)  # fmt: skip
-
-
-def _list(admin: AdminClient) -> tuple[str, frozenset[str]]:
-    """The cluster and the topics in it that may be seen. Raises KafkaException."""
-    metadata = admin.list_topics(timeout=LOOK_TIMEOUT_S)
-    cluster_id = cast(str | None, metadata.cluster_id)
-    if cluster_id is None:  # without it nobody could tell whether what is known is of this cluster
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-    return cluster_id, frozenset(metadata.topics)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
@@ -186,16 +186,10 @@ class EventsClient:
         assert self._loop is not None
         assert self._producer is not None
         request_id = self._request_ids.new()
-        value = encode_request_event(
-            event.api,
-            event.api_version,
-            event.request,
-            request_id=request_id,
-            reply_partition=self._reply_partition,
-            client_id=event.client_id,
-            client_host=event.client_host,
-            new_member_id=event.new_member_id,
-        )
+        value = self._encode(event, request_id)
+        if event.topic_metadata is not UNSET and len(value) > _EVENT_BYTES_MAX:
+            event = replace(event, topic_metadata=UNSET)  # the group is told of its topics later
+            value = self._encode(event, request_id)
         key = event.group_id.encode()
         problem = self._problem(event, key, value)
         if problem is not None:
@@ -214,6 +208,19 @@ class EventsClient:
             )
         except (BufferError, KafkaException):
             self._in_doubt(request_id)
+
+    def _encode(self, event: GroupEvent, request_id: str) -> bytes:
+        return encode_request_event(
+            event.api,
+            event.api_version,
+            event.request,
+            request_id=request_id,
+            reply_partition=self._reply_partition,
+            client_id=event.client_id,
+            client_host=event.client_host,
+            new_member_id=event.new_member_id,
+            topic_metadata=event.topic_metadata,
+        )
 
     def _problem(self, event: GroupEvent, key: bytes, value: bytes) -> ErrorCode | None:
         """Return why an event would not be answered: it is too large for the log, or the coordinator refuses one of its
@@ -335,7 +342,7 @@ def _without_bulk(event: GroupEvent) -> GroupEvent:
         return replace(event, request=replace(request, protocols=()))
     if isinstance(request, SyncGroupRequest):
         return replace(event, request=replace(request, assignments=()))
-    return event
+    return replace(event, topic_metadata=UNSET)
 
 
 class _RequestId(Struct):

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
+from group_coordinator.kafka_topics.reader import offset_of
+
 _POLL_S = 0.5
 _HANDED_OVER_BYTES_MAX = 8_388_608
 """What the event loop may not have taken yet, after which no more is read."""
@@ -25,11 +27,18 @@ class TopicRecord(NamedTuple):
     key: bytes
     value: bytes | None
     timestamp_ms: int
+    partition: int = 0
+    offset: int = -1
 
 
 def topic_records(messages: list[Message]) -> list[TopicRecord]:
     """Return the needed fields of a topic's records."""
-    return [TopicRecord(message.key() or b"", message.value(), message.timestamp()[1]) for message in messages]
+    return [
+        TopicRecord(
+            message.key() or b"", message.value(), message.timestamp()[1], message.partition() or 0, offset_of(message)
+        )
+        for message in messages
+    ]
 
 
 class Handover:

@@ -8,6 +8,7 @@ from sys import intern
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from group_coordinator.gateway.handover import TopicRecord
 from schemas.messages import ListedGroup
@@ -18,11 +19,16 @@ _MEMBER_BYTES = 200
 _log = logging.getLogger(__name__)
 
 
+class _AssignedTopic(Struct, frozen=True, gc=False):
+    topic: str
+
+
 class PublishedMember(Struct, frozen=True, gc=False):
     """One member of a group."""
 
     member_id: str
     group_instance_id: str | None
+    partitions: tuple[_AssignedTopic, ...] | None = None
 
 
 class PublishedGroup(Struct, frozen=True):
@@ -33,11 +39,13 @@ class PublishedGroup(Struct, frozen=True):
     generation_id: int
     protocol_type: str | None
     members: tuple[PublishedMember, ...]
+    assigned_topics: tuple[str, ...] = ()
+    """The topics of which a member has partitions."""
 
     @property
     def size(self) -> int:
         """About what it takes in memory."""
-        total = _GROUP_BYTES + _text_bytes(self.group_id)
+        total = _GROUP_BYTES + _text_bytes(self.group_id) + 8 * len(self.assigned_topics)
         for member in self.members:
             total += _MEMBER_BYTES + _text_bytes(member.member_id) + _text_bytes(member.group_instance_id or "")
         return total
@@ -107,9 +115,13 @@ class PublishedGroups:
             self._bytes -= group.size
 
     def _keep(self, group_id: str, group: PublishedGroup) -> None:
-        members = group.members if self._keeps_members else ()
+        members = tuple([replace(each, partitions=None) for each in group.members]) if self._keeps_members else ()
+        topics = {assigned.topic for member in group.members for assigned in member.partitions or ()}
         protocol_type = None if group.protocol_type is None else intern(group.protocol_type)
-        group = PublishedGroup(group_id, intern(group.state), group.generation_id, protocol_type, members)
+        group = PublishedGroup(
+            group_id, intern(group.state), group.generation_id, protocol_type, members,
+            tuple([intern(topic) for topic in sorted(topics)]),
+        )  # fmt: skip
         if self._bytes + group.size <= self._bytes_max:
             self._groups[group_id] = group
             self._bytes += group.size

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Protocol, cast
 from uuid import uuid4
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
@@ -28,6 +28,7 @@ from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.refusals import refusal
 from schemas.error_codes import ErrorCode
 from schemas.events import groups_named
+from schemas.group_metadata_events import TopicMetadata
 from schemas.message_versions import GroupResponse
 from schemas.messages import (
     Coordinator,
@@ -73,6 +74,8 @@ class GroupEvent(Struct, frozen=True, kw_only=True):
     request: Request
     size: int = 0
     """Bytes of the client's request on the wire."""
+    topic_metadata: TopicMetadata | UnsetType = UNSET
+    """What the group is to be told of topics with it."""
 
 
 OnAnswer = Callable[[Response], None]

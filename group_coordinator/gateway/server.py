@@ -28,12 +28,13 @@ from group_coordinator.gateway.signs_of_life import SignsOfLife
 from group_coordinator.gateway.topic_access import TopicAccess
 from group_coordinator.gateway.topic_cache import TopicCache
 from group_coordinator.gateway.topic_filter import TopicFilter
+from group_coordinator.gateway.topic_images import TopicImages
 from group_coordinator.gateway.versions import accepted_versions
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.http_host import is_loopback
 
-_ASSIGNMENTS_TIMEOUT_S = 60.0
+_PUBLISHED_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -55,7 +56,8 @@ class Gateway(ProxyServer):
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
         self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
-        self._assignments: TopicFollower | None = None
+        self._images: TopicImages | None = None
+        self._follower: TopicFollower | None = None
         self._router: RequestRouter | None = None
         self._topics: TopicAccess | None = None
 
@@ -81,13 +83,13 @@ class Gateway(ProxyServer):
         await asyncio.to_thread(self._events.connect, loop)
         self._events.begin()
         are_read = asyncio.Event()
-        await asyncio.to_thread(self._read_assignments, loop, are_read)
+        await asyncio.to_thread(self._read_published, loop, are_read)
         try:
-            async with asyncio.timeout(_ASSIGNMENTS_TIMEOUT_S):
-                await are_read.wait()  # who is told that the gateway is ready may list the groups
+            async with asyncio.timeout(_PUBLISHED_TIMEOUT_S):
+                await are_read.wait()  # who is told that the gateway is ready may list the groups, and join one
         except TimeoutError:
             raise GatewayError(
-                f"The groups could not be read within {_ASSIGNMENTS_TIMEOUT_S:.0f} s: is Kafka there?"
+                f"Groups and topics could not be read within {_PUBLISHED_TIMEOUT_S:.0f} s: is Kafka there?"
             ) from None
         if self._signs is not None:
             self._writing_signs = loop.create_task(self._signs.write())
@@ -97,8 +99,8 @@ class Gateway(ProxyServer):
             self._writing_signs.cancel()
         self._events.stop_watching()
         await asyncio.to_thread(self._events.end)
-        if self._assignments is not None:
-            await asyncio.to_thread(self._assignments.stop)
+        if self._follower is not None:
+            await asyncio.to_thread(self._follower.stop)
 
     def _machine(self, locate: Locate | None) -> Connection:
         assert self._topics is not None
@@ -124,21 +126,24 @@ class Gateway(ProxyServer):
             return 0  # others of the group may wait for it
         return min(super()._weigh(pending) + self._router.weigh(pending), self._config.bounds.under_way_bytes_max // 2)
 
-    def _read_assignments(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> None:
+    def _read_published(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> None:
+        """Begin to follow what the coordinator publishes of groups and of topics."""
         properties = self._config.coordinator_client_properties
-        topic = f"{self._config.topic_prefix}.assignments"
-        partitions = [(topic, number) for number in range(partition_counts(properties, [topic])[topic])]
-
-        handover = Handover(loop, self._published.take)
+        assignments, topics = (f"{self._config.topic_prefix}.{name}" for name in ("assignments", "topics"))
+        counts = partition_counts(properties, [assignments, topics])
+        self._images = TopicImages(counts[topics])
+        handovers = {assignments: Handover(loop, self._published.take), topics: Handover(loop, self._images.take)}
 
         def take(messages: list[Message]) -> None:
-            handover.give(topic_records(messages), lambda: self._assignments is None or self._assignments.is_stopping)
+            for topic, handover in handovers.items():
+                records = topic_records([message for message in messages if message.topic() == topic])
+                handover.give(records, lambda: self._follower is None or self._follower.is_stopping)
 
         def complete() -> None:
-            handover.when_taken(self._published.complete)
-            handover.when_taken(are_read.set)
+            handovers[assignments].when_taken(self._published.complete)
+            handovers[topics].when_taken(lambda: handovers[assignments].when_taken(are_read.set))
 
-        self._assignments = TopicFollower(
+        self._follower = TopicFollower(
             properties,
             "gateway",
             take,
@@ -146,7 +151,9 @@ class Gateway(ProxyServer):
             on_failure=lambda problem: self.give_up(reading_ended(problem)),
         )
         try:
-            self._assignments.start(from_beginning=partitions)
+            self._follower.start(
+                from_beginning=[(topic, number) for topic, count in counts.items() for number in range(count)]
+            )
         except TopicReadError as problem:
             raise GatewayError(str(problem)) from problem
 

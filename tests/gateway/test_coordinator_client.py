@@ -18,8 +18,10 @@ from group_coordinator.gateway.coordinator_client import EventsClient
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.request_router import GroupEvent
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json
+from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
 from schemas.messages import (
     HeartbeatRequest,
@@ -93,12 +95,13 @@ class Bench:
         api: str = "Heartbeat",
         group_id: str = "g",
         on_answer: Callable[[Response], None] | None = None,
+        **fields: Any,
     ) -> str:
         """The id of the request that was sent; empty: none was."""
         before = len(self.producer.sent)
         event = GroupEvent(
             group_id=group_id, api=api, api_version=4, client_id="c", client_host="/h", new_member_id=None,
-            request=request,
+            request=request, **fields,
         )  # fmt: skip
         self.client.ask(event, on_answer or self.answers.append)
         return msgspec.json.decode(self.producer.sent[-1][1])["request_id"] if len(self.producer.sent) > before else ""
@@ -129,6 +132,19 @@ def test_an_event_goes_to_the_shard_of_its_group_and_its_answer_comes_back() -> 
         bench.answer(request_id)
     assert bench.answers == [HeartbeatResponse()] * 3
     assert bench.metrics.pending == 0
+
+
+def test_what_a_group_is_told_of_topics_goes_with_the_request_if_there_is_room() -> None:
+    bench = Bench()
+    news = TopicMetadata(version=3, topics=(), absent=("x" * 100,) * 1_000)
+    bench.ask(topic_metadata=news)
+    assert msgspec.json.decode(bench.producer.sent[-1][1])["topic_metadata"]["absent"] == list(news.absent)
+    large = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=("y" * 30_000,) * 32
+    )
+    assert bench.ask(large, "ConsumerGroupHeartbeat", topic_metadata=news)
+    assert "topic_metadata" not in msgspec.json.decode(bench.producer.sent[-1][1])
+    assert bench.answers == []
 
 
 def test_each_answer_is_for_its_request() -> None:

@@ -26,11 +26,11 @@ from tests.waiting import wait_until
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 USERS = ("coordinator", "gateway", "member", "reader", "app", "stranger")
 TOPICS = Topics.of_prefix("coordinator")
-ALL_TOPICS = (TOPICS.events, *TOPICS.outputs, TOPICS.progress)
+ALL_TOPICS = (TOPICS.events, *TOPICS.outputs, TOPICS.progress, TOPICS.topics)
 WRITES = {"coordinator": set(ALL_TOPICS), "gateway": {TOPICS.events, TOPICS.progress}, "member": {TOPICS.events}}
 READS = {
     "coordinator": set(ALL_TOPICS),
-    "gateway": {TOPICS.responses, TOPICS.assignments},
+    "gateway": {TOPICS.responses, TOPICS.assignments, TOPICS.topics},
     "member": {TOPICS.responses},
     "reader": set(ALL_TOPICS),
 }

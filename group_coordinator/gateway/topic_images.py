@@ -1,0 +1,58 @@
+"""The cluster's topics as the coordinator has published them, for requests that must bring them along.
+
+A consumer group is assigned by the coordinator, which knows of topics what the group's log tells. So the gateway
+attaches to a request what the group may not have heard of yet: its first member need not wait for the coordinator's
+watcher, which tells the group of everything that changes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import UNSET, UnsetType
+
+from group_coordinator.gateway.handover import TopicRecord
+from group_coordinator.gateway.published_groups import PublishedGroup
+from group_coordinator.kafka_topics.cluster_topics import ClusterTopics, SharedRacks
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.group_metadata_events import TopicMetadata
+from schemas.java_hash import group_partition
+
+ATTACHED_BYTES_MAX = 262_144
+"""About; of further topics the watcher tells the group. A request and this must fit into an event."""
+
+
+class TopicImages:
+    """One for a gateway. A `TopicFollower` feeds it; all methods run in one thread."""
+
+    def __init__(self, shards: int) -> None:
+        shared_racks = SharedRacks()
+        self._tables = [ClusterTopics(shared_racks) for _ in range(shards)]
+        """One for each shard, since versions of different shards cannot be compared."""
+
+    def take(self, records: list[TopicRecord]) -> None:
+        """Take in records of the topics topic, those of each partition in their order."""
+        for record in records:
+            if record.partition < len(self._tables):
+                self._tables[record.partition].take(record.key, record.value, record.offset)
+
+    def metadata_for(
+        self, request: ConsumerGroupHeartbeatRequest, published: PublishedGroup | None
+    ) -> TopicMetadata | UnsetType:
+        """Return what the request's group is to be told of topics with it; UNSET if nothing.
+
+        A request that names no topics needs none: its group knows them, or is told by the watcher. `published`: the
+        group as it was last published. A classic group that becomes a consumer group with this request must know the
+        topics that its members have.
+        """
+        names = dict.fromkeys(request.subscribed_topic_names or ())
+        if request.member_epoch == JOIN_EPOCH and published is not None:
+            names |= dict.fromkeys(published.assigned_topics)
+        return self.metadata_of(request.group_id, names)
+
+    def metadata_of(self, group_id: str, names: Iterable[str]) -> TopicMetadata | UnsetType:
+        """Return what a group is to be told of these topics; UNSET if nothing is known of them."""
+        table = self._tables[group_partition(group_id, len(self._tables))]
+        if table.version < 0:
+            return UNSET  # nobody has watched the topics yet, so it cannot be said that there are none
+        return next(table.metadata(names, ATTACHED_BYTES_MAX), UNSET)

@@ -1,0 +1,127 @@
+"""The cluster's topics, as one partition of the topics topic tells of them: a table, and what groups are told of it.
+
+It follows from the records up to its version alone, compacted or not. So whoever has read as far has the same one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from sys import intern
+
+import msgspec
+from msgspec import Struct
+
+from schemas.group_metadata_events import DescribedTopic, TopicMetadata
+from schemas.known_topics import KnownTopic, decode_known_topic
+
+Racks = tuple[tuple[str, ...], ...]
+_SHARED_MAX = 20_000
+_log = logging.getLogger(__name__)
+
+
+class SharedRacks:
+    """Equal racks of partitions are one object: tables of many shards know the same topics."""
+
+    def __init__(self) -> None:
+        self._racks: dict[Racks, Racks] = {}
+
+    def __call__(self, racks: Racks) -> Racks:
+        if len(self._racks) > _SHARED_MAX:
+            self._racks.clear()
+        return self._racks.setdefault(racks, racks)
+
+
+class _Row(Struct, frozen=True, gc=False):
+    offset: int
+    size: int
+    """Of the record's value, in bytes."""
+    topic: KnownTopic
+
+
+class ClusterTopics:
+    """A table of topics by id. Records are given in the order of their offsets."""
+
+    def __init__(self, shared_racks: SharedRacks | None = None) -> None:
+        self.version = -1
+        """The offset of the last record."""
+        self._share = shared_racks or SharedRacks()
+        self._rows: dict[str, _Row] = {}
+        """By id."""
+        self._ids: dict[str, str] = {}
+        """Name -> id of the topic that has it now."""
+
+    @property
+    def known(self) -> Mapping[str, KnownTopic]:
+        """What is kept of topics, by id; those that are gone among them."""
+        return {topic_id: row.topic for topic_id, row in self._rows.items()}
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of the topics that exist."""
+        return self._ids.keys()
+
+    def take(self, key: bytes, value: bytes | None, offset: int) -> None:
+        """Take in a record; one that is not understood counts as null, as if compaction had left nothing before it."""
+        self.version = offset
+        topic_id = key.decode(errors="replace")
+        try:
+            topic = None if value is None else decode_known_topic(value)
+        except msgspec.DecodeError as problem:
+            _log.warning("Offset %d of the topics topic is not understood and passed over: %s.", offset, problem)
+            topic = None
+        before = self._rows.pop(topic_id, None)
+        if topic is not None:
+            racks = None if topic.partitions is None else self._share(topic.partitions)
+            topic = msgspec.structs.replace(topic, name=intern(topic.name), partitions=racks)
+            self._rows[topic_id] = _Row(offset, len(value or b""), topic)
+            if not topic.is_gone:
+                self._ids[topic.name] = topic_id
+        if before is not None and (topic is None or topic.is_gone or topic.name != before.topic.name):
+            self._find_again(before.topic.name)
+
+    def described(self, name: str) -> DescribedTopic | None:
+        """Return a topic that exists; None also where its partitions are not known."""
+        topic_id = self._ids.get(name)
+        racks = None if topic_id is None else self._rows[topic_id].topic.partitions
+        if topic_id is None or racks is None:
+            return None
+        return DescribedTopic(name=name, topic_id=topic_id, partitions=racks)
+
+    def metadata(self, names: Iterable[str], bytes_max: int) -> Iterator[TopicMetadata]:
+        """Yield what is known of these topics, in pieces of about so many bytes at the most, if one topic fits into
+        that."""
+        topics: list[DescribedTopic] = []
+        absent: list[str] = []
+        size = 0
+        for name in names:
+            topic_id = self._ids.get(name)
+            topic = self.described(name)
+            if topic_id is not None and topic is None:
+                continue
+            piece_bytes = len(name.encode()) + 4 if topic_id is None else self._rows[topic_id].size
+            if size and size + piece_bytes > bytes_max:
+                yield self._piece(topics, absent)
+                topics, absent, size = [], [], 0
+            size += piece_bytes
+            if topic is None:
+                absent.append(name)
+            else:
+                topics.append(topic)
+        if topics or absent:
+            yield self._piece(topics, absent)
+    def _piece(self, topics: list[DescribedTopic], absent: list[str]) -> TopicMetadata:
+        return TopicMetadata(version=self.version, topics=tuple(topics), absent=tuple(absent))
+
+    def _find_again(self, name: str) -> None:
+        """A topic of this name is gone; another may have the name, too: a new one, or one that is not yet known to be
+        gone."""
+        others = [
+            (row.offset, topic_id)
+            for topic_id, row in self._rows.items()
+            if row.topic.name == name and not row.topic.is_gone
+        ]
+        if others:
+            self._ids[name] = max(others)[1]
+        else:
+            self._ids.pop(name, None)

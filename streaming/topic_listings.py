@@ -1,0 +1,84 @@
+"""Asks the brokers which topics there are, for `streaming.topic_watcher`."""
+
+from __future__ import annotations
+
+import logging
+from typing import cast
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription
+
+from group_coordinator.kafka_topics.cluster_topics import Racks
+from group_coordinator.kafka_topics.described import topic_id_of
+from streaming.topic_knowledge import TopicListing
+
+LOOK_TIMEOUT_S = 5.0
+_NAMES_PER_REQUEST = 1_000
+_RACKS_BYTES_MAX = 262_144
+"""Of one topic, in a record; the racks of a larger one are left out. Kafka's own assignors do not look at racks."""
+_NO_ANSWER = (
+    KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._RESOLVE,
+    KafkaError._AUTHENTICATION,
+)  # fmt: skip
+_log = logging.getLogger(__name__)
+
+
+class TopicListings:
+    """One thread asks."""
+
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
+        self._invisible: frozenset[str] = frozenset()
+        self.partitions = 0
+        """How many the last look has shown."""
+
+    def names(self) -> tuple[str, frozenset[str]]:
+        """Return the cluster and the topics in it that may be seen. Raises KafkaException."""
+        metadata = self._admin.list_topics(timeout=LOOK_TIMEOUT_S)
+        cluster_id = cast(str | None, metadata.cluster_id)
+        if cluster_id is None:  # without it nobody could tell whether what is known is of this cluster
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return cluster_id, frozenset(metadata.topics)
+
+    def look(self, names: frozenset[str]) -> TopicListing:
+        """Ask for topics by their names. Raises KafkaException where there is no answer at all."""
+        topics: dict[str, str] = {}
+        racks: dict[str, Racks] = {}
+        absent: set[str] = set()
+        hidden: set[str] = set()
+        partitions = 0
+        in_order = sorted(names)
+        for start in range(0, len(in_order), _NAMES_PER_REQUEST):
+            requested = TopicCollection(in_order[start : start + _NAMES_PER_REQUEST])
+            for name, future in self._admin.describe_topics(requested, request_timeout=LOOK_TIMEOUT_S).items():
+                try:
+                    description = future.result()
+                except KafkaException as problem:
+                    code = problem.args[0].code()
+                    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        absent.add(name)
+                    elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        hidden.add(name)
+                    elif code in _NO_ANSWER:
+                        raise
+                    continue
+                partitions += len(description.partitions)
+                if (topic_id := topic_id_of(description)) is not None:
+                    topics[name], racks[name] = topic_id, _racks(description)
+        if hidden - self._invisible:
+            _log.warning(
+                "Topic %s may not be described any more (%d such topics): whether they are deleted cannot be seen. "
+                "Allow Describe on them.", min(hidden - self._invisible), len(hidden),
+            )  # fmt: skip
+        self._invisible, self.partitions = frozenset(hidden), partitions
+        return TopicListing(topics=topics, racks=racks, absent=frozenset(absent))
+
+
+def _racks(description: TopicDescription) -> Racks:
+    """Return the racks of each partition's replicas, in the order of partitions; a broker without a rack has an empty
+    one."""
+    in_order = sorted(description.partitions, key=lambda partition: partition.id)
+    racks = tuple([tuple(sorted([node.rack or "" for node in partition.replicas])) for partition in in_order])
+    size = sum([len(rack) + 3 for replicas in racks for rack in replicas])
+    return racks if size <= _RACKS_BYTES_MAX else ((),) * len(racks)

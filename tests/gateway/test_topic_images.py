@@ -1,0 +1,96 @@
+"""What a gateway attaches to requests of what it knows of the cluster's topics."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import UNSET
+
+from group_coordinator.gateway.handover import TopicRecord
+from group_coordinator.gateway.published_groups import PublishedGroup, PublishedGroups
+from group_coordinator.gateway.topic_images import ATTACHED_BYTES_MAX, TopicImages
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.events import encode_json
+from schemas.group_metadata_events import DescribedTopic, TopicMetadata
+from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember
+from schemas.java_hash import group_partition
+from schemas.known_topics import KnownTopic
+
+SHARDS = 3
+GROUP = "g"
+SHARD = group_partition(GROUP, SHARDS)
+
+
+def topic_id(number: int) -> str:
+    return f"00000000-0000-0000-0000-{number:012}"
+
+
+def record(number: int, name: str, offset: int, partitions: int = 2, shard: int = SHARD) -> TopicRecord:
+    topic = KnownTopic(name=name, topic_id=topic_id(number), partitions=(("",),) * partitions)
+    return TopicRecord(topic_id(number).encode(), encode_json(topic), 0, shard, offset)
+
+
+def described(number: int, name: str, partitions: int = 2) -> DescribedTopic:
+    return DescribedTopic(name=name, topic_id=topic_id(number), partitions=(("",),) * partitions)
+
+
+def heartbeat(*names: str, epoch: int = JOIN_EPOCH) -> ConsumerGroupHeartbeatRequest:
+    return ConsumerGroupHeartbeatRequest(
+        group_id=GROUP, member_id="m", member_epoch=epoch, subscribed_topic_names=names or None
+    )
+
+
+@pytest.fixture
+def images() -> TopicImages:
+    return TopicImages(SHARDS)
+
+
+def test_a_request_brings_the_topics_that_it_names(images: TopicImages) -> None:
+    images.take([record(1, "a", 7), record(2, "b", 8), record(1, "a", 9, partitions=5)])
+    assert images.metadata_for(heartbeat("a", "none"), None) == TopicMetadata(
+        version=9, topics=(described(1, "a", 5),), absent=("none",)
+    )
+    assert images.metadata_for(heartbeat(epoch=3), None) is UNSET
+    assert images.metadata_for(heartbeat("b", epoch=3), None) == TopicMetadata(version=9, topics=(described(2, "b"),))
+
+
+def test_the_version_is_that_of_the_groups_own_shard(images: TopicImages) -> None:
+    images.take([record(1, "a", 7), record(1, "a", 900, 6, shard=(SHARD + 1) % SHARDS), record(1, "a", 8, 1, SHARDS)])
+    assert images.metadata_for(heartbeat("a"), None) == TopicMetadata(version=7, topics=(described(1, "a"),))
+
+
+def test_nothing_is_said_before_anybody_has_watched(images: TopicImages) -> None:
+    assert images.metadata_for(heartbeat("a"), None) is UNSET
+
+
+def test_what_a_classic_group_has_comes_with_the_member_that_converts_it(images: TopicImages) -> None:
+    images.take([record(number, name, number) for number, name in enumerate("abc")])
+    published = published_group("b", "c")
+    told = images.metadata_for(heartbeat("a"), published)
+    assert told == TopicMetadata(version=2, topics=tuple(described(number, name) for number, name in enumerate("abc")))
+    assert images.metadata_for(heartbeat("a", epoch=1), published) == TopicMetadata(
+        version=2, topics=(described(0, "a"),)
+    )
+
+
+def published_group(*topics: str) -> PublishedGroup:
+    member = SnapshotMember(
+        member_id="old", group_instance_id=None, client_id="c", client_host="h", session_timeout_ms=1,
+        rebalance_timeout_ms=1, metadata=b"", assignment=b"",
+        partitions=tuple(AssignedTopic(topic=name, partitions=(0,)) for name in topics),
+    )  # fmt: skip
+    snapshot = GroupSnapshot(
+        group_id=GROUP, epoch=1, seq=1, time_ms=1, state="Stable", state_since_ms=1, generation_id=3,
+        protocol_type="consumer", protocol_name="range", leader_id="old", members=(member, member),
+    )  # fmt: skip
+    groups = PublishedGroups(1_000_000, keeps_members=False)
+    groups.take([TopicRecord(GROUP.encode(), encode_json(snapshot), 0)])
+    group = groups.group(GROUP)
+    assert group is not None
+    return group
+
+
+def test_what_is_attached_is_bounded(images: TopicImages) -> None:
+    images.take([record(number, f"topic-{number}", number, 1_000) for number in range(1_000)])
+    told = images.metadata_for(heartbeat(*[f"topic-{number}" for number in range(1_000)]), None)
+    assert isinstance(told, TopicMetadata)
+    assert ATTACHED_BYTES_MAX // 2 < len(encode_json(told)) < 2 * ATTACHED_BYTES_MAX
