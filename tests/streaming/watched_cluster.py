@@ -1,0 +1,111 @@
+"""A broker with a coordinator's topics and none of its other parts, for tests of what watches topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from group_coordinator.kafka_topics.described import topic_id_of
+from schemas.events import DeletedTopic, TopicsDeleted, decode_group_event
+from schemas.java_hash import group_partition
+from schemas.known_topics import KnownTopic, decode_known_topic
+from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from streaming.topic_watcher import TopicWatcher
+from streaming.topics import TopicSettings, ensure_topics
+from tests.waiting import wait_until
+
+OFFSETS_PARTITIONS = 4
+TIMEOUT_S = 60.0
+EVERYTHING = 2**62
+GARBAGE = b"garbage"
+
+
+class Cluster:
+    """A broker with a coordinator's topics and none of its other parts."""
+
+    def __init__(self, bootstrap_servers: str, prefix: str, shards: int = 1) -> None:
+        self.properties = {"bootstrap.servers": bootstrap_servers, "log_level": "0"}
+        self.admin = AdminClient({**self.properties})
+        settings = TopicSettings(
+            topic_prefix=prefix, shards=shards, responses_partitions=1, offsets_partitions=OFFSETS_PARTITIONS
+        )
+        self.topics = ensure_topics(self.admin, settings).topics
+        self.shards = shards
+        self._producer = Producer(self.properties)
+
+    @contextmanager
+    def watched(self, shard: int = 0, handled: int = EVERYTHING, **settings: Any) -> Iterator[TopicWatcher]:
+        watcher = TopicWatcher(
+            self.topics, shard, self.shards, OFFSETS_PARTITIONS, self.properties,
+            **{"interval_ms": 100, "settle_s": 0.3, **settings},
+        )  # fmt: skip
+        watcher.handled(handled)
+        watcher.start()
+        try:
+            yield watcher
+        finally:
+            watcher.stop()
+            watcher.require_alive()
+
+    def make(self, name: str, partitions: int = 1) -> str:
+        """A topic, and its id."""
+        self.admin.create_topics([NewTopic(name, partitions)])[name].result()
+
+        def topic_id() -> str | None:
+            try:
+                topic = self.admin.describe_topics(TopicCollection([name]))[name].result()
+            except Exception:
+                return None
+            return topic_id_of(topic)
+
+        return str(wait_until(topic_id, TIMEOUT_S, f"{name} is there"))
+
+    def grow(self, name: str, partitions: int) -> None:
+        self.admin.create_partitions([NewPartitions(name, partitions)])[name].result()
+
+    def delete(self, name: str) -> None:
+        self.admin.delete_topics([name])[name].result()
+        wait_until(lambda: name not in self.admin.list_topics().topics, TIMEOUT_S, f"{name} is gone")
+
+    def commit(self, group_id: str, topic: str, topic_id: str | None, partition: int = 0) -> None:
+        """As the coordinator's sink writes it."""
+        value = OffsetCommitValue(offset=50, commit_timestamp_ms=1, topic_id=topic_id)
+        key = encode_key(OffsetCommitKey(group_id, topic, partition))
+        self.put(group_id, key, encode_offset_commit_value(value, 4))
+
+    def put(self, group_id: str, key: bytes, value: bytes | None) -> None:
+        place = group_partition(group_id, OFFSETS_PARTITIONS)
+        self._producer.produce(self.topics.offsets, key=key, value=value, partition=place)
+        self._producer.flush()
+
+    def told(self, shard: int = 0) -> list[tuple[str, tuple[DeletedTopic, ...]]]:
+        """The events, in order: group and topics."""
+        events = []
+        for key, value in self.read(self.topics.events, shard):
+            event = decode_group_event((key or b"").decode(), value)
+            assert isinstance(event, TopicsDeleted)
+            events.append(((key or b"").decode(), event.topics))
+        return events
+
+    def kept(self, shard: int = 0) -> dict[str, KnownTopic]:
+        """What the topics topic says."""
+        topics: dict[str, KnownTopic] = {}
+        for key, value in self.read(self.topics.topics, shard):
+            topics.pop((key or b"").decode(), None)
+            if value not in (None, GARBAGE):
+                topics[(key or b"").decode()] = decode_known_topic(value or b"")
+        return topics
+
+    def read(self, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None]]:
+        reader = Consumer({**self.properties, "group.id": "test"})
+        try:
+            _, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)
+            reader.assign([TopicPartition(topic, partition, 0)])
+            messages = [reader.poll(TIMEOUT_S) for _ in range(high)]
+        finally:
+            reader.close()
+        return [(message.key(), message.value()) for message in messages if message is not None]
