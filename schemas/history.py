@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from schemas.foreign_json import json_decoder
 from schemas.history_parts import AssignedTopic as AssignedTopic
@@ -326,6 +326,21 @@ class SnapshotMember(Struct, frozen=True, kw_only=True, gc=False):
     """The same decoded; None where the blob is not one of the consumer protocol."""
 
 
+class SnapshotSubscription(Struct, frozen=True, kw_only=True, gc=False):
+    """What the members of a consumer group subscribe to, and what the group knows of it."""
+
+    topics: tuple[str, ...]
+    """Those that a member names."""
+    regexes: dict[str, tuple[str, ...] | None]
+    """Expression -> the topics that match, as the group was told; null: it has not been told."""
+    resolving_since_ms: int | None
+    """The group waits since then, by its clock, to be told which topics match; null: it does not."""
+    metadata_hash: int
+    """Kafka's hash of the subscribed topics as the group took them in last."""
+    topics_version: int
+    """The last version of the cluster's topics that the group was told of; -1: of none."""
+
+
 class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     """The group as it is: the value of the assignments topic (key: group id); a null value: the group is gone."""
 
@@ -344,6 +359,8 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     protocol_name: str | None
     leader_id: str | None
     members: tuple[SnapshotMember, ...]
+    subscription: SnapshotSubscription | UnsetType = UNSET
+    """Of a consumer group; absent: it is of another kind, or an earlier version wrote it."""
     schema_version: Literal[1] = 1
 
 

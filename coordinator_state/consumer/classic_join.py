@@ -21,7 +21,7 @@ from coordinator_state.consumer.heartbeat import NO_TIMEOUT, Owned, name_set, re
 from coordinator_state.consumer.member import ClassicMemberMetadata, ConsumerMember
 from coordinator_state.consumer.membership import replace_static, require_static
 from coordinator_state.consumer.ownership import reconcile_member
-from coordinator_state.consumer.regexes import begins_refresh
+from coordinator_state.consumer.regexes import begin_refresh, begins_refresh
 from coordinator_state.consumer.subscription import update_subscription
 from coordinator_state.consumer.target import update_target
 from coordinator_state.errors import Refusal
@@ -94,7 +94,7 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
     resolves_regexes = begins_refresh(changes, update)
     changes.commit()
     if resolves_regexes:
-        group.regex_refresh_began_ms = step.now_ms
+        begin_refresh(step, group)
     if downgrades:
         _downgrade(step, consumer_group(step.require_group()), member_id, epoch_before)
     else:

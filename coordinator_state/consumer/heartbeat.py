@@ -14,7 +14,7 @@ from coordinator_state.consumer.group import ConsumerGroup, consumer_group
 from coordinator_state.consumer.member import ConsumerMember, MemberState, PartitionsWithEpochs
 from coordinator_state.consumer.membership import find_group, find_member
 from coordinator_state.consumer.ownership import reconcile_member
-from coordinator_state.consumer.regexes import begins_refresh
+from coordinator_state.consumer.regexes import begin_refresh, begins_refresh
 from coordinator_state.consumer.subscription import update_subscription
 from coordinator_state.consumer.target import update_target
 from coordinator_state.errors import Refusal
@@ -49,7 +49,7 @@ def member_heartbeat(step: Step, request: ConsumerGroupHeartbeatRequest) -> None
     resolves_regexes = begins_refresh(changes, subscription)
     group = consumer_group(changes.commit())
     if resolves_regexes:
-        group.regex_refresh_began_ms = step.now_ms
+        begin_refresh(step, group)
     step.arm(timers.session(member_id), session_timeout_ms(step))
     if reconciled is not updated:
         time_revocation(step, reconciled)

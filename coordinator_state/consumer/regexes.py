@@ -62,12 +62,20 @@ def begins_refresh(changes: Changes, update: SubscriptionUpdate) -> bool:
     )
 
 
+def begin_refresh(step: Step, group: ConsumerGroup) -> None:
+    """Have the expressions resolved: whoever knows all topics sees in the published group that it waits for them."""
+    group.regex_refresh_began_ms = step.now_ms
+    step.note_assignment_change()
+
+
 def regexes_resolved(step: Step, result: RegexesResolved) -> None:
     """Take in the topics of the group's expressions. No target is computed: the next heartbeat does that."""
     body = None if step.group is None else step.group.body
     if type(body) is not ConsumerGroup:
         return
-    body.regex_refresh_began_ms = None
+    if body.regex_refresh_began_ms is not None:
+        body.regex_refresh_began_ms = None
+        step.note_assignment_change()
     changes = Changes(step, body)
     reasons: list[EpochReason] = []
     counts = Counter(body.regex_topic_counts)

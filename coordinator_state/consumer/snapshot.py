@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs
 from coordinator_state.group import Group
 from coordinator_state.topics_image import NO_TOPICS, TopicsImage
-from schemas.history import AssignedTopic, GroupSnapshot, MemberIdentity, SnapshotMember
+from schemas.history import AssignedTopic, GroupSnapshot, MemberIdentity, SnapshotMember, SnapshotSubscription
 
 if TYPE_CHECKING:
     from coordinator_state.consumer.group import ConsumerGroup
@@ -28,6 +28,18 @@ def snapshot(body: ConsumerGroup, group: Group, seq: int) -> GroupSnapshot:
         protocol_name=None,
         leader_id=None,
         members=tuple([_member(member, group.topics or NO_TOPICS) for member in body.members.values()]),
+        subscription=_subscription(body, group.topics or NO_TOPICS),
+    )
+
+
+def _subscription(body: ConsumerGroup, image: TopicsImage) -> SnapshotSubscription:
+    resolved = body.resolved_regexes
+    return SnapshotSubscription(
+        topics=tuple(sorted(body.name_counts)),
+        regexes={regex: resolved[regex].topics if regex in resolved else None for regex in sorted(body.regex_counts)},
+        resolving_since_ms=body.regex_refresh_began_ms,
+        metadata_hash=body.metadata_hash,
+        topics_version=image.version,
     )
 
 

@@ -28,6 +28,7 @@ from schemas.history import (
     MemberRecorded,
     OffsetChange,
     SnapshotMember,
+    SnapshotSubscription,
     Waited,
 )
 from schemas.known_topics import KnownTopic
@@ -104,6 +105,7 @@ def generated() -> str:
         "## `coordinator.assignments`\n",
         section("The group", GroupSnapshot),
         section("A member", SnapshotMember),
+        section("What a consumer group subscribes to", SnapshotSubscription),
         "## `coordinator.history`\n",
         section("What every record has", HistoryRecord),
         section("The cause", Cause),
