@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from sys import intern
 
 import msgspec
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from group_coordinator.gateway.handover import TopicRecord
 from schemas.messages import ListedGroup
@@ -19,20 +18,23 @@ _MEMBER_BYTES = 200
 _log = logging.getLogger(__name__)
 
 
-class _AssignedTopic(Struct, frozen=True, gc=False):
-    topic: str
-
-
 class PublishedMember(Struct, frozen=True, gc=False):
     """One member of a group."""
 
     member_id: str
     group_instance_id: str | None
+
+
+class _AssignedTopic(Struct, frozen=True, gc=False):
+    topic: str
+
+
+class _SnapshotMember(PublishedMember, frozen=True, gc=False):
     partitions: tuple[_AssignedTopic, ...] | None = None
 
 
 class PublishedGroup(Struct, frozen=True):
-    """The fields of a group that the gateway needs; metadata and assignments, which may be megabytes, are dropped."""
+    """What the gateway needs of a group; metadata and assignments, which may be megabytes, are dropped."""
 
     group_id: str
     state: str
@@ -40,7 +42,9 @@ class PublishedGroup(Struct, frozen=True):
     protocol_type: str | None
     members: tuple[PublishedMember, ...]
     assigned_topics: tuple[str, ...] = ()
-    """The topics of which a member has partitions."""
+    """The topics of which a member of a classic group has partitions."""
+    is_consumer_group: bool = False
+    """It is of the consumer kind (KIP-848)."""
 
     @property
     def size(self) -> int:
@@ -56,7 +60,18 @@ def _text_bytes(text: str) -> int:
     return len(text) if text.isascii() else 4 * len(text)
 
 
-_decode = msgspec.json.Decoder(PublishedGroup).decode
+class _Snapshot(Struct, frozen=True):
+    """What is decoded of a record."""
+
+    group_id: str
+    state: str
+    generation_id: int
+    protocol_type: str | None
+    members: tuple[_SnapshotMember, ...]
+    subscription: Raw | UnsetType = UNSET
+
+
+_decode = msgspec.json.Decoder(_Snapshot).decode
 
 
 class PublishedGroups:
@@ -114,14 +129,21 @@ class PublishedGroups:
         if group is not None:
             self._bytes -= group.size
 
-    def _keep(self, group_id: str, group: PublishedGroup) -> None:
-        members = tuple([replace(each, partitions=None) for each in group.members]) if self._keeps_members else ()
-        topics = {assigned.topic for member in group.members for assigned in member.partitions or ()}
-        protocol_type = None if group.protocol_type is None else intern(group.protocol_type)
+    def _keep(self, group_id: str, snapshot: _Snapshot) -> None:
+        members = snapshot.members if self._keeps_members else ()
+        is_consumer_group = snapshot.subscription is not UNSET
+        topics: set[str] = set()
+        if not is_consumer_group:
+            topics = {assigned.topic for member in snapshot.members for assigned in member.partitions or ()}
         group = PublishedGroup(
-            group_id, intern(group.state), group.generation_id, protocol_type, members,
+            group_id,
+            intern(snapshot.state),
+            snapshot.generation_id,
+            None if snapshot.protocol_type is None else intern(snapshot.protocol_type),
+            tuple([PublishedMember(member.member_id, member.group_instance_id) for member in members]),
             tuple([intern(topic) for topic in sorted(topics)]),
-        )  # fmt: skip
+            is_consumer_group,
+        )
         if self._bytes + group.size <= self._bytes_max:
             self._groups[group_id] = group
             self._bytes += group.size

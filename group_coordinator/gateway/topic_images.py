@@ -15,8 +15,11 @@ from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.published_groups import PublishedGroup
 from group_coordinator.kafka_topics.cluster_topics import ClusterTopics, SharedRacks
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.consumer_protocol import decode_subscription
 from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
+from schemas.messages import JoinGroupRequest
+from schemas.wire import DecodeError
 
 ATTACHED_BYTES_MAX = 262_144
 """About; of further topics the watcher tells the group. A request and this must fit into an event."""
@@ -37,17 +40,21 @@ class TopicImages:
                 self._tables[record.partition].take(record.key, record.value, record.offset)
 
     def metadata_for(
-        self, request: ConsumerGroupHeartbeatRequest, published: PublishedGroup | None
+        self, request: ConsumerGroupHeartbeatRequest | JoinGroupRequest, published: PublishedGroup | None
     ) -> TopicMetadata | UnsetType:
         """Return what the request's group is to be told of topics with it; UNSET if nothing.
 
         A request that names no topics needs none: its group knows them, or is told by the watcher. `published`: the
         group as it was last published. A classic group that becomes a consumer group with this request must know the
-        topics that its members have.
+        topics that its members have. A JoinGroup needs topics where it joins a consumer group.
         """
-        names = dict.fromkeys(request.subscribed_topic_names or ())
-        if request.member_epoch == JOIN_EPOCH and published is not None:
-            names |= dict.fromkeys(published.assigned_topics)
+        names: dict[str, None] = {}
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            names = dict.fromkeys(request.subscribed_topic_names or ())
+            if request.member_epoch == JOIN_EPOCH and published is not None:
+                names |= dict.fromkeys(published.assigned_topics)
+        elif published is not None and published.is_consumer_group:
+            names = _names_in(request)
         return self.metadata_of(request.group_id, names)
 
     def metadata_of(self, group_id: str, names: Iterable[str]) -> TopicMetadata | UnsetType:
@@ -56,3 +63,14 @@ class TopicImages:
         if table.version < 0:
             return UNSET  # nobody has watched the topics yet, so it cannot be said that there are none
         return next(table.metadata(names, ATTACHED_BYTES_MAX), UNSET)
+
+
+def _names_in(request: JoinGroupRequest) -> dict[str, None]:
+    """Return the topics that a member of the classic protocol subscribes to, and those that it still has."""
+    if request.protocol_type != "consumer" or not request.protocols:
+        return {}
+    try:
+        subscription = decode_subscription(request.protocols[0].metadata)
+    except DecodeError:
+        return {}  # the coordinator refuses it
+    return dict.fromkeys([*subscription.topics, *[topic.topic for topic in subscription.owned_partitions]])

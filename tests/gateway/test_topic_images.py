@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.published_groups import PublishedGroup, PublishedGroups
 from group_coordinator.gateway.topic_images import ATTACHED_BYTES_MAX, TopicImages
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.consumer_protocol import Subscription, TopicPartition, encode_subscription
 from schemas.events import encode_json
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
-from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember
+from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember, SnapshotSubscription
 from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic
+from schemas.messages import JoinGroupProtocol, JoinGroupRequest
 
 SHARDS = 3
 GROUP = "g"
@@ -72,7 +75,25 @@ def test_what_a_classic_group_has_comes_with_the_member_that_converts_it(images:
     )
 
 
-def published_group(*topics: str) -> PublishedGroup:
+def test_a_member_of_the_classic_protocol_that_joins_a_consumer_group_brings_its_topics(images: TopicImages) -> None:
+    images.take([record(number, name, number) for number, name in enumerate("abc")])
+    owned = (TopicPartition("c", 0), TopicPartition("c", 1))
+    metadata = encode_subscription(Subscription(topics=("a",), owned_partitions=owned), 1)
+    request = JoinGroupRequest(
+        group_id=GROUP, session_timeout_ms=1, rebalance_timeout_ms=1, member_id="m", protocol_type="consumer",
+        protocols=(JoinGroupProtocol(name="range", metadata=metadata),),
+    )  # fmt: skip
+    consumer_group = published_group(is_consumer_group=True)
+    assert images.metadata_for(request, consumer_group) == TopicMetadata(
+        version=2, topics=(described(0, "a"), described(2, "c"))
+    )
+    assert images.metadata_for(request, published_group("a")) is UNSET, "nobody asks the coordinator to assign"
+    assert images.metadata_for(request, None) is UNSET
+    damaged = replace(request, protocols=(JoinGroupProtocol(name="range", metadata=b"x"),))
+    assert images.metadata_for(damaged, consumer_group) is UNSET
+
+
+def published_group(*topics: str, is_consumer_group: bool = False) -> PublishedGroup:
     member = SnapshotMember(
         member_id="old", group_instance_id=None, client_id="c", client_host="h", session_timeout_ms=1,
         rebalance_timeout_ms=1, metadata=b"", assignment=b"",
@@ -81,6 +102,9 @@ def published_group(*topics: str) -> PublishedGroup:
     snapshot = GroupSnapshot(
         group_id=GROUP, epoch=1, seq=1, time_ms=1, state="Stable", state_since_ms=1, generation_id=3,
         protocol_type="consumer", protocol_name="range", leader_id="old", members=(member, member),
+        subscription=SnapshotSubscription(
+            topics=(), regexes={}, resolving_since_ms=None, metadata_hash=0, topics_version=-1
+        ) if is_consumer_group else UNSET,
     )  # fmt: skip
     groups = PublishedGroups(1_000_000, keeps_members=False)
     groups.take([TopicRecord(GROUP.encode(), encode_json(snapshot), 0)])
