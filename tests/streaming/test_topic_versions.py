@@ -68,6 +68,7 @@ def test_two_watchers_at_once_give_no_version_to_two_images(cluster: Cluster) ->
     watchers = [TopicRecords(cluster.topics.topics, 0) for _ in range(2)]
     ids = [f"00000000-0000-0000-0000-{number:012}" for number in range(6)]
     with open_reader(cluster.properties) as reader:
+        reader.bounds_when_led(cluster.topics.topics, 0)
         for watcher in watchers:
             watcher.load(reader, "cluster")
         for step, watcher in enumerate([*watchers, watchers[0], *watchers[::-1], *watchers]):
