@@ -22,6 +22,7 @@ from schemas.history_parts import HistoryRecord as HistoryRecord
 from schemas.history_parts import MemberAssignment as MemberAssignment
 from schemas.history_parts import MemberIdentity as MemberIdentity
 from schemas.history_parts import OffsetChange as OffsetChange
+from schemas.history_parts import RebalanceTrigger as RebalanceTrigger
 from schemas.history_parts import TimerName as TimerName
 from schemas.observed_history import ObservedHistory
 
@@ -153,25 +154,20 @@ class MemberFenced(HistoryRecord, frozen=True, kw_only=True, tag="member_fenced"
 
 # -------------------------------------------------------------------------------------------------------- rebalances
 
-RebalanceTrigger = Literal[
-    "member_joined", "leader_rejoined", "member_changed", "static_member_replaced", "member_left",
-    "pending_member_left", "member_expired", "members_did_not_sync", "assignment_too_large",
-    "subscription_changed", "topics_changed", "regexes_resolved", "group_converted", "not_known",
-]
-
 
 class Waited(Struct, frozen=True, kw_only=True, gc=False):
-    """One member that a join phase waited for."""
+    """One member that a rebalance waited for: to join again, or, in a consumer group, to give up partitions."""
 
     member_id: str
     told_ms: int | None
-    """When a heartbeat (or a refused request) first told it of the rebalance."""
+    """When a heartbeat (or a refused request) first told it of the rebalance, or what to give up: in a consumer group
+    also before the rebalance, for one that has not done so since."""
     joined_ms: int | None
-    """When it rejoined; None: never."""
+    """When it rejoined, or had given up its partitions; None: never."""
 
 
 class RebalanceStarted(HistoryRecord, frozen=True, kw_only=True, tag="rebalance_started"):
-    """The group went to PreparingRebalance. Its `seq` names the rebalance."""
+    """The group went to PreparingRebalance, or a consumer group to its next epoch. Its `seq` names the rebalance."""
 
     trigger: RebalanceTrigger
     member: MemberIdentity | None
@@ -181,11 +177,11 @@ class RebalanceStarted(HistoryRecord, frozen=True, kw_only=True, tag="rebalance_
     initial: bool
     """The first rebalance of an empty group, which waits for group.initial.rebalance.delay.ms."""
     waiting_for: tuple[str, ...]
-    """Members that must rejoin."""
+    """Members that must rejoin; of a consumer group: that have yet to give up partitions."""
     deadline_ms: int | None
     """When it ends at the latest, as seen at the start; None: not known."""
     interrupts: int | None
-    """The rebalance that was still going on (CompletingRebalance)."""
+    """The rebalance that was still going on (CompletingRebalance; in a consumer group any)."""
 
 
 class RebalanceExtended(HistoryRecord, frozen=True, kw_only=True, tag="rebalance_extended"):

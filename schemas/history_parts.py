@@ -21,6 +21,12 @@ CauseKind = Literal[
     "observed",
 ]
 
+RebalanceTrigger = Literal[
+    "member_joined", "leader_rejoined", "member_changed", "static_member_replaced", "member_left",
+    "pending_member_left", "member_expired", "members_did_not_sync", "assignment_too_large",
+    "subscription_changed", "topics_changed", "regexes_resolved", "group_converted", "member_dropped", "not_known",
+]
+
 EvidenceSource = Literal["offsets_log", "broker_log", "request_log", "poll"]
 
 

@@ -1,8 +1,4 @@
-"""History of watched groups beyond that of our own classic groups: what a cluster's topic and logs show.
-
-The records of consumer groups (KIP-848) are those of any coordinator of such groups. `generation_id` is the group epoch
-there.
-"""
+"""History of consumer groups (KIP-848), where `generation_id` is the group epoch; and what only watched groups have."""
 
 from __future__ import annotations
 
@@ -10,7 +6,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from schemas.history_parts import AssignedTopic, HistoryRecord, MemberAssignment, MemberIdentity, OffsetChange
+from schemas.history_parts import (
+    AssignedTopic,
+    HistoryRecord,
+    MemberAssignment,
+    MemberIdentity,
+    OffsetChange,
+    RebalanceTrigger,
+)
 
 # ------------------------------------------------------------------------------------------- what evidence does not say
 
@@ -73,6 +76,7 @@ EpochReason = Literal[
     "member_joined",
     "member_left",
     "member_expired",
+    "member_dropped",
     "member_gone",
     "subscription_changed",
     "static_member_replaced",
@@ -81,6 +85,21 @@ EpochReason = Literal[
     "converted",
     "not_known",
 ]
+
+TRIGGERS: dict[EpochReason, RebalanceTrigger] = {
+    "member_joined": "member_joined",
+    "member_left": "member_left",
+    "member_expired": "member_expired",
+    "member_dropped": "member_dropped",
+    "static_member_replaced": "static_member_replaced",
+    "subscription_changed": "subscription_changed",
+    "regexes_resolved": "regexes_resolved",
+    "topics_changed": "topics_changed",
+    "converted": "group_converted",
+    "member_gone": "not_known",
+    "not_known": "not_known",
+}
+"""Why an epoch rose -> what started the rebalance. Of several reasons the first in this order is named."""
 
 
 GroupKind = Literal["consumer", "share", "streams"]
@@ -158,6 +177,11 @@ class MembersReconciled(HistoryRecord, frozen=True, kw_only=True, tag="members_r
     assignment_epoch: int
 
 
+class GroupReconciling(HistoryRecord, frozen=True, kw_only=True, tag="group_reconciling"):
+    """Not every member owns what the target assignment gives it any more, though the target is the same: a static
+    member is away, or one must give up topics to which it does not subscribe any more."""
+
+
 class RegexResolved(HistoryRecord, frozen=True, kw_only=True, tag="regex_resolved"):
     """The topics that match a pattern of the group's members; None: nobody has the pattern any more."""
 
@@ -186,6 +210,7 @@ ObservedHistory = (
     | ConsumerMemberAway
     | MemberReconciled
     | MembersReconciled
+    | GroupReconciling
     | RegexResolved
     | GroupConverted
 )

@@ -85,7 +85,7 @@ class Rebalance(Struct, array_like=True):
     trigger: RebalanceTrigger
     started_ms: int
     waited: dict[str, tuple[int | None, int | None]]
-    """Member -> (told_ms, joined_ms), of those that had to rejoin."""
+    """Member -> (told_ms, joined_ms), of those that it waits for, as in `Waited`."""
     dropped: list[str] = field(default_factory=list)
     join_ms: int | None = None
     """Length of the join phase, once it is over."""

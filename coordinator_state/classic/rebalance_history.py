@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+from msgspec.structs import replace
+
 from coordinator_state.classic.context import classic
+from coordinator_state.classic.member import Rebalance
 from coordinator_state.step import Step
 from schemas.history import JoinPhaseCompleted, LeaderElected, RebalanceCompleted, RebalanceExtended
+
+Outcome = Literal["stable", "empty", "interrupted"]
 
 
 def record_leader(step: Step) -> None:
@@ -60,24 +65,26 @@ def record_join_phase(step: Step) -> None:
     )
 
 
-def complete_rebalance(step: Step, outcome: Literal["stable", "empty", "interrupted"]) -> None:
+def complete_rebalance(step: Step, outcome: Outcome) -> None:
     """Tell how the rebalance ended, and forget it."""
     group = classic(step)
-    progress = group.rebalance
-    if progress is None:
-        return
-    group.rebalance = None
-    step.append_history(
-        RebalanceCompleted(
-            *step.history_fields(),
-            rebalance=progress.seq,
-            outcome=outcome,
-            trigger=progress.trigger,
-            started_ms=progress.started_ms,
-            duration_ms=step.timestamp_ms - progress.started_ms,
-            join_ms=progress.join_ms,
-            waited_for=progress.waited_for(),
-            slowest=progress.slowest(),
-            dropped=tuple(progress.dropped),
-        )
+    progress, group.rebalance = group.rebalance, None
+    if progress is not None:
+        append_completed(step, progress, outcome)
+
+
+def append_completed(step: Step, progress: Rebalance, outcome: Outcome, generation_id: int | None = None) -> None:
+    """Tell how a rebalance ended. `generation_id`: of the record; None: that of the group."""
+    record = RebalanceCompleted(
+        *step.history_fields(),
+        rebalance=progress.seq,
+        outcome=outcome,
+        trigger=progress.trigger,
+        started_ms=progress.started_ms,
+        duration_ms=step.timestamp_ms - progress.started_ms,
+        join_ms=progress.join_ms,
+        waited_for=progress.waited_for(),
+        slowest=progress.slowest(),
+        dropped=tuple(progress.dropped),
     )
+    step.append_history(record if generation_id is None else replace(record, generation_id=generation_id))

@@ -17,6 +17,7 @@ from coordinator_state.classic.vote import selected_protocol
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
+from coordinator_state.consumer.rebalance_history import complete
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
 from schemas.consumer_group_records import CURRENT_MEMBER_TYPE, MEMBER_METADATA_TYPE, TARGET_MEMBER_TYPE, named_key
@@ -60,6 +61,7 @@ def write_downgrade(step: Step, group: ConsumerGroup, member_ids: Collection[str
         for name in timers.all_of(member_id):
             if not timers.outlives_conversion(name, classic.members):
                 step.cancel(name)
+    complete(step, group, "interrupted")
     step.require_group().body = classic
     step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
     append_group_metadata(step)

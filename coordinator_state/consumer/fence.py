@@ -45,6 +45,7 @@ def fence_members(changes: Changes, members: list[ConsumerMember], reason: Epoch
             if resolved is not None:
                 regex_topic_counts.subtract(resolved.topics)
     names = (+name_counts).keys() | (+regex_topic_counts).keys()
+    changes.narrator.gone(members)
     changes.put_epoch(group.group_epoch + 1, hash_of(names, changes.image), [reason])
     changes.commit()
     cancel_timers(changes.step, members)

@@ -12,6 +12,7 @@ from typing import ClassVar, final
 
 from msgspec import Struct, field
 
+from coordinator_state.classic.member import Rebalance
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.assignors.contract import SubscriptionType
 from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs, TargetAssignment
@@ -78,6 +79,8 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
     """The state since then, as history and retention know it."""
     ongoing: int | None = None
     """The history record of the last change of the epoch, until all members have reconciled."""
+    rebalance: Rebalance | None = None
+    """What history will need of the rebalance that goes on, likewise."""
 
     # --------------------------------------------------------------------------------------------- what follows from it
 

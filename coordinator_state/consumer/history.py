@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, cast
 
+from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.consumer.member import ConsumerMember
+from coordinator_state.consumer.rebalance_history import (
+    Rise,
+    begin,
+    complete,
+    in_order,
+    note_replacement,
+    note_revocation,
+)
 from coordinator_state.consumer.snapshot import assigned_topics, identity
 from coordinator_state.step import Step
+from schemas.group_states import ASSIGNING, RECONCILING
 from schemas.history import AssignedTopic, GroupCreated, GroupEmpty, History, MemberAssignment, MemberReplaced
 from schemas.observed_history import ConsumerMember as AskingMember
 from schemas.observed_history import (
@@ -17,6 +27,7 @@ from schemas.observed_history import (
     EpochReason,
     GroupConverted,
     GroupEpochBumped,
+    GroupReconciling,
     MemberReconciled,
     MembersReconciled,
     RegexResolved,
@@ -36,9 +47,18 @@ class Narrator:
     def __init__(self, step: Step, group: ConsumerGroup) -> None:
         self._step = step
         self._group = group
-        self._had_members = bool(group.members)
+        body = None if step.group is None else step.group.body
+        self._had_members = body is not None and not body.is_empty
+        self._epoch_before = 0 if body is None or body.is_empty else body.generation_id
+        self._known_state = group.last_state
+        """As history tells it so far."""
+        self._interrupted = body.rebalance if type(body) is ClassicGroup else None
+        """The rebalance of a classic group that is converted."""
         self._members: list[ConsumerMember] = []
-        self._epoch: tuple[int, tuple[EpochReason, ...]] | None = None
+        self._metadata_hash: int | None = None
+        """Of the new epoch; None: there is none."""
+        self._reasons: list[EpochReason] = []
+        self._gone: list[ConsumerMember] = []
         self._assignor: str | None = None
         self._target_epoch: int | None = None
         self._reconciled: ConsumerMember | None = None
@@ -56,7 +76,12 @@ class Narrator:
         self._members.append(member)
 
     def epoch(self, metadata_hash: int, reasons: Iterable[EpochReason]) -> None:
-        self._epoch = metadata_hash, tuple(dict.fromkeys(reasons)) or ("not_known",)
+        self._metadata_hash = metadata_hash
+        self._reasons += reasons
+
+    def gone(self, members: list[ConsumerMember]) -> None:
+        """Members are taken out, for a reason that the epoch has."""
+        self._gone = members
 
     def target(self, epoch: int, assignor: str) -> None:
         self._target_epoch, self._assignor = epoch, assignor
@@ -90,6 +115,7 @@ class Narrator:
             self._append(GroupConverted(*step.history_fields(), to_protocol=self._converted))
         if self._replaced is not None:
             old_id, new = self._replaced
+            note_replacement(group, old_id, new.member_id)
             self._append(
                 MemberReplaced(*step.history_fields(), member=identity(new), old_member_id=old_id, rebalanced=False)
             )
@@ -97,23 +123,49 @@ class Narrator:
             self._tell_member(member)
         for regex, topics in self._regexes:
             self._append(RegexResolved(*step.history_fields(), regex=regex, topics=topics))
-        if self._epoch is not None:
-            metadata_hash, reasons = self._epoch
-            self._append(GroupEpochBumped(*step.history_fields(), reasons=reasons, metadata_hash=metadata_hash))
-            group.ongoing = step.cause_seq
+        if self._metadata_hash is not None:
+            self._tell_epoch(group, self._metadata_hash)
         if self._target_epoch is not None:
             self._tell_target(group, self._target_epoch)
+            self._known_state = RECONCILING
         if self._away is not None:
             self._append(ConsumerMemberAway(*step.history_fields(), member=identity(self._away)))
+            note_revocation(step, group, self._away)
         if self._reconciled is not None:
             self._tell_reconciled(self._reconciled)
+            note_revocation(step, group, self._reconciled)
+        self._tell_end(group)
+
+    def _tell_end(self, group: ConsumerGroup) -> None:
+        """Tell the state that the group is in now, where no record has told it."""
+        step = self._step
         if not group.members:
             group.ongoing = None
             if self._had_members:
                 self._append(GroupEmpty(*step.history_fields()))
-        elif group.ongoing is not None and group.last_state == "Stable":
+            complete(step, group, "empty")
+        elif group.last_state == self._known_state:
+            return
+        elif group.last_state == RECONCILING:
+            self._append(GroupReconciling(*step.history_fields()))
+        else:
             group.ongoing = None
             self._append(MembersReconciled(*step.history_fields(), assignment_epoch=group.assignment_epoch))
+            complete(step, group, "stable")
+
+    def _tell_epoch(self, group: ConsumerGroup, metadata_hash: int) -> None:
+        step, reasons, epoch = self._step, in_order(self._reasons), group.group_epoch
+        interrupted = group.rebalance or self._interrupted
+        if self._gone and interrupted is not None and reasons[0] == "member_dropped":
+            interrupted.dropped += [member.member_id for member in self._gone]
+        if epoch != self._epoch_before:
+            members = [*self._gone, *self._members[-1:], *([self._replaced[1]] if self._replaced else [])]
+            regexes = tuple([regex for regex, _ in self._regexes])
+            rise = Rise(epoch, reasons, members[0] if members else None, regexes, not self._had_members)
+            begin(step, group, rise, interrupted)
+        self._append(GroupEpochBumped(*step.history_fields(), reasons=reasons, metadata_hash=metadata_hash))
+        group.ongoing = step.cause_seq
+        self._known_state = ASSIGNING
 
     def _last_of_each(self) -> Iterable[ConsumerMember]:
         return {member.member_id: member for member in self._members}.values()

@@ -51,7 +51,7 @@ def timer_expired(step: Step, name: str, timer: Timer) -> None:
             reason=_SLOW[kind],
         )
     )
-    fence_members(Changes(step, group), [member], "member_gone")
+    fence_members(Changes(step, group), [member], "member_dropped")
 
 
 def renew_sessions(step: Step) -> None:

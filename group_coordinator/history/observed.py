@@ -1,4 +1,4 @@
-"""What each record means that only watched groups have, consumer groups among them."""
+"""What each record means of consumer groups, and of what only watched groups have."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from schemas.observed_history import (
     GenerationsNotRecorded,
     GroupConverted,
     GroupEpochBumped,
+    GroupReconciling,
     MemberGone,
     MemberReconciled,
     MembersReconciled,
@@ -83,6 +84,7 @@ MEANINGS: Mapping[type[HistoryRecord], Meaning] = {
     ConsumerMemberAway: Meaning(nothing_more),
     MemberReconciled: Meaning(_member_reconciled),
     MembersReconciled: Meaning(nothing_more, state=GroupState.STABLE.value),
+    GroupReconciling: Meaning(nothing_more, state=RECONCILING),
     RegexResolved: Meaning(nothing_more, may_cause=True),
     GroupConverted: Meaning(nothing_more, state=UNKNOWN, may_cause=True),
 }

@@ -1,4 +1,4 @@
-"""The sentences of records that only watched groups have, consumer groups among them. Pure."""
+"""The sentences of records of consumer groups, and of what only watched groups have. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from schemas.observed_history import (
     GenerationsNotRecorded,
     GroupConverted,
     GroupEpochBumped,
+    GroupReconciling,
     MemberGone,
     MemberReconciled,
     MembersReconciled,
@@ -68,6 +69,7 @@ def _of_consumer_group(
     | ConsumerMemberAway
     | MemberReconciled
     | MembersReconciled
+    | GroupReconciling
     | RegexResolved
     | GroupConverted,
 ) -> str:
@@ -93,6 +95,8 @@ def _of_consumer_group(
             return _reconciled(record)
         case MembersReconciled():
             return f"every member has come to its target of epoch {record.assignment_epoch}"
+        case GroupReconciling():
+            return "not every member owns what its target gives it any more"
         case RegexResolved():
             if record.topics is None:
                 return f"nobody subscribes to the pattern {record.regex} any more"

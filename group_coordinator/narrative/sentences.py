@@ -70,6 +70,7 @@ TRIGGERS: dict[RebalanceTrigger, str] = {
     "topics_changed": "the topics changed",
     "regexes_resolved": "other topics match a pattern",
     "group_converted": "the group went over to another protocol",
+    "member_dropped": "a member was too slow",
     "not_known": "not known",
 }
 """Why rebalances happen, as a table's row names it."""
@@ -128,14 +129,9 @@ def because(started: RebalanceStarted) -> str:
             heard_ms = None if started.cause.armed_ms is None else started.time_ms - started.cause.armed_ms
             return f"{member_name} expired" + ("" if heard_ms is None else f" (last heard {duration(heard_ms)} ago)")
         case (
-            "members_did_not_sync"
-            | "assignment_too_large"
-            | "subscription_changed"
-            | "topics_changed"
-            | "regexes_resolved"
-            | "group_converted"
-            | "not_known"
-        ):
+            "members_did_not_sync" | "assignment_too_large" | "subscription_changed" | "topics_changed"
+            | "regexes_resolved" | "group_converted" | "member_dropped" | "not_known"
+        ):  # fmt: skip
             return started.reason
         case _:
             assert_never(started.trigger)
@@ -301,8 +297,9 @@ def _of_rebalance(
         case RebalanceCompleted():
             ends = {"stable": "is done", "empty": "ends with an empty group", "interrupted": "is interrupted"}
             by = " by the next one" if record.outcome == "interrupted" else ""
-            is_known = record.join_ms is not None or record.cause.kind != "observed"
-            to = f" to generation {record.generation_id}" if is_known and record.outcome != "empty" else ""
+            # What ends at rest without a join phase is of a group that counts epochs.
+            counts = "generation" if record.join_ms is not None else "epoch" if record.outcome == "stable" else ""
+            to = f" to {counts} {record.generation_id}" if counts and record.outcome != "empty" else ""
             return f"the rebalance{to} {ends[record.outcome]}{by} after {duration(record.duration_ms)}"
         case _:
             assert_never(record)

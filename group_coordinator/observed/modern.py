@@ -29,6 +29,7 @@ from schemas.history import (
     RecordingGap,
 )
 from schemas.observed_history import (
+    TRIGGERS,
     ConsumerMember,
     ConsumerMemberAway,
     ConsumerMemberJoined,
@@ -36,6 +37,7 @@ from schemas.observed_history import (
     EpochReason,
     GroupEpochBumped,
     GroupKind,
+    GroupReconciling,
     MemberGone,
     MemberReconciled,
     MembersReconciled,
@@ -48,19 +50,6 @@ _FIRST_EPOCH = 2
 """That a group has once its first member has joined."""
 _COMPARED = ("subscribed_topics", "subscribed_regex", "server_assignor", "rack_id", "rebalance_timeout_ms")
 _SUBSCRIPTION = frozenset({"subscribed_topics", "subscribed_regex"})
-_TRIGGERS: dict[EpochReason, RebalanceTrigger] = {
-    "member_joined": "member_joined",
-    "member_left": "member_left",
-    "member_expired": "member_expired",
-    "static_member_replaced": "static_member_replaced",
-    "subscription_changed": "subscription_changed",
-    "regexes_resolved": "regexes_resolved",
-    "topics_changed": "topics_changed",
-    "converted": "group_converted",
-    "member_gone": "not_known",
-    "not_known": "not_known",
-}
-"""In the order in which they are named."""
 
 
 class Hints:
@@ -101,6 +90,8 @@ class ModernGroup:
         """What a line says of the group's end."""
         self._running: tuple[int, int, RebalanceTrigger] | None = None
         """Since an epoch was bumped: the record that says so, when that was, and why."""
+        self._is_unsettled = False
+        """Not every member owns what its target gives it, as history has it, and no rebalance is told."""
         self._interrupted: int | None = None
         self._causes: dict[EpochReason, tuple[int, MemberIdentity | None, str]] = {}
         """What may have led to an epoch, in the step that is read: the record that says so, the member, the words."""
@@ -133,7 +124,7 @@ class ModernGroup:
 
     def find(self, members: Iterable[ConsumerMember], epoch: int) -> None:
         """Begin in this epoch, with members of whom nothing is known before."""
-        self._is_known = True
+        self._is_known = self._is_unsettled = True
         self._tell.generation_id = epoch
         self._tell.say(RecordingGap, certainty="not_known", reason=BEFORE)
         for member in members:
@@ -174,6 +165,7 @@ class ModernGroup:
         if joins and (step.epoch is None or step.epoch <= _FIRST_EPOCH):
             self._tell.say(GroupCreated)
         else:
+            self._is_unsettled = True
             self._tell.say(RecordingGap, certainty="not_known", reason=BEFORE)
 
     def _members_changed(self, step: Step) -> None:
@@ -252,14 +244,14 @@ class ModernGroup:
         self._metadata_hash = metadata_hash
         if epoch == self._tell.generation_id:
             return
-        reasons = tuple(reason for reason in _TRIGGERS if reason in self._causes) or ("not_known",)
+        reasons = tuple(reason for reason in TRIGGERS if reason in self._causes) or ("not_known",)
         seq, member, words = self._causes.get(reasons[0], (0, None, "what changed is not known"))
         self._complete("interrupted")
         started = self._tell.say(
             RebalanceStarted,
-            certainty="not_known" if _TRIGGERS[reasons[0]] == "not_known" else "inferred",
+            certainty="not_known" if TRIGGERS[reasons[0]] == "not_known" else "inferred",
             caused_by=seq or None,
-            trigger=_TRIGGERS[reasons[0]],
+            trigger=TRIGGERS[reasons[0]],
             member=member,
             reason=words,
             initial=self._tell.generation_id == 0,
@@ -267,7 +259,7 @@ class ModernGroup:
             deadline_ms=None,
             interrupts=self._interrupted,
         )
-        self._running, self._interrupted = (started, self._tell.at_ms, _TRIGGERS[reasons[0]]), None
+        self._running, self._interrupted = (started, self._tell.at_ms, TRIGGERS[reasons[0]]), None
         self._tell.generation_id = epoch
         self._tell.say(
             GroupEpochBumped, certainty="inferred", protocol=self.kind, reasons=reasons, metadata_hash=metadata_hash
@@ -311,15 +303,20 @@ class ModernGroup:
         )
 
     def _settle(self) -> None:
-        """Say whether the group has come to rest."""
-        if self._running is None:
-            return
+        """Say whether the group has come to rest, or is at rest no longer."""
         if not self.members:
-            self._tell.say(GroupEmpty)
-            self._complete("empty")
-        elif self._target_epoch == self._tell.generation_id and all(map(self._is_settled, self.members)):
+            if self._running is not None:
+                self._tell.say(GroupEmpty)
+                self._complete("empty")
+            return
+        is_settled = self._target_epoch == self._tell.generation_id and all(map(self._is_settled, self.members))
+        if is_settled and (self._running is not None or self._is_unsettled):
             self._tell.say(MembersReconciled, assignment_epoch=self._target_epoch)
             self._complete("stable")
+            self._is_unsettled = False
+        elif not is_settled and self._running is None and not self._is_unsettled:
+            self._tell.say(GroupReconciling)
+            self._is_unsettled = True
 
     def _is_settled(self, member_id: str) -> bool:
         current = self._current.get(member_id)

@@ -149,6 +149,16 @@ def with_news_of_topics() -> Group:
     return group.group
 
 
+def with_consumer_rebalance() -> Group:
+    """A group of the consumer protocol whose second rebalance waits for a member to give up partitions."""
+    group = ConsumerHarness(group_consumer_assignment_interval_ms=0)
+    group.joins("a", "foo")
+    group.joins("b", "foo")
+    group.told("a", 2)
+    assert group.group is not None
+    return group.group
+
+
 def main() -> None:
     candidates: list[tuple[set[str], str, Group]] = []
     for family in FAMILIES:
@@ -166,6 +176,7 @@ def main() -> None:
     keep(with_transactions(), "offsets-in-transactions")
     keep(with_consumer_members(), "consumer-members")
     keep(with_news_of_topics(), "consumer-topics")
+    keep(with_consumer_rebalance(), "consumer-rebalance")
     print(len(candidates), "states;", "\n".join(sorted(covered)))
     from tests.crash import checkpoint_fixture  # a broker and a Spark session: a minute
 

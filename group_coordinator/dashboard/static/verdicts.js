@@ -45,9 +45,10 @@ export const TRIGGERS = {
   topics_changed: "topics",
   regexes_resolved: "pattern resolved",
   group_converted: "converted",
+  member_dropped: "too slow",
   not_known: "not known",
 };
-const TRIGGER_TONES = { member_expired: "bad", members_did_not_sync: "bad", assignment_too_large: "bad", member_left: "warn", pending_member_left: "warn" };
+const TRIGGER_TONES = { member_expired: "bad", members_did_not_sync: "bad", member_dropped: "bad", assignment_too_large: "bad", member_left: "warn", pending_member_left: "warn" };
 
 export function trigger(name) {
   return h("span", { class: `tag ${TRIGGER_TONES[name] ?? ""}` }, TRIGGERS[name] ?? name);
