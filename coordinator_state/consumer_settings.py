@@ -72,6 +72,12 @@ class ConsumerGroupSettings:
         600_000, "`group.consumer.regex.refresh.interval.ms`: how often a consumer group's regular expressions are "
         "resolved again though no topic was created.", at_least=10_000)
 
+    group_consumer_mends_defects: bool = setting(
+        False, "Decide otherwise than Kafka 4.3 where it has a defect: a classic member that goes on with the consumer "
+        "protocol is not fenced by its old timers; an upgrade that fails leaves parked requests alone; JoinGroup v0, "
+        "which has no rebalance timeout, takes its session timeout instead; partitions are not assigned to a member "
+        "whose new expression is not resolved yet as if it subscribed to all the group's topics.")
+
     @property
     def consumer_assignors(self) -> tuple[str, ...]:
         """The names of the server-side assignors; the first is the default."""

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable
 from coordinator_state.consumer.group import ConsumerGroup, ResolvedRegex
 from coordinator_state.consumer.history import Narrator
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
+from coordinator_state.consumer.sizes import member_bytes, target_bytes
 from coordinator_state.consumer.timers import timer_of
+from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
@@ -32,6 +34,7 @@ from schemas.consumer_group_records import (
     target_member_value,
     target_metadata_value,
 )
+from schemas.error_codes import ErrorCode
 from schemas.observed_history import EpochReason
 
 Apply = Callable[[ConsumerGroup], None]
@@ -50,7 +53,12 @@ class Changes:
         """Timers that end with this step."""
         self.armed: dict[str, int] = {}
         """Timers that begin with this step, and their length in milliseconds."""
+        self.answer_first: Callable[[], None] = lambda: None
+        """Answers parked requests, which end with this step."""
         self._records: list[tuple[bytes, bytes | None, Apply | None]] = []
+        self._members: dict[str, ConsumerMember | None] = {}
+        """Members as they will be; None: they will be gone."""
+        self._targets: dict[str, TargetAssignment] = {}
 
     @property
     def image(self) -> TopicsImage:
@@ -80,7 +88,7 @@ class Changes:
             server_assignor=member.server_assignor,
             classic=None if classic is None else (classic.session_timeout_ms, classic.supported_protocols),
         )
-        self.append(self._key(MEMBER_METADATA_TYPE, member.member_id), value, lambda group: group.put_member(member))
+        self._put(MEMBER_METADATA_TYPE, member, value)
         self.narrator.member(member)
 
     def put_epoch(self, epoch: int, metadata_hash: int, reasons: Iterable[EpochReason]) -> None:
@@ -94,11 +102,11 @@ class Changes:
 
     def put_target(self, member_id: str, target: TargetAssignment) -> None:
         """Write the target assignment of a member (type 7)."""
-
-        def apply(group: ConsumerGroup) -> None:
-            group.targets[member_id] = target
-
-        self.append(self._key(TARGET_MEMBER_TYPE, member_id), target_member_value(target), apply)
+        self._targets[member_id] = target
+        value = target_member_value(target)
+        self.append(
+            self._key(TARGET_MEMBER_TYPE, member_id), value, lambda group: group.put_target(member_id, target)
+        )
 
     def put_target_epoch(self, epoch: int, timestamp_ms: int) -> None:
         """Write the epoch of the target assignment (type 6)."""
@@ -118,7 +126,7 @@ class Changes:
             member.assigned,
             member.pending_revocation,
         )
-        self.append(self._key(CURRENT_MEMBER_TYPE, member.member_id), value, lambda group: group.put_member(member))
+        self._put(CURRENT_MEMBER_TYPE, member, value)
 
     def put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
         """Write the topics of an expression (type 16); None: its tombstone."""
@@ -131,21 +139,40 @@ class Changes:
 
     def remove_member(self, member_id: str) -> None:
         """Write a member's tombstones (types 8, 7 and 5)."""
-
-        def drop_target(group: ConsumerGroup) -> None:
-            group.targets.pop(member_id, None)
-
+        self._members[member_id], self._targets[member_id] = None, ()
         self.append(self._key(CURRENT_MEMBER_TYPE, member_id), None)
-        self.append(self._key(TARGET_MEMBER_TYPE, member_id), None, drop_target)
+        self.append(self._key(TARGET_MEMBER_TYPE, member_id), None, lambda group: group.remove_target(member_id))
         self.append(self._key(MEMBER_METADATA_TYPE, member_id), None, lambda group: group.remove_member(member_id))
+
+    def _put(self, record_type: int, member: ConsumerMember, value: bytes) -> None:
+        self._members[member.member_id] = member
+        self.append(self._key(record_type, member.member_id), value, lambda group: group.put_member(member))
 
     def _key(self, record_type: int, name: str) -> bytes:
         return named_key(record_type, self.step.group_id, name)
 
     # ----------------------------------------------------------------------------------------------------- the end
 
+    def require_size(self, member_id: str) -> None:
+        """`group_max_bytes`: nothing is added that makes the group too large. Raises `Refusal`: a member that joins is
+        told that the group is full, another one what Kafka says when its log does not take the records."""
+        most, group = self.step.config.group_max_bytes, self.group
+        growth = sum([
+            _bytes_of(after) - _bytes_of(group.members.get(name)) for name, after in self._members.items()
+        ]) + sum([
+            target_bytes(after) - target_bytes(group.targets.get(name, ())) for name, after in self._targets.items()
+        ])
+        if growth > 0 and group.members_bytes + growth > most:
+            joins = member_id not in group.members
+            raise Refusal(
+                ErrorCode.GROUP_MAX_SIZE_REACHED if joins else ErrorCode.UNKNOWN_SERVER_ERROR,
+                "group_is_too_large",
+                f"the members, and what they own and shall own, would exceed group_max_bytes ({most})",
+            )
+
     def commit(self) -> Group:
         """Append the records and apply them; returns the group."""
+        self.answer_first()
         step = self.step
         group = self._begin() if self.is_new else step.require_group()
         body = group.body
@@ -177,3 +204,7 @@ class Changes:
             return group
         step.group.body = body
         return step.group
+
+
+def _bytes_of(member: ConsumerMember | None) -> int:
+    return 0 if member is None else member_bytes(member)

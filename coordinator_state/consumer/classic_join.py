@@ -70,6 +70,8 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
 
 
 def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
+    if request.rebalance_timeout_ms == NO_TIMEOUT and step.config.group_consumer_mends_defects:
+        request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     _require_classic_members(step, group, request, protocols)
     envelope = step.request_event().envelope
     member_id = request.member_id or envelope.new_member_id or member_uuid(envelope.request_id)
@@ -92,6 +94,7 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
         target = update_target(changes, updated, update)
         reconciled = reconcile_member(changes, updated, target, update.changed, _owned(step, subscription))
     resolves_regexes = begins_refresh(changes, update)
+    changes.require_size(member_id)
     changes.commit()
     if resolves_regexes:
         begin_refresh(step, group)

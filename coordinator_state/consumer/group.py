@@ -17,6 +17,7 @@ from coordinator_state.consumer import timers
 from coordinator_state.consumer.assignors.contract import SubscriptionType
 from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs, TargetAssignment
 from coordinator_state.consumer.member_epochs import validate_offset_fetch
+from coordinator_state.consumer.sizes import member_bytes, target_bytes
 from coordinator_state.consumer.snapshot import snapshot
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
@@ -120,6 +121,11 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
             for name, _ in member.classic.supported_protocols
         )
 
+    @cached_property
+    def members_bytes(self) -> int:
+        """What `group_max_bytes` bounds: the members, what they own, and what they shall own."""
+        return sum(map(member_bytes, self.members.values())) + sum(map(target_bytes, self.targets.values()))
+
     @property
     def classic_member_count(self) -> int:
         return sum([member.classic is not None for member in self.members.values()])
@@ -157,7 +163,17 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
             self.classic_protocol_counts.update([name for name, _ in member.classic.supported_protocols])
         _own(self.owners, member, member.assigned)
         _own(self.owners, member, member.pending_revocation)
+        self._grow(member_bytes(member))
         self._note_subscription_type()
+
+    def put_target(self, member_id: str, target: TargetAssignment) -> None:
+        """Note what a member shall own."""
+        self._grow(target_bytes(target) - target_bytes(self.targets.get(member_id, ())))
+        self.targets[member_id] = target
+
+    def remove_target(self, member_id: str) -> None:
+        """Forget what a member shall own."""
+        self._grow(-target_bytes(self.targets.pop(member_id, ())))
 
     def remove_member(self, member_id: str) -> None:
         """Take a member out; one that is not there makes no difference."""
@@ -187,6 +203,7 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         owners = self.owners
         if member is None:
             return
+        self._grow(-member_bytes(member))
         names: tuple[list[str], ...] = (
             list(member.subscribed_topic_names),
             [member.subscribed_topic_regex] if member.subscribed_topic_regex else [],
@@ -201,6 +218,10 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
                 for partition in epochs:
                     if owned.get(partition) == member.member_id:
                         del owned[partition]
+
+    def _grow(self, by_bytes: int) -> None:
+        if "members_bytes" in self.__dict__:
+            self.__dict__["members_bytes"] += by_bytes
 
     def _note_subscription_type(self) -> None:
         self.subscription_type = subscription_type(

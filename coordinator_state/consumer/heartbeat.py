@@ -42,11 +42,14 @@ def member_heartbeat(step: Step, request: ConsumerGroupHeartbeatRequest) -> None
     member_id = request.member_id or _new_member_id(step)
     member = find_member(changes, request, member_id)
     updated = _updated(step, member, request)
+    if member.classic is not None and step.config.group_consumer_mends_defects:
+        changes.cancelled += [timers.join(member_id), timers.sync(member_id)]
     owned = owned_partitions(request)
     subscription = update_subscription(changes, member, updated)
     target = update_target(changes, updated, subscription)
     reconciled = reconcile_member(changes, updated, target, subscription.changed, owned)
     resolves_regexes = begins_refresh(changes, subscription)
+    changes.require_size(member_id)
     group = consumer_group(changes.commit())
     if resolves_regexes:
         begin_refresh(step, group)

@@ -68,6 +68,8 @@ def update_subscription(
     if bumps or step.now_ms >= deadline_ms or epoch < deadline_epoch:
         reasons = _reasons(group, member, updated) if bumps else []
         epoch, kind = _update_metadata(changes, member, updated, regex_counts, gave_up_regex, reasons)
+    elif updated != member and step.config.group_consumer_mends_defects:
+        _, kind = _counted(group, member, updated, regex_counts, gave_up_regex)
     return SubscriptionUpdate(
         changed=names_changed or regex_change is not RegexChange.NO_CHANGE,
         epoch=epoch,
@@ -127,6 +129,27 @@ def _update_metadata(
     """Look at the topics anew, raise the epoch if they or the subscriptions differ. Returns epoch and kind of
     subscriptions."""
     group, step = changes.group, changes.step
+    names, kind = _counted(group, member, updated, regex_counts, gave_up_regex)
+    metadata_hash = hash_of(names, changes.image)
+    if metadata_hash != group.metadata_hash and not reasons:
+        reasons = ["topics_changed"]
+    epoch = group.group_epoch
+    if reasons:
+        epoch += 1
+        changes.put_epoch(epoch, metadata_hash, reasons)
+    # Of the copy of a group that is new this is lost, as in Kafka: the next heartbeat looks again.
+    group.metadata_deadline = (step.now_ms + METADATA_REFRESH_INTERVAL_MS, epoch)
+    return epoch, kind
+
+
+def _counted(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    updated: ConsumerMember,
+    regex_counts: Counter[str],
+    gave_up_regex: str | None,
+) -> tuple[set[str], SubscriptionType]:
+    """Return the topics that members subscribe to, and the kind of subscriptions, with this member's change."""
     name_counts, regex_topic_counts = group.name_counts, group.regex_topic_counts
     if updated.subscribed_topic_names != member.subscribed_topic_names:
         name_counts = Counter(name_counts)
@@ -137,20 +160,11 @@ def _update_metadata(
         regex_topic_counts = Counter(regex_topic_counts)
         regex_topic_counts.subtract(group.resolved_regexes[gave_up_regex].topics)
         regex_topic_counts = +regex_topic_counts
-    metadata_hash = hash_of(name_counts.keys() | regex_topic_counts.keys(), changes.image)
-    if metadata_hash != group.metadata_hash and not reasons:
-        reasons = ["topics_changed"]
     is_known = updated.member_id in group.members or updated.instance_id in group.static_members
     kind = subscription_type(
         name_counts, regex_topic_counts, regex_counts, len(group.members) + (0 if is_known else 1)
     )
-    epoch = group.group_epoch
-    if reasons:
-        epoch += 1
-        changes.put_epoch(epoch, metadata_hash, reasons)
-    # Of the copy of a group that is new this is lost, as in Kafka: the next heartbeat looks again.
-    group.metadata_deadline = (step.now_ms + METADATA_REFRESH_INTERVAL_MS, epoch)
-    return epoch, kind
+    return name_counts.keys() | regex_topic_counts.keys(), kind
 
 
 def hash_of(names: Iterable[str], image: TopicsImage) -> int:

@@ -24,13 +24,17 @@ from schemas.wire import DecodeError
 
 
 def upgrade(step: Step, classic: ClassicGroup) -> Changes:
-    """Begin the change to a consumer group. Raises `Refusal`; parked requests are answered even then, as in Kafka."""
+    """Begin the change to a consumer group. Raises `Refusal`; parked requests are answered even then, as in Kafka,
+    unless `group_consumer_mends_defects`."""
     config = step.config
     is_small = len(classic.members) <= config.group_consumer_max_size
     if not config.may_upgrade or classic.protocol_type != CONSUMER or not is_small:
         raise _refusal(ErrorCode.GROUP_ID_NOT_FOUND, "the group is a classic group and stays one")
-    _answer_parked(step, classic)
     changes = Changes(step, ConsumerGroup(), is_new=True)
+    if config.group_consumer_mends_defects:
+        changes.answer_first = lambda: _answer_parked(step, classic)
+    else:
+        _answer_parked(step, classic)
     for key in classic.tombstone_keys(step.group_id):
         changes.append(key, None)
     members = [_member(classic, member, step.image) for member in classic.members.values()]
@@ -39,7 +43,7 @@ def upgrade(step: Step, classic: ClassicGroup) -> Changes:
     group.group_epoch = group.assignment_epoch = classic.generation_id
     for member in members:
         group.put_member(member)
-        group.targets[member.member_id] = _target(member)
+        group.put_target(member.member_id, _target(member))
         changes.put_member(member)
     group.metadata_hash = hash_of(group.subscribed_topics, step.image)
     changes.put_epoch(group.group_epoch, group.metadata_hash, ["converted"])
