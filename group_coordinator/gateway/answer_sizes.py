@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from group_coordinator.gateway.digests import digest
+from schemas.consumer_group_messages import ConsumerGroupDescribeRequest
 from schemas.messages import DescribeGroupsRequest, OffsetFetchRequest
 
-SIZED = (DescribeGroupsRequest, OffsetFetchRequest)
+SIZED = (DescribeGroupsRequest, ConsumerGroupDescribeRequest, OffsetFetchRequest)
 """Requests whose answers may be long. Other answers are about as long as their requests."""
 
 _SIZES_MAX = 20_000

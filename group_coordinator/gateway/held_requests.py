@@ -1,16 +1,18 @@
-"""The number of one member's JoinGroups and SyncGroups under way is bounded.
+"""The number of one member's requests under way is bounded, where its answers may be far longer than they are.
 
-They take no room of what may be under way, since others of the group may wait for them; and each can be answered with
-all that a group's members have said about themselves. An honest member has one of them under way, and few more where
-its connections break.
+JoinGroups and SyncGroups take no room of what may be under way, since others of the group may wait for them; and each
+can be answered with all that a group's members have said about themselves. A ConsumerGroupHeartbeat can be answered
+with all that the member owns. An honest member has one of them under way, and few more where its connections break.
 """
 
 from __future__ import annotations
 
 from group_coordinator.gateway.digests import digest
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.messages import JoinGroupRequest, SyncGroupRequest
 
 EACH_MAX = 8
+HeldRequest = JoinGroupRequest | SyncGroupRequest | ConsumerGroupHeartbeatRequest
 
 
 class HeldRequests:
@@ -44,10 +46,14 @@ class HeldRequests:
             del self._under_way[key]
 
 
-def key_of(request: JoinGroupRequest | SyncGroupRequest) -> bytes | None:
+def key_of(request: HeldRequest) -> bytes | None:
     """Return a key of the member that sent the request; None for a member without an id."""
     if request.member_id:
         return digest(request.group_id, request.member_id)
-    if request.group_instance_id is not None:
-        return digest(request.group_id, None, request.group_instance_id)
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        instance_id = request.instance_id
+    else:
+        instance_id = request.group_instance_id
+    if instance_id is not None:
+        return digest(request.group_id, None, instance_id)
     return None

@@ -120,7 +120,12 @@ class PublishedGroups:
         if not self._is_complete:
             return None
         return [
-            ListedGroup(group_id=group.group_id, protocol_type=group.protocol_type or "", group_state=group.state)
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state,
+                group_type="consumer" if group.is_consumer_group else "classic",
+            )
             for group in self._groups.values()
         ]
 

@@ -20,12 +20,19 @@ from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
 from group_coordinator.gateway.authorization import Authorizer
 from group_coordinator.gateway.brokers import Coordinators, Node
 from group_coordinator.gateway.config import Bounds
+from group_coordinator.gateway.consumer_groups import in_kafkas_order, subscribes_to_refused, without_refused
 from group_coordinator.gateway.fan_out import FanOut
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
-from group_coordinator.gateway.held_requests import HeldRequests, key_of
+from group_coordinator.gateway.held_requests import HeldRequest, HeldRequests, key_of
 from group_coordinator.gateway.issued_member_ids import IssuedMemberIds
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.refusals import refusal
+from group_coordinator.gateway.topic_access import TopicAccess
+from schemas.consumer_group_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+)
 from schemas.error_codes import ErrorCode
 from schemas.events import groups_named
 from schemas.group_metadata_events import TopicMetadata
@@ -79,6 +86,7 @@ class GroupEvent(Struct, frozen=True, kw_only=True):
 
 
 OnAnswer = Callable[[Response], None]
+AttachedMetadata = Callable[[ConsumerGroupHeartbeatRequest | JoinGroupRequest], TopicMetadata | UnsetType]
 
 
 class CoordinatorClient(Protocol):
@@ -107,10 +115,13 @@ class RequestRouter:
         bounds: Bounds | None = None,
         sizes: AnswerSizes | None = None,
         heartbeats: HeartbeatCache | None = None,
+        topics: TopicAccess | None = None,
+        topic_metadata: AttachedMetadata = lambda _: UNSET,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`sizes` knows how long answers are. `heartbeats` answers heartbeats at once, by the time of `now_ms`; if it
-        is None, the coordinator answers them."""
+        is None, the coordinator answers them. `topics` knows which topics clients may name; None: all.
+        `topic_metadata` says what a group is to be told of topics with a request that joins it."""
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
@@ -119,6 +130,8 @@ class RequestRouter:
         self._bounds = bounds or Bounds()
         self._sizes = sizes or AnswerSizes()
         self._heartbeats = heartbeats
+        self._topics = topics
+        self._topic_metadata = topic_metadata
         self._now_ms = now_ms
         self._issued_ids = IssuedMemberIds(now_ms)
         self._held_requests = HeldRequests()
@@ -138,10 +151,13 @@ class RequestRouter:
                 reply(FindCoordinatorResponse(coordinators=tuple(coordinators)))
             case ListGroupsRequest() as request:
                 reply(self._list(context, request, node_id))
-            case (JoinGroupRequest() | SyncGroupRequest()) as request:
+            case (JoinGroupRequest() | SyncGroupRequest() | ConsumerGroupHeartbeatRequest()) as request:
                 self._hold_request(context, request)
             case DescribeGroupsRequest() as request:
                 self._ask_groups(context, [replace(request, groups=(group_id,)) for group_id in request.groups])
+            case ConsumerGroupDescribeRequest() as request:
+                shown = replace(context, reply=partial(self._show, context))
+                self._ask_groups(shown, [replace(request, group_ids=(group_id,)) for group_id in request.group_ids])
             case DeleteGroupsRequest() as request:
                 # Brokers drop repeated names before they ask the coordinator.
                 names = dict.fromkeys(request.groups_names)
@@ -181,8 +197,13 @@ class RequestRouter:
         (group_id,) = groups_named(request)
         if not self._allows(context, group_id):
             on_answer(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        elif self._subscribes_to_refused(context, request):
+            on_answer(refusal(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif self._heartbeats is not None and isinstance(request, HeartbeatRequest):
             self._heartbeat(context, self._heartbeats, request, on_answer)
+        elif isinstance(request, ConsumerGroupHeartbeatRequest):
+            event = context.event(group_id, request)
+            self._coordinator.ask(replace(event, topic_metadata=self._topic_metadata(request)), on_answer)
         else:
             self._coordinator.ask(context.event(group_id, request), on_answer)
 
@@ -208,13 +229,27 @@ class RequestRouter:
         if cached is not None:
             on_answer(HeartbeatResponse(error_code=cached))
 
+    def _subscribes_to_refused(self, context: _RequestContext, request: Request) -> bool:
+        return (
+            self._topics is not None
+            and isinstance(request, ConsumerGroupHeartbeatRequest)
+            and subscribes_to_refused(request, self._topics, context.pending.principal)
+        )
+
+    def _show(self, context: _RequestContext, answer: GroupResponse) -> None:
+        """Show consumer groups as far as the client may see their topics."""
+        assert isinstance(answer, ConsumerGroupDescribeResponse)
+        if self._topics is not None:
+            answer = without_refused(answer, self._topics, context.pending.principal)
+        context.reply(in_kafkas_order(answer))
+
     def _allows(self, context: _RequestContext, group_id: str) -> bool:
         return self._authorizer.allows(context.pending.principal, context.pending.client_host, group_id)
 
-    # ------------------------------------------------------------------------------------------ JoinGroup and SyncGroup
+    # ----------------------------------------------------------------------------- JoinGroup, SyncGroup, heartbeats
 
-    def _hold_request(self, context: _RequestContext, request: JoinGroupRequest | SyncGroupRequest) -> None:
-        """A request that may be parked is counted, for the number of them under way is bounded for each member."""
+    def _hold_request(self, context: _RequestContext, request: HeldRequest) -> None:
+        """Count a request, for the number of them under way is bounded for each member."""
         key = key_of(request)
         if not self._held_requests.begin(key):
             context.reply(refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -249,7 +284,7 @@ class RequestRouter:
             new_member_id = request.member_id
             request, version = replace(request, member_id=""), _UNVOUCHED_VERSION
         event = context.event(group_id, request, version=version, new_member_id=new_member_id)
-        self._coordinator.ask(event, context.reply)
+        self._coordinator.ask(replace(event, topic_metadata=self._topic_metadata(request)), context.reply)
 
     def _asks_for_member_id_only(self, version: int, request: JoinGroupRequest) -> bool:
         return (
@@ -316,6 +351,9 @@ def _merged(context: _RequestContext, answers: list[Response]) -> GroupResponse:
         case DescribeGroupsRequest():
             described = cast(list[DescribeGroupsResponse], answers)
             return DescribeGroupsResponse(groups=tuple(group for answer in described for group in answer.groups))
+        case ConsumerGroupDescribeRequest():
+            shown = cast(list[ConsumerGroupDescribeResponse], answers)
+            return ConsumerGroupDescribeResponse(groups=tuple(group for answer in shown for group in answer.groups))
         case DeleteGroupsRequest():
             deleted = cast(list[DeleteGroupsResponse], answers)
             return DeleteGroupsResponse(results=tuple(result for answer in deleted for result in answer.results))

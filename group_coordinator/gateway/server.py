@@ -7,6 +7,7 @@ import logging
 import time
 
 from confluent_kafka import Message
+from msgspec import UNSET, UnsetType
 
 from group_coordinator.gateway.answer_sizes import AnswerSizes
 from group_coordinator.gateway.authorization import Authorizer, RulesError, parse_rules
@@ -32,7 +33,10 @@ from group_coordinator.gateway.topic_images import TopicImages
 from group_coordinator.gateway.versions import accepted_versions
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
+from schemas.group_metadata_events import TopicMetadata
 from schemas.http_host import is_loopback
+from schemas.messages import JoinGroupRequest
 
 _PUBLISHED_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
@@ -78,6 +82,8 @@ class Gateway(ProxyServer):
             heartbeats=HeartbeatCache(self._published.group, config.heartbeat_patience_ms)
             if config.answers_heartbeats
             else None,
+            topics=self._topics,
+            topic_metadata=self._metadata_for,
             now_ms=lambda: loop.time() * 1_000,
         )
         await asyncio.to_thread(self._events.connect, loop)
@@ -125,6 +131,10 @@ class Gateway(ProxyServer):
         if isinstance(pending.request, MAY_BE_PARKED):
             return 0  # others of the group may wait for it
         return min(super()._weigh(pending) + self._router.weigh(pending), self._config.bounds.under_way_bytes_max // 2)
+
+    def _metadata_for(self, request: ConsumerGroupHeartbeatRequest | JoinGroupRequest) -> TopicMetadata | UnsetType:
+        published = self._published.group(request.group_id)
+        return UNSET if self._images is None else self._images.metadata_for(request, published)
 
     def _read_published(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> None:
         """Begin to follow what the coordinator publishes of groups and of topics."""

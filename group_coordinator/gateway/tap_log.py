@@ -17,7 +17,12 @@ from msgspec.structs import replace
 
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.request_ids import RequestIds
-from schemas.consumer_group_messages import ConsumerGroupDescribeResponse
+from schemas.consumer_group_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick, groups_named
 from schemas.message_versions import GroupResponse
@@ -81,7 +86,7 @@ class Tapped:
 
     def answered(self, response: GroupResponse, time_ms: int) -> None:
         """Record the broker's answer."""
-        if isinstance(response, JoinGroupResponse):
+        if isinstance(response, JoinGroupResponse | ConsumerGroupHeartbeatResponse):
             self._parts[0].new_member_id = response.member_id or None
         for part, answer in zip(self._parts, _by_group(response), strict=False):
             part.is_event = not _never_asked(answer)
@@ -118,7 +123,9 @@ class _Part:
         self.size = size
         self.request = request
         self.request_id = request_id
-        self.is_new_member = isinstance(request, JoinGroupRequest) and not request.member_id
+        self.is_new_member = (
+            isinstance(request, JoinGroupRequest | ConsumerGroupHeartbeatRequest) and not request.member_id
+        )
         self.waits = True
         self.is_event = True
         self.new_member_id: str | None = None
@@ -210,6 +217,8 @@ def _one_per_group(pending: PendingRequest) -> list[tuple[str, Request]]:
             return []
         case DescribeGroupsRequest() as request:
             return [(group_id, replace(request, groups=(group_id,))) for group_id in request.groups]
+        case ConsumerGroupDescribeRequest() as request:
+            return [(group_id, replace(request, group_ids=(group_id,))) for group_id in request.group_ids]
         case DeleteGroupsRequest() as request:
             return [
                 (group_id, replace(request, groups_names=(group_id,)))
@@ -226,6 +235,8 @@ def _by_group(response: GroupResponse) -> list[Response]:
     match response:
         case DescribeGroupsResponse():
             return [DescribeGroupsResponse(groups=(group,)) for group in response.groups]
+        case ConsumerGroupDescribeResponse():
+            return [ConsumerGroupDescribeResponse(groups=(group,)) for group in response.groups]
         case DeleteGroupsResponse():
             return [DeleteGroupsResponse(results=(result,)) for result in response.results]
         case OffsetFetchResponse():

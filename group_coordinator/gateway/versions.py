@@ -41,10 +41,9 @@ _LAST_BEFORE_TOPIC_IDS = 9
 """From version 10 on commits and fetches name topics by id only, and ids are known to brokers only."""
 _LAST_BEFORE_SHARE_GROUPS = 5
 
-_NOT_OFFERED = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.TXN_OFFSET_COMMIT})
-"""The coordinator answers them, the gateway does not (offsets in transactions: they would have to be atomic with the
-broker's). A client that sends one is told that the version is not supported, as by a broker whose `group.version` is 0.
-"""
+_NOT_OFFERED = frozenset({ApiKey.TXN_OFFSET_COMMIT})
+"""The coordinator answers offsets in transactions, the gateway does not: they would have to be atomic with the
+broker's."""
 
 _OFFERED = {name: api for name, api in APIS.items() if api.key not in _NOT_OFFERED}
 
@@ -110,8 +109,8 @@ _PASSED: dict[int, int] = {
     OtherApi.DESCRIBE_TOPIC_PARTITIONS: 0,
 }
 """APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 25 and
-28, offsets in transactions (they would have to be atomic with the broker's transaction); 68 to 71 and 76 to 92,
-other kinds of groups."""
+28, offsets in transactions (they would have to be atomic with the broker's transaction); 70 and 71, telemetry and
+its kin; 76 to 92, other kinds of groups."""
 
 _UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: 12, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
 """The last known versions where the brokers themselves name the gateway's addresses. Produce 13 names topics by id,
@@ -156,15 +155,13 @@ _FIRST_KNOWN: dict[int, int] = {
 }
 """The first version in which the topics of a message are found: Kafka 4 took away the older ones."""
 
-HIDDEN_FEATURES = frozenset({"group.version", "share.version", "streams.version", "transaction.version"})
-"""Finalized features that rest on what is hidden: the new group protocols; transactions of version 2 begin in
+HIDDEN_FEATURES = frozenset({"share.version", "streams.version", "transaction.version"})
+"""Finalized features that rest on what is hidden: other kinds of groups; transactions of version 2 begin in
 Produce 12."""
 
 _PASSED_BY_A_TAP: dict[int, int] = {
     25: 4,  # AddOffsetsToTxn
     28: 5,  # TxnOffsetCommit
-    68: 1,  # ConsumerGroupHeartbeat
-    69: 1,  # ConsumerGroupDescribe
 }
 """What a broker that keeps its groups can be asked through the gateway as well."""
 

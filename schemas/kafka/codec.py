@@ -2,7 +2,8 @@
 
 A message is read as a dictionary of its fields by their names in snake case, an array as a tuple, a uuid as its 16
 bytes. A tagged field is there when it was on the wire; tags that the definition does not have are skipped. Structs to
-be written may be dictionaries, where a missing field has Kafka's default, or objects with the fields as attributes.
+be written may be dictionaries, where a missing field has Kafka's default, or objects with the fields as attributes; a
+uuid to be written may be its text.
 Lengths and counts are checked against what is left of the input (`schemas.wire`), and messages nest no deeper than
 their definition.
 """
@@ -33,6 +34,7 @@ from schemas.wire import (
     encode_nullable_string,
     encode_string,
     encode_unsigned_varint,
+    encode_uuid,
     pack,
 )
 
@@ -316,12 +318,19 @@ def _array_writer(name: str, of_mapping: Write, of_others: Write, nullable: bool
     return write_array
 
 
+def _encode_uuid(value: bytes | str | None) -> bytes:
+    """Our messages have topics' ids as text."""
+    if value is None:
+        return bytes(_UUID_SIZE)
+    return encode_uuid(value) if isinstance(value, str) else bytes(value)
+
+
 def _value_writer(kind: str, nullable: bool, flexible: bool) -> Write:
     if kind in _LAYOUTS:
         layout = _LAYOUTS[kind]
         return lambda number: pack(layout, number)
     if kind == "uuid":
-        return lambda value: bytes(_UUID_SIZE) if value is None else bytes(value)
+        return _encode_uuid
     encode_value: Callable[[Any, bool], bytes] = encode_nullable_string if kind == "string" else encode_nullable_blob
     if nullable:
         return lambda value: encode_value(value, flexible)

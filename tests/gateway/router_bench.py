@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import UNSET, UnsetType
+
 from group_coordinator.gateway.authorization import Authorizer, parse_rules
 from group_coordinator.gateway.brokers import Node
 from group_coordinator.gateway.config import Address
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.request_router import GroupEvent, RequestRouter
+from group_coordinator.gateway.topic_access import TopicAccess
+from schemas.group_metadata_events import TopicMetadata
 from schemas.message_versions import GroupRequest, GroupResponse
 from schemas.messages import (
     DescribedGroup,
@@ -48,20 +52,32 @@ class Bench:
         self.groups = Groups(*listed)
         self.nodes = NODES
         self.answers: list[GroupResponse] = []
+        self.attached: TopicMetadata | UnsetType = UNSET
+        """What goes with requests that join a group."""
+        authorizer = Authorizer(None if rules is None else parse_rules(rules, "coordinator"))
         self.router = RequestRouter(
             self.coordinator,
             self.groups,
             lambda: self.nodes,
-            Authorizer(None if rules is None else parse_rules(rules)),
+            authorizer,
             hands_out_member_ids=hands_out,
+            topics=TopicAccess("coordinator", authorizer),
+            topic_metadata=lambda request: self.attached,
         )
 
-    def ask(self, api: str, request: GroupRequest, version: int = 5, node_id: int | None = None) -> list[GroupResponse]:
+    def ask(
+        self,
+        api: str,
+        request: GroupRequest,
+        version: int = 5,
+        node_id: int | None = None,
+        principal: str = "User:alice",
+    ) -> list[GroupResponse]:
         """What is answered at once."""
         before = len(self.answers)
         pending = PendingRequest(
             number=1, api=api, api_version=version, client_id="client", client_host="127.0.0.1",
-            principal="User:alice", request=request,
+            principal=principal, request=request,
         )
         self.router.ask(pending, node_id, self.answers.append)
         return self.answers[before:]

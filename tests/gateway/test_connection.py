@@ -187,7 +187,7 @@ def test_what_is_not_offered_ends_the_connection() -> None:
     for refused in (
         wire.request(commit, 1),
         wire.produce(1, acks=1, version=10),
-        b"\x00\x00\x00\x0a\x00\x44\x00\x00\x00\x00\x00\x01\xff\xff",
+        b"\x00\x00\x00\x0a\x00\x47\x00\x00\x00\x00\x00\x01\xff\xff",
     ):
         assert (fed(connection(), refused).closing or "").split(":")[0] == "not offered", (
             "one kind for the metrics, whatever is asked"

@@ -11,6 +11,10 @@ from group_coordinator.gateway.brokers import Coordinators
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.translation import write_response
 from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
+from schemas.consumer_group_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.message_versions import GroupRequest
@@ -229,12 +233,14 @@ def test_list_filters() -> None:
     stable = ListedGroup(group_id="a", protocol_type="consumer", group_state="Stable")
     empty = ListedGroup(group_id="b", protocol_type="consumer", group_state="Empty")
     hidden = ListedGroup(group_id="secret", protocol_type="consumer", group_state="Stable")
-    bench = Bench("* secret deny\n* * allow", stable, empty, hidden)
+    new = ListedGroup(group_id="c", protocol_type="consumer", group_state="Reconciling", group_type="consumer")
+    bench = Bench("* secret deny\n* * allow", stable, empty, hidden, new)
     for request, expected in (
-        (ListGroupsRequest(), (stable, empty)),
+        (ListGroupsRequest(), (stable, empty, new)),
         (ListGroupsRequest(states_filter=(" STABLE",)), (stable,)),
         (ListGroupsRequest(types_filter=("Classic",)), (stable, empty)),
-        (ListGroupsRequest(types_filter=("consumer",)), ()),
+        (ListGroupsRequest(types_filter=("Consumer",)), (new,)),
+        (ListGroupsRequest(states_filter=("reconciling",), types_filter=("classic",)), ()),
     ):
         assert bench.ask("ListGroups", request) == [ListGroupsResponse(groups=expected)]
 
@@ -271,6 +277,8 @@ REQUESTS: dict[str, GroupRequest] = {
     "OffsetDelete": OffsetDeleteRequest(group_id="g", topics=()),
     "DescribeGroups": DescribeGroupsRequest(groups=("g",)),
     "DeleteGroups": DeleteGroupsRequest(groups_names=("g",)),
+    "ConsumerGroupHeartbeat": ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1),
+    "ConsumerGroupDescribe": ConsumerGroupDescribeRequest(group_ids=("g",)),
 }
 
 

@@ -138,7 +138,8 @@ def test_api_versions(version: int) -> None:
     assert offered[8] == (2, 9)
     assert offered[10] == (3, 5), "of a transaction it goes through"
     assert offered[11] == (0, 9), "the broker's own JoinGroup does not matter"
-    assert not offered.keys() & {25, 28, 68, 999}
+    assert not offered.keys() & {25, 28, 999}
+    assert (offered[68], offered[69]) == ((0, 1), (0, 1)), "whether the broker has them or not"
     assert GROUP_VERSIONS.keys() <= offered.keys()
 
 
@@ -169,7 +170,7 @@ def test_features_that_rest_on_what_is_hidden_are_not_offered() -> None:
     read = ApiVersionsResponse.decode(
         rewrite_api_versions(encoded(message), 3, OURS, taps=False), version=3, header=True
     )
-    assert [feature.name for feature in read.finalized_features] == ["metadata.version"]
+    assert [feature.name for feature in read.finalized_features] == ["metadata.version", "group.version"]
     assert (read.finalized_features_epoch, read.throttle_time_ms) == (16, 5)
 
 
@@ -184,6 +185,8 @@ def test_a_tap_offers_the_groups_of_the_broker() -> None:
     assert offered[11] == (0, 3)
     assert 12 not in offered
     assert offered[28] == (0, 5)
+    assert offered[68] == (0, 1)
+    assert 69 not in offered, "this broker has it not"
 
 
 def test_nothing_is_capped_where_brokers_name_the_gateway_themselves() -> None:

@@ -8,6 +8,13 @@ import msgspec
 
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.tap_log import TapLog, TappedAnswer, TappedEvent
+from schemas.consumer_group_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DescribedConsumerGroup,
+)
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_request_event, decode_response_event, decode_tick
 from schemas.message_versions import GroupRequest
@@ -190,3 +197,31 @@ def test_requests_behind_one_without_an_answer_are_bounded_in_bytes() -> None:
     assert requests[0] == ("g", "JoinGroup", None)
     assert [entry[0] for entry in requests[1:]] == [f"g{number}" for number in range(80)]
     assert written.log.waiting_bytes == 0
+
+
+def test_a_new_consumer_member_is_replayed_with_the_id_that_the_broker_gave_it() -> None:
+    """Version 0 of its heartbeat; in version 1 it brings an id of its own."""
+    written = Written()
+    for member_id in ("", "own"):
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id=member_id, member_epoch=0)
+        tapped = written.log.request(pending("ConsumerGroupHeartbeat", request, version=0), 10)
+        assert tapped is not None
+        tapped.answered(ConsumerGroupHeartbeatResponse(member_id=member_id or "given", member_epoch=1), 11)
+    assert written.said == [10, ("g", "ConsumerGroupHeartbeat", "given"), ("g", "ConsumerGroupHeartbeat", None)]
+    assert [decode_response_event(answer.value)[0].api for answer in written.answers] == ["ConsumerGroupHeartbeat"] * 2
+
+
+def test_consumer_groups_are_described_one_by_one() -> None:
+    written = Written()
+    request = ConsumerGroupDescribeRequest(group_ids=("a", "b"))
+    tapped = written.log.request(pending("ConsumerGroupDescribe", request, version=1), 10)
+    assert tapped is not None
+    groups = (
+        DescribedConsumerGroup(group_id="a", error_code=ErrorCode.NOT_COORDINATOR),
+        DescribedConsumerGroup(group_id="b", group_state="Stable"),
+    )
+    tapped.answered(ConsumerGroupDescribeResponse(groups=groups), 11)
+    assert written.said == [10, ("b", "ConsumerGroupDescribe", None)], "the other's coordinator was never asked"
+    assert written.log.set_aside == 1
+    (answer,) = written.answers
+    assert decode_response_event(answer.value)[1] == ConsumerGroupDescribeResponse(groups=groups[1:])
