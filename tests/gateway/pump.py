@@ -15,21 +15,27 @@ from typing import TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from coordinator_state import Coordinator, GroupConfig, Output, RequestEvent
-from schemas.events import EventError, decode_group_id, decode_request_event
+from coordinator_state import Coordinator, GroupConfig, Output
+from coordinator_state.outputs import group_event
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
+from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.history import HistoryRecord
 from schemas.messages import HeartbeatRequest, Request
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
 from streaming.rows import output_record
+from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.waiting import wait_until
 
 _TICK_S = 0.02
+_LOOK_INTERVAL_MS = 200
 NO_RETENTION_CHECK_MS = 100 * 365 * 86_400_000
 """`offsets_retention_check_interval_ms`. At each multiple of it an Empty group without offsets is deleted. A test that
 runs by the wall clock must not meet one by chance."""
 
+SESSION_TIMEOUT_MS = 10_000
+"""That of members of the consumer protocol, who do not choose it themselves."""
 
 Record = TypeVar("Record", bound=HistoryRecord)
 
@@ -39,7 +45,13 @@ class Pump:
 
     def __init__(self, bootstrap_servers: str, settings: TopicSettings) -> None:
         self.group_config = GroupConfig(
-            group_initial_rebalance_delay_ms=0, offsets_retention_check_interval_ms=NO_RETENTION_CHECK_MS
+            group_initial_rebalance_delay_ms=0,
+            group_consumer_assignment_interval_ms=0,
+            group_consumer_heartbeat_interval_ms=500,
+            group_consumer_min_heartbeat_interval_ms=500,
+            group_consumer_session_timeout_ms=SESSION_TIMEOUT_MS,
+            group_consumer_min_session_timeout_ms=SESSION_TIMEOUT_MS,
+            offsets_retention_check_interval_ms=NO_RETENTION_CHECK_MS,
         )
         self.history: list[HistoryRecord] = []
         self._bootstrap = {"bootstrap.servers": bootstrap_servers}
@@ -64,14 +76,25 @@ class Pump:
         self._away_ms = 0.0
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
         self._failure: BaseException | None = None
+        self._watcher = TopicWatcher(
+            report.topics,
+            0,
+            1,
+            report.partitions[report.topics.offsets],
+            self._bootstrap,
+            interval_ms=_LOOK_INTERVAL_MS,
+        )
 
     def __enter__(self) -> Pump:
+        self._watcher.start()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._running.set()
+        self._watcher.stop()
+        self._watcher.require_alive()
         self._thread.join()
         if self._failure is not None:
             raise self._failure
@@ -125,19 +148,21 @@ class Pump:
                 assert message.error() is None, message.error()
                 try:
                     group_id = decode_group_id(message.key())
-                    envelope, request = decode_request_event(group_id, message.value())
+                    decoded = decode_group_event(group_id, message.value())
                 except EventError as problem:
                     raise AssertionError(f"the gateway wrote an event that is a dead letter: {problem}") from problem
-                if self._pause_before is not None and self._pause_before[0](group_id, request):
+                request = decoded[1] if isinstance(decoded, tuple) else None
+                if request is not None and self._pause_before is not None and self._pause_before[0](group_id, request):
                     self.pause()
                     self._pause_before[1].set()
                     self._pause_before = None
                     self._be_away()
                 offset = message.offset()
                 assert offset is not None
-                event = RequestEvent(offset, self._now_ms, message.timestamp()[1], envelope, request)
+                event = group_event(decoded, offset, self._now_ms, message.timestamp()[1])
                 outputs += self.coordinator.handle(group_id, event)
-                if isinstance(request, HeartbeatRequest):
+                self._watcher.handled(offset + 1)
+                if isinstance(request, HeartbeatRequest | ConsumerGroupHeartbeatRequest):
                     self._heartbeats[group_id][request.member_id] += 1
             outputs += self.coordinator.advance_to(self._now_ms)
             self._write(producer, outputs)

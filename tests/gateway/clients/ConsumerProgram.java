@@ -9,10 +9,11 @@ import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** Apache Kafka's own consumer, told what to do line by line: see consumers.py. Arguments: the topic, then name=value. */
+/** Apache Kafka's own consumer, told what to do line by line: see consumers.py. Arguments: the topic, or ^ and an expression for topics, then name=value. */
 public class ConsumerProgram {
     private static synchronized void say(String kind, Object... parts) {
         StringBuilder line = new StringBuilder(kind);
@@ -49,7 +50,7 @@ public class ConsumerProgram {
         reader.start();
         boolean polls = true;
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties)) {
-            consumer.subscribe(List.of(arguments[0]), new ConsumerRebalanceListener() {
+            ConsumerRebalanceListener listener = new ConsumerRebalanceListener() {
                 @Override
                 public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                     say("assigned", names(partitions));
@@ -64,7 +65,12 @@ public class ConsumerProgram {
                 public void onPartitionsLost(Collection<TopicPartition> partitions) {
                     say("lost", names(partitions));
                 }
-            });
+            };
+            if (arguments[0].startsWith("^")) {
+                consumer.subscribe(new SubscriptionPattern(arguments[0].substring(1)), listener);
+            } else {
+                consumer.subscribe(List.of(arguments[0]), listener);
+            }
             while (true) {
                 String command = polls ? commands.poll() : commands.take();
                 if (command != null) {

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import pytest
 
@@ -36,6 +36,8 @@ JAVA_ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "cooperative-sticky": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
 }
+_OF_CLASSIC_MEMBERS = ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy")
+"""Settings that members of the consumer protocol (KIP-848) may not have: the coordinator decides."""
 
 
 class Read(NamedTuple):
@@ -56,6 +58,8 @@ class ConsumerProcess:
         """(monotonic time, words) of all that it said but records."""
         self.records: list[Read] = []
         self.owned: set[int] = set()
+        self.owned_names: set[str] = set()
+        """The same with their topics, for one of several topics."""
         self.strays = 0
         """Records of partitions that it did not own by its own words."""
         self.jumps: list[str] = []
@@ -142,9 +146,17 @@ class ConsumerProcess:
     def _note(self, kind: str, parts: list[str]) -> None:
         if kind in ("assigned", "revoked", "lost"):
             partitions = {int(name.rsplit("-", 1)[1]) for name in parts[0].split()}
+            self.owned_names = _after(kind, self.owned_names, set(parts[0].split()))
             for partition in partitions:
                 self._next.pop(partition, None)
-            self.owned = self.owned | partitions if kind == "assigned" else self.owned - partitions
+            self.owned = _after(kind, self.owned, partitions)
+
+
+_Partition = TypeVar("_Partition", int, str)
+
+
+def _after(kind: str, owned: set[_Partition], partitions: set[_Partition]) -> set[_Partition]:
+    return owned | partitions if kind == "assigned" else owned - partitions
 
 
 class Consumers:
@@ -178,9 +190,17 @@ class Consumers:
             "partition.assignment.strategy": "range",
             **settings,
         }
-        consumer = ConsumerProcess(library, self._programs, self.topic, name, client_settings)
+        if client_settings.get("group.protocol") == "consumer":
+            client_settings = {key: text for key, text in client_settings.items() if key not in _OF_CLASSIC_MEMBERS}
+        topic = client_settings.pop("topic", self.topic)
+        consumer = ConsumerProcess(library, self._programs, topic, name, client_settings)
         self._all.append(consumer)
         return consumer
+
+    @property
+    def all(self) -> list[ConsumerProcess]:
+        """All that were started, those that ended among them."""
+        return list(self._all)
 
     def close_all(self) -> None:
         for consumer in self._all:
@@ -258,6 +278,7 @@ def _class_path() -> str:
 
 
 def _translated(library: Library, settings: dict[str, str]) -> dict[str, str]:
-    if library != "java":
+    strategy = settings.get("partition.assignment.strategy")
+    if library != "java" or strategy is None:
         return settings
-    return {**settings, "partition.assignment.strategy": JAVA_ASSIGNORS[settings["partition.assignment.strategy"]]}
+    return {**settings, "partition.assignment.strategy": JAVA_ASSIGNORS[strategy]}
