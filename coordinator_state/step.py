@@ -133,7 +133,7 @@ class Step:
         if self._assignment_changed:
             self._assignment_changed = False
             self.seq += 1
-            snapshot = None if group is None else group.body.snapshot(group, self.seq)
+            snapshot = None if group is None else group.body.snapshot(group, self.seq, self.config)
             self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, snapshot))
         if group is not None:
             group.seq = self.seq

@@ -305,6 +305,26 @@ def decode_history(value: bytes) -> History:
 # ----------------------------------------------------------------------------------------------- the group as it is
 
 
+class SnapshotConsumerMember(Struct, frozen=True, kw_only=True, gc=False):
+    """What a member of a consumer group asks for, and how far it is on its way to its target."""
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: Literal["stable", "unrevoked_partitions", "unreleased_partitions", "unknown"]
+    """Stable; it must give up what is pending; or it waits for what others must give up."""
+    target: tuple[AssignedTopic, ...] | None
+    """What it shall own; null: just what it owns."""
+    pending_revocation: tuple[AssignedTopic, ...]
+    """Those of its partitions that it must give up."""
+    revoking_since_ms: int | None
+    """Since when it must, by the group's clock; null: it need not, or has not heard of it."""
+    subscribed_topics: tuple[str, ...]
+    subscribed_regex: str | None
+    server_assignor: str | None
+    rack_id: str | None
+    uses_classic_protocol: bool
+
+
 class SnapshotMember(Struct, frozen=True, kw_only=True, gc=False):
     """One member of the group."""
 
@@ -319,7 +339,10 @@ class SnapshotMember(Struct, frozen=True, kw_only=True, gc=False):
     assignment: bytes
     """What it holds, as its leader wrote it."""
     partitions: tuple[AssignedTopic, ...] | None
-    """The same decoded; None where the blob is not one of the consumer protocol."""
+    """The same decoded; None where the blob is not one of the consumer protocol. Of a consumer group: what the member
+    has in hand, also what it must give up."""
+    consumer: SnapshotConsumerMember | UnsetType = UNSET
+    """Of a consumer group; absent: it is of another kind, or an earlier version wrote it."""
 
 
 class SnapshotSubscription(Struct, frozen=True, kw_only=True, gc=False):
@@ -351,13 +374,22 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     state_since_ms: int
     """Since when it has been in this state, by the group's clock."""
     generation_id: int
+    """Of a consumer group: its epoch."""
+    assignment_epoch: int | UnsetType = UNSET
+    """Of the target assignment of a consumer group; absent: it is of another kind, or an earlier version wrote it."""
     protocol_type: str | None
     protocol_name: str | None
+    """The assignor that the members have chosen."""
     leader_id: str | None
     members: tuple[SnapshotMember, ...]
     subscription: SnapshotSubscription | UnsetType = UNSET
     """Of a consumer group; absent: it is of another kind, or an earlier version wrote it."""
     schema_version: Literal[1] = 1
+
+    @property
+    def is_consumer_group(self) -> bool:
+        """Whether it is a group of KIP-848."""
+        return self.subscription is not UNSET
 
 
 _decode_snapshot: Callable[[bytes], GroupSnapshot] = json_decoder(GroupSnapshot)

@@ -13,6 +13,7 @@ from coordinator_state.classic import states, timers
 from coordinator_state.classic.assigned_topics import assigned_topics
 from coordinator_state.classic.member import Member, Protocols, Rebalance, identity_bytes, protocols_bytes
 from coordinator_state.classic.states import VALID_PREVIOUS_STATES, GroupState
+from coordinator_state.config import GroupConfig
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.offsets import OffsetExpirationCondition
@@ -238,7 +239,7 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
             ),
         )
 
-    def snapshot(self, group: Group, seq: int) -> GroupSnapshot:
+    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
         protocol_name, is_consumer = self.protocol_name, self.protocol_type == CONSUMER
         return GroupSnapshot(
             group_id=group.group_id,

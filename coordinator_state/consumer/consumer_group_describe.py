@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.membership import not_found
-from coordinator_state.consumer.target import preferred_assignor
+from coordinator_state.consumer.preferred_assignor import preferred_assignor
 from coordinator_state.errors import require_group_id
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage

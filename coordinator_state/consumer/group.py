@@ -13,6 +13,7 @@ from typing import ClassVar, final
 from msgspec import Struct, field
 
 from coordinator_state.classic.member import Rebalance
+from coordinator_state.config import GroupConfig
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.assignors.contract import SubscriptionType
 from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs, TargetAssignment
@@ -278,8 +279,8 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         """DescribeGroups knows classic groups only."""
         return None
 
-    def snapshot(self, group: Group, seq: int) -> GroupSnapshot:
-        return snapshot(self, group, seq)
+    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
+        return snapshot(self, group, seq, config)
 
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
         return (

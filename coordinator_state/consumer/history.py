@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.consumer.member import ConsumerMember
@@ -15,7 +15,7 @@ from coordinator_state.consumer.rebalance_history import (
     note_replacement,
     note_revocation,
 )
-from coordinator_state.consumer.snapshot import assigned_topics, identity
+from coordinator_state.consumer.snapshot import assigned_topics, identity, state_name
 from coordinator_state.step import Step
 from schemas.group_states import ASSIGNING, RECONCILING
 from schemas.history import AssignedTopic, GroupCreated, GroupEmpty, History, MemberAssignment, MemberReplaced
@@ -37,7 +37,6 @@ from schemas.observed_history import (
 if TYPE_CHECKING:
     from coordinator_state.consumer.group import ConsumerGroup
 
-State = Literal["stable", "unrevoked_partitions", "unreleased_partitions", "unknown"]
 _ASKED = ("subscribed_topics", "subscribed_regex", "server_assignor", "rack_id", "rebalance_timeout_ms", "protocols")
 
 
@@ -204,7 +203,7 @@ class Narrator:
             MemberReconciled(
                 *self._step.history_fields(),
                 member=identity(member),
-                state=cast(State, member.state.name.lower()),
+                state=state_name(member),
                 member_epoch=member.member_epoch,
                 previous_epoch=member.previous_member_epoch,
                 assigned=assigned_topics(member.assigned, image),

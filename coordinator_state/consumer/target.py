@@ -5,7 +5,6 @@ Source: `maybeUpdateTargetAssignment`, `TargetAssignmentBuilder` (Kafka 4.3).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -23,12 +22,12 @@ from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.configuration import assignment_interval_ms
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
+from coordinator_state.consumer.preferred_assignor import preferred_assignor
 from coordinator_state.consumer.subscription import SubscriptionUpdate
 from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
 from schemas.error_codes import ErrorCode
-from schemas.java_hash import java_map_order
 
 
 class Target(NamedTuple):
@@ -77,35 +76,6 @@ def _is_too_early(changes: Changes) -> bool:
     """Return whether the last target assignment is not yet as old as the interval."""
     interval_ms, computed_ms = assignment_interval_ms(changes.step), changes.group.assignment_timestamp_ms
     return bool(computed_ms and interval_ms) and changes.step.now_ms < computed_ms + interval_ms
-
-
-def preferred_assignor(group: ConsumerGroup, updated: ConsumerMember | None, configured: tuple[str, ...]) -> str:
-    """Return the assignor that most members ask for; the first configured one if nobody asks.
-
-    A tie goes by the order of Kafka's map. The member that changes is taken out of it and put in again, and a name that
-    nobody else asks for comes first then: `HashMap.compute` puts a new key before those of its bucket, and the built-in
-    names share one. Source: `ConsumerGroup.computePreferredServerAssignor` (Kafka 4.3).
-    """
-    votes = Counter(member.server_assignor for member in group.members.values() if member.server_assignor is not None)
-    counts = {name: votes[name] for name in java_map_order(votes)}
-    if updated is not None:
-        before = _before(group, updated)
-        old = None if before is None else before.server_assignor
-        if old is not None:
-            counts[old] -= 1
-            if not counts[old]:
-                del counts[old]
-        new = updated.server_assignor
-        if new is not None:
-            counts = {**counts, new: counts[new] + 1} if new in counts else {new: 1, **counts}
-    most = max(counts.values(), default=0)
-    return next((name for name, count in counts.items() if count == most), configured[0])
-
-
-def _before(group: ConsumerGroup, updated: ConsumerMember) -> ConsumerMember | None:
-    """Return the member in whose place one comes: with its id, or its instance id."""
-    owner = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
-    return group.members.get(updated.member_id if owner is None else owner)
 
 
 def _members(group: ConsumerGroup, updated: ConsumerMember | None) -> dict[str, ConsumerMember]:

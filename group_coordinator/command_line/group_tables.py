@@ -6,15 +6,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from group_coordinator.command_line.tables import aligned
+from group_coordinator.history.holding import holders_of, target_of
 from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.narrative import words
 from schemas.events import encode_json
-from schemas.history import GroupSnapshot
+from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember
 from schemas.records import OffsetCommitValue
 
 _NONE = "-"
+_SINCE = "SINCE (UTC)"
 
 Offsets = Mapping[tuple[str, int], OffsetCommitValue]
 """(topic, partition) -> what is committed."""
@@ -27,6 +30,7 @@ def list_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
     rows = [
         (
             snapshot.group_id,
+            type_name(snapshot),
             snapshot.state,
             len(snapshot.members),
             snapshot.generation_id,
@@ -35,12 +39,20 @@ def list_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
         )
         for snapshot in snapshots
     ]
-    return aligned(("GROUP", "STATE", "#MEMBERS", "GENERATION", "ASSIGNMENT-STRATEGY", "SINCE (UTC)"), rows)
+    return aligned(("GROUP", "TYPE", "STATE", "#MEMBERS", "GENERATION/EPOCH", "ASSIGNMENT-STRATEGY", _SINCE), rows)
 
 
 def state_lines(snapshot: GroupSnapshot) -> Iterator[str]:
-    """Return the table of one group's state."""
-    header = ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS", "GENERATION", "LEADER", "SINCE (UTC)")
+    """Return the table of one group's state: of a consumer group with its epochs, which stand for generation and
+    leader."""
+    if snapshot.is_consumer_group:
+        names = ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH", "#MEMBERS", _SINCE)
+        values = (
+            snapshot.group_id, snapshot.protocol_name or _NONE, snapshot.state, snapshot.generation_id,
+            _epoch(snapshot), len(snapshot.members), _since(snapshot),
+        )  # fmt: skip
+        return aligned(names, [values])
+    header = ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS", "GENERATION", "LEADER", _SINCE)
     row = (
         snapshot.group_id, snapshot.protocol_name or _NONE, snapshot.state, len(snapshot.members),
         snapshot.generation_id, snapshot.leader_id or _NONE, _since(snapshot),
@@ -48,16 +60,32 @@ def state_lines(snapshot: GroupSnapshot) -> Iterator[str]:
     return aligned(header, [row])
 
 
-def member_lines(snapshot: GroupSnapshot) -> Iterator[str]:
-    """Return the table of one group's members; the instance ids have a column where there are any."""
+def type_name(snapshot: GroupSnapshot) -> str:
+    """Return the group's type as Kafka's tools print it."""
+    return "Consumer" if snapshot.is_consumer_group else "Classic"
+
+
+def _epoch(snapshot: GroupSnapshot) -> int | str:
+    return _NONE if snapshot.assignment_epoch is UNSET else snapshot.assignment_epoch
+
+
+def member_lines(snapshot: GroupSnapshot, *, verbose: bool = False) -> Iterator[str]:
+    """Return the table of one group's members; the instance ids have a column where there are any.
+
+    With `verbose` it has the columns of kafka-consumer-groups: epochs, and the target beside what each member has.
+    """
     static = any(member.group_instance_id for member in snapshot.members)
-    header = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"]
+    header = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    header += _VERBOSE if verbose else ["ASSIGNMENT"]
+    migrates = verbose and len({_is_upgraded(member) for member in snapshot.members}) > 1
+    header += ["UPGRADED"] if migrates else []
     rows = [
         [
             snapshot.group_id, member.member_id, member.group_instance_id or _NONE,
             member.client_host, member.client_id,
             sum(len(topic.partitions) for topic in member.partitions or ()),
-            ", ".join(f"{topic.topic}({words.ranges(topic.partitions)})" for topic in member.partitions or ()) or _NONE,
+            *(_way(snapshot, member) if verbose else [_ranges(member.partitions)]),
+            *([str(_is_upgraded(member)).lower()] if migrates else []),
         ]
         for member in snapshot.members
     ]  # fmt: skip
@@ -66,6 +94,48 @@ def member_lines(snapshot: GroupSnapshot) -> Iterator[str]:
         for row in rows:
             del row[2]
     return aligned(header, rows)
+
+
+_VERBOSE = ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+
+
+def _way(snapshot: GroupSnapshot, member: SnapshotMember) -> list[object]:
+    """Return what a member has and shall have, with the epochs of both. Classic groups have neither epochs nor
+    targets."""
+    owned = _partitions(member.partitions)
+    if member.consumer is UNSET:
+        return [_NONE, owned, _NONE, _NONE]
+    return [member.consumer.member_epoch, owned, _epoch(snapshot), _partitions(target_of(member))]
+
+
+def _is_upgraded(member: SnapshotMember) -> bool:
+    return member.consumer is not UNSET and not member.consumer.uses_classic_protocol
+
+
+def _ranges(topics: tuple[AssignedTopic, ...] | None) -> str:
+    return ", ".join(f"{topic.topic}({words.ranges(topic.partitions)})" for topic in topics or ()) or _NONE
+
+
+def _partitions(topics: tuple[AssignedTopic, ...] | None) -> str:
+    """As kafka-consumer-groups prints them: `orders:0,1;payments:2`."""
+    texts = [f"{topic.topic}:{','.join(map(str, sorted(topic.partitions)))}" for topic in topics or ()]
+    return ";".join(sorted(texts)) or _NONE
+
+
+def holder_lines(snapshot: GroupSnapshot) -> Iterator[str]:
+    """Yield who must give up partitions, since when, and who waits for them."""
+    for holder in holders_of(snapshot):
+        waits = f"; {words.names(holder.waiting)} {'waits' if len(holder.waiting) == 1 else 'wait'} for it"
+        if holder.told_ms is None:
+            since = "and has not heard of it yet"
+        else:
+            told_ms = holder.told_ms + _behind_ms(snapshot)
+            since = f"since {words.day(told_ms)} {words.clock(told_ms)}"
+        yield (
+            f"{words.name(holder.member_id)} must give up {words.owned(holder.topics)} {since}"
+            + (waits if holder.waiting else "")
+            + "."
+        )
 
 
 def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds) -> Iterator[str]:
@@ -105,9 +175,13 @@ def owners_of(snapshot: GroupSnapshot) -> dict[tuple[str, int], tuple[str, str, 
 
 def _since(snapshot: GroupSnapshot) -> str:
     """Return the real time: the group's clock lies behind it after a pause."""
-    behind_ms = 0 if snapshot.timestamp_ms is None else snapshot.timestamp_ms - snapshot.time_ms
-    since_ms = snapshot.state_since_ms + behind_ms
+    since_ms = snapshot.state_since_ms + _behind_ms(snapshot)
     return f"{words.day(since_ms)} {words.clock(since_ms)}"
+
+
+def _behind_ms(snapshot: GroupSnapshot) -> int:
+    """Return how far the group's clock lies behind."""
+    return 0 if snapshot.timestamp_ms is None else snapshot.timestamp_ms - snapshot.time_ms
 
 
 # ---------------------------------------------------------------------------------------------------------------- JSON
@@ -120,7 +194,7 @@ def json_lines(snapshots: list[GroupSnapshot]) -> Iterator[str]:
 
 def _readable(snapshot: GroupSnapshot) -> dict[str, Any]:
     """A snapshot without the blobs, which `partitions` has decoded."""
-    plain: dict[str, Any] = msgspec.to_builtins(snapshot)
+    plain: dict[str, Any] = {"type": type_name(snapshot)} | msgspec.to_builtins(snapshot)
     for member in plain["members"]:
         del member["metadata"], member["assignment"]
     return plain

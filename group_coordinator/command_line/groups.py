@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -10,6 +11,7 @@ import typer
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.group_tables import (
+    holder_lines,
     json_lines,
     json_with_offsets,
     list_lines,
@@ -17,6 +19,7 @@ from group_coordinator.command_line.group_tables import (
     owners_of,
     partition_lines,
     state_lines,
+    type_name,
 )
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.tables import print_line
@@ -32,6 +35,13 @@ from streaming.config import StreamingConfig
 from streaming.topics import admin_client
 
 
+class GroupType(StrEnum):
+    """Of groups."""
+
+    classic = "classic"
+    consumer = "consumer"
+
+
 @with_settings(*CONNECTION)
 def groups(
     settings: Settings,
@@ -39,9 +49,13 @@ def groups(
         str | None, typer.Option("--group", metavar="ID", help="Describe this group: partitions, owners, lag.")
     ] = None,
     members: Annotated[bool, typer.Option("--members", help="Of --group: its members and what they hold.")] = False,
-    state: Annotated[
-        bool, typer.Option("--state", help="Of --group: its state. Without --group: the state of all.")
+    state: Annotated[bool, typer.Option("--state", help="Of --group: its state. Without --group: of all.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="With --members: epochs, and what each member shall own.")
     ] = False,
+    group_type: Annotated[
+        GroupType | None, typer.Option("--type", help="List groups of this type only.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:
     """List groups, or describe one: what `kafka-consumer-groups` shows, for groups of this coordinator.
@@ -50,21 +64,19 @@ def groups(
 
         group-coordinator groups
         group-coordinator groups --group billing
-        group-coordinator groups --group billing --members
+        group-coordinator groups --group billing --members --verbose
+        group-coordinator groups --type consumer
         group-coordinator groups --json | jq 'select(.state != "Stable")'
     """
     config = settings.config
-    if members and group is None:
-        raise CommandError("--members describes one group: name it by --group.", exit_code=2)
-    if members and state:
-        raise CommandError("Choose one of --members and --state.", exit_code=2)
+    _require_that_fits(group, members, state, verbose, group_type)
     snapshots = read_snapshots(config)
+    if group_type is not None:
+        snapshots = [snapshot for snapshot in snapshots if type_name(snapshot).lower() == group_type]
     if group is None:
         lines = json_lines(snapshots) if as_json else list_lines(snapshots)
     else:
-        described = next((snapshot for snapshot in snapshots if snapshot.group_id == group), None)
-        if described is None:
-            raise CommandError(f"Consumer group '{group}' does not exist.")
+        described = _described(snapshots, group)
         offsets = read_offsets(config, group) if not (members or state) else {}
         bounds = _bounds(config, offsets.keys() | owners_of(described).keys()) if not (members or state) else {}
         if as_json:
@@ -72,7 +84,7 @@ def groups(
         else:
             _warn(described)
             lines = (
-                member_lines(described)
+                member_lines(described, verbose=verbose)
                 if members
                 else state_lines(described)
                 if state
@@ -80,6 +92,28 @@ def groups(
             )
     for text in lines:
         print_line(text)
+
+
+def _described(snapshots: list[GroupSnapshot], group_id: str) -> GroupSnapshot:
+    """Return the group of this id. Raises CommandError."""
+    for snapshot in snapshots:
+        if snapshot.group_id == group_id:
+            return snapshot
+    raise CommandError(f"Consumer group '{group_id}' does not exist.")
+
+
+def _require_that_fits(
+    group: str | None, members: bool, state: bool, verbose: bool, group_type: GroupType | None
+) -> None:
+    """Raise CommandError for options that say nothing together."""
+    if members and group is None:
+        raise CommandError("--members describes one group: name it by --group.", exit_code=2)
+    if members and state:
+        raise CommandError("Choose one of --members and --state.", exit_code=2)
+    if verbose and not members:
+        raise CommandError("--verbose is for --members.", exit_code=2)
+    if group_type is not None and group is not None:
+        raise CommandError("--type lists groups: leave out --group.", exit_code=2)
 
 
 def read_snapshots(config: StreamingConfig) -> list[GroupSnapshot]:
@@ -130,6 +164,8 @@ def _warn(snapshot: GroupSnapshot) -> None:
     """Print the line that kafka-consumer-groups prints before its table."""
     if snapshot.state in REBALANCING:
         print_line(f"Warning: Consumer group '{snapshot.group_id}' is rebalancing.", error=True)
+        for line in holder_lines(snapshot):
+            print_line(line, error=True)
         print_line(error=True)
     elif not snapshot.members:
         print_line(f"Consumer group '{snapshot.group_id}' has no active members.", error=True)

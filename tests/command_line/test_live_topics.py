@@ -71,9 +71,9 @@ def test_the_list(kafka: EmbeddedKafka, prefix: str) -> None:
     assert exit_code == 0
     rows = [line.split() for line in stdout.splitlines()]
     assert [row[:5] for row in rows] == [
-        ["GROUP", "STATE", "#MEMBERS", "GENERATION", "ASSIGNMENT-STRATEGY"],
-        ["billing", "Stable", "2", "3", "range"],
-        ["moving", "PreparingRebalance", "2", "1", "range"],
+        ["GROUP", "TYPE", "STATE", "#MEMBERS", "GENERATION/EPOCH"],
+        ["billing", "Classic", "Stable", "2", "3"],
+        ["moving", "Classic", "PreparingRebalance", "2", "1"],
     ]
 
 

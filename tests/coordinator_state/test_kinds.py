@@ -111,7 +111,7 @@ class ToyGroup(Struct, array_like=True, tag="toy"):
         )
         return DescribedGroup(group_id=group_id, group_state=self.state_name, protocol_type="toy", members=members)
 
-    def snapshot(self, group: Group, seq: int) -> GroupSnapshot:
+    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
         return GroupSnapshot(
             group_id=group.group_id,
             epoch=group.epoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from coordinator_state import AssignmentChange, Output
 from group_coordinator.recordings.history import HistoryReport, _Replay
-from schemas.history import GroupSnapshot, History, HistoryRecord
+from group_coordinator.recordings.kafka_json import topic_id_from_kafka
+from schemas.history import AssignedTopic, GroupSnapshot, History, HistoryRecord
 from schemas.kafka.json_form import uuid_to_json
 from schemas.wire import encode_uuid
 
@@ -35,6 +36,8 @@ class Played(Struct, kw_only=True):
     """Ours."""
     topic_names: dict[str, str]
     """Topic id, as Kafka prints it -> name, of all topics that there ever were."""
+    topics: frozenset[str]
+    """The ids of those that there are after the step."""
 
     @property
     def records(self) -> list[History]:
@@ -46,6 +49,19 @@ class Played(Struct, kw_only=True):
         return {
             output.group_id: output.snapshot for output in self.outputs if isinstance(output, AssignmentChange)
         }
+
+    @property
+    def described(self) -> list[Json]:
+        """Kafka's answer, if this step asks to describe consumer groups."""
+        if self.step.get("api") != "ConsumerGroupDescribe":
+            return []
+        described: list[Json] = self.step["answers"][0]["response"]["groups"]
+        return described
+
+    def by_name(self, topics: Iterable[AssignedTopic]) -> dict[str, list[int]]:
+        """Return partitions by name also of topics that are gone, which we tell by their id."""
+        ids = {str(topic_id_from_kafka(topic_id)): name for topic_id, name in self.topic_names.items()}
+        return {ids.get(topic.topic, topic.topic): sorted(topic.partitions) for topic in topics}
 
     def named(self, partitions: Json) -> dict[str, list[int]]:
         """Return partitions in Kafka's form by the names of their topics."""
@@ -77,9 +93,8 @@ class _Playing(_Replay):
     def _compare(self, step: Json, subject: str, recorded: Any, actual: Any) -> None:
         if subject != "groups":
             return
-        self._names |= {
-            uuid_to_json(encode_uuid(topic_id)): name for name, topic_id in self.cluster.topic_ids.items()
-        }
+        names = {uuid_to_json(encode_uuid(topic_id)): name for name, topic_id in self.cluster.topic_ids.items()}
+        self._names |= names
         self.played.append(
             Played(
                 history=self.name,
@@ -87,6 +102,7 @@ class _Playing(_Replay):
                 groups=self.recorded_groups,
                 outputs=self._outputs,
                 topic_names=dict(self._names),
+                topics=frozenset(names),
             )
         )
         self._outputs = []

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import pytest
+from msgspec import UNSET
 
+from group_coordinator.command_line.group_tables import member_lines, state_lines
 from group_coordinator.history.fold import GroupFold
-from schemas.history import HistoryRecord, RebalanceCompleted, RebalanceStarted
+from group_coordinator.history.holding import target_of
+from schemas.history import GroupSnapshot, HistoryRecord, RebalanceCompleted, RebalanceStarted, SnapshotMember
 from schemas.observed_history import GroupEpochBumped
 from tests.history.kafka_histories import FAMILIES, Json, Played, played
 
@@ -64,9 +67,124 @@ class Rebalances:
         assert group_id not in self._running or group["state"] not in ("Stable", "Empty")
 
 
+class Snapshots:
+    """What is published of a group is what Kafka's group is."""
+
+    def __init__(self) -> None:
+        self.latest: dict[str, GroupSnapshot] = {}
+
+    def take(self, step: Played) -> None:
+        for group_id, snapshot in step.snapshots.items():
+            if snapshot is None:
+                self.latest.pop(group_id, None)
+            else:
+                self.latest[group_id] = snapshot
+
+    def compare(self, step: Played, group_id: str, group: Json) -> None:
+        snapshot = self.latest[group_id]
+        assert (snapshot.state, snapshot.generation_id, snapshot.assignment_epoch) == (
+            group["state"], group["group_epoch"], group["assignment_epoch"],
+        )  # fmt: skip
+        assert {member.member_id: self._told(step, member) for member in snapshot.members} == {
+            member_id: self._kafkas(step, group, member_id, member) for member_id, member in group["members"].items()
+        }
+
+    def _told(self, step: Played, member: SnapshotMember) -> Json:
+        way = member.consumer
+        assert way is not UNSET
+        return {
+            "epochs": (way.member_epoch, way.previous_member_epoch),
+            "state": way.state,
+            "held": step.by_name(member.partitions or ()),
+            "target": step.by_name(target_of(member)),
+            "must give up": step.by_name(way.pending_revocation),
+            "subscribes to": (list(way.subscribed_topics), way.subscribed_regex or ""),
+            "is static": member.group_instance_id,
+            "may revoke until": None
+            if way.revoking_since_ms is None or way.uses_classic_protocol
+            else way.revoking_since_ms + member.rebalance_timeout_ms,
+        }
+
+    def _kafkas(self, step: Played, group: Json, member_id: str, member: Json) -> Json:
+        held: dict[str, list[int]] = {}
+        for partitions in (member["assigned"], member["pending_revocation"]):
+            for topic, numbers in step.named(partitions).items():
+                held[topic] = sorted([*held.get(topic, ()), *numbers])
+        deadlines = group["deadlines"].get(member_id, {})
+        revokes = member["pending_revocation"] and "classic" not in member
+        return {
+            "epochs": (member["epoch"], member["previous_epoch"]),
+            "state": member["state"].lower(),
+            "held": held,
+            "target": {topic: numbers for topic, numbers in step.named(member["target"]).items() if numbers},
+            "must give up": step.named(member["pending_revocation"]),
+            "subscribes to": (member["subscribed_topics"], member["subscribed_regex"]),
+            "is static": member.get("instance_id"),
+            "may revoke until": deadlines.get("rebalance") if revokes else None,
+        }
+
+
+class Printed(Snapshots):
+    """`groups` prints what kafka-consumer-groups prints of Kafka's answer to ConsumerGroupDescribe."""
+
+    def compare(self, step: Played, group_id: str, group: Json) -> None:
+        for described in step.described:
+            if described["groupId"] == group_id and described["errorCode"] == 0:
+                snapshot = self.latest[group_id]
+                if not _topic_ids(group) <= step.topics:
+                    continue  # Kafka leaves out topics that are gone, here they stay until they are given up
+                assert list(state_lines(snapshot))[1].split()[:6] == [
+                    group_id, described["assignorName"], described["groupState"], str(described["groupEpoch"]),
+                    str(described["assignmentEpoch"]), str(len(described["members"])),
+                ]  # fmt: skip
+                (names, *rows) = [line.split() for line in member_lines(snapshot, verbose=True)]
+                printed = [dict(zip(names, row, strict=True)) for row in rows]
+                if step.step["version"] == 0:  # which has no types of members
+                    printed = [{name: text for name, text in row.items() if name != "UPGRADED"} for row in printed]
+                assert sorted(printed, key=_id) == sorted(self._rows(step, described), key=_id)
+
+    def _rows(self, step: Played, described: Json) -> Iterator[Json]:
+        members = described["members"]
+        types = {member.get("memberType") for member in members}
+        for member in members:
+            owned, target = member["assignment"]["topicPartitions"], member["targetAssignment"]["topicPartitions"]
+            row = {
+                "GROUP": described["groupId"],
+                "CONSUMER-ID": member["memberId"],
+                "HOST": member["clientHost"],
+                "CLIENT-ID": member["clientId"],
+                "#PARTITIONS": str(sum(len(topic["partitions"]) for topic in owned)),
+                "CURRENT-EPOCH": str(member["memberEpoch"]),
+                "CURRENT-ASSIGNMENT": _as_printed(owned),
+                "TARGET-EPOCH": str(described["assignmentEpoch"]),
+                "TARGET-ASSIGNMENT": _as_printed(target),
+            }
+            if any(each["instanceId"] for each in members):
+                row["GROUP-INSTANCE-ID"] = member["instanceId"] or "-"
+            if types == {0, 1}:
+                row["UPGRADED"] = str(bool(member["memberType"])).lower()
+            yield row
+
+
+def _topic_ids(group: Json) -> set[str]:
+    parts = ("assigned", "pending_revocation", "target")
+    return {topic_id for member in group["members"].values() for part in parts for topic_id in member[part]}
+
+
+def _id(row: Json) -> str:
+    return str(row["CONSUMER-ID"])
+
+
+def _as_printed(topics: list[Json]) -> str:
+    texts = [f"{topic['topicName']}:{','.join(map(str, sorted(topic['partitions'])))}" for topic in topics]
+    return ";".join(sorted(texts)) or "-"
+
+
 def checks() -> Iterator[Check]:
     yield States()
     yield Rebalances()
+    yield Snapshots()
+    yield Printed()
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "txn_classic"])
