@@ -26,6 +26,7 @@ from streaming.config import StreamingConfig
 from streaming.executors import ExecutorsAwaited
 from streaming.job import coordinate_stream, start_query
 from streaming.progress_topic import ProgressPublisher
+from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
 from streaming.shard_count import ShardCount
 from streaming.shard_state import read_shard_state
@@ -133,8 +134,10 @@ class Application:
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
             self._watcher.topics_found(report)
             self.progress_publisher = begin_progress(spark, self._config, report, rebuild=self._rebuild)
-            for number in self._config.shards_here:
-                shards.append(_Shard(spark, self._config, report, number, partial(self._watcher.tick_written, number)))
+            subscriptions = _subscriptions(config, report)
+            for number in config.shards_here:
+                on_tick = partial(self._watcher.tick_written, number)
+                shards.append(_Shard(spark, config, report, number, on_tick, subscriptions))
             self._follow_responders(report)
             companion = self._start_companion(spark, report)
             shard_count.start()
@@ -215,6 +218,7 @@ class _Shard:
         report: TopicReport,
         number: int,
         on_tick: Callable[[], None],
+        subscriptions: PublishedSubscriptions,
     ) -> None:
         self.number = number
         topics = report.topics
@@ -242,7 +246,7 @@ class _Shard:
             self.ticker.start()
         self._topic_watcher: TopicWatcher | None = None
         if config.ticker and config.topic_watch_interval_ms:
-            self._topic_watcher = _topic_watcher(config, report, number)
+            self._topic_watcher = _topic_watcher(config, report, number, subscriptions)
             self._topic_watcher.start()
 
     def poll(self) -> list[ShardProgress]:
@@ -330,13 +334,23 @@ def _innermost(query: StreamingQuery) -> str:
 _NO_STATE: Mapping[str, Any] = {"numRowsTotal": 0, "memoryUsedBytes": 0, "customMetrics": {}}
 
 
-def _topic_watcher(config: StreamingConfig, report: TopicReport, shard: int) -> TopicWatcher:
+def _subscriptions(config: StreamingConfig, report: TopicReport) -> PublishedSubscriptions:
+    topic = report.topics.assignments
+    return PublishedSubscriptions(
+        topic, report.partitions[topic], config.shards, config.shards_here, config.client_properties
+    )
+
+
+def _topic_watcher(
+    config: StreamingConfig, report: TopicReport, shard: int, subscriptions: PublishedSubscriptions
+) -> TopicWatcher:
     return TopicWatcher(
         report.topics,
         shard,
         config.shards,
         report.partitions[report.topics.offsets],
         config.client_properties,
+        subscriptions,
         interval_ms=config.topic_watch_interval_ms,
         event_bytes_max=config.event_max_bytes // 2,
     )

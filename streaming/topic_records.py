@@ -10,7 +10,7 @@ from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
 from group_coordinator.kafka_topics.reader import TopicReader, offset_of
 from schemas.events import encode_json
-from schemas.known_topics import KnownTopic
+from schemas.known_topics import VERSIONS_KEY, KnownTopic, VersionsBegin
 from streaming.shard_writer import ShardWriter
 from streaming.topic_knowledge import TopicListing
 
@@ -29,6 +29,7 @@ class TopicRecords:
         self._end = 0
         """So far the partition has been read."""
         self._cluster_id = ""
+        self._versions_begin: int | None = None
 
     def load(self, reader: TopicReader, cluster_id: str) -> dict[str, str]:
         """Read the topic; return the topics of this cluster, id -> name. Raises KafkaException."""
@@ -59,14 +60,22 @@ class TopicRecords:
         """Note that all groups know that a topic is gone."""
         self._unsaved[topic_id] = None
 
+    def count_on_from(self, version: int) -> None:
+        """Have the next record be of this version: groups know later ones than the topic has, which was made anew."""
+        self._versions_begin = version
+
     @property
     def has_unsaved(self) -> bool:
-        return bool(self._unsaved)
+        return bool(self._unsaved) or self._versions_begin is not None
 
     def save(self, writer: ShardWriter, reader: TopicReader) -> None:
         """Write what is to be written, if Kafka takes it; the table has it then. Raises KafkaException."""
         topic_name, _ = self._place
-        records = [
+        records: list[tuple[bytes, bytes | None]] = []
+        if self._versions_begin is not None:
+            _log.warning("%s was made anew: its versions go on from %d.", topic_name, self._versions_begin)
+            records.append((VERSIONS_KEY, encode_json(VersionsBegin(version=self._versions_begin))))
+        records += [
             (topic_id.encode(), None if topic is None else encode_json(topic))
             for topic_id, topic in self._unsaved.items()
         ]
@@ -74,6 +83,7 @@ class TopicRecords:
         if offsets is None:
             return
         self._unsaved.clear()
+        self._versions_begin = None
         if all(offset == expected for offset, expected in zip(offsets, count(self._end))):
             for (key, value), offset in zip(records, offsets, strict=True):
                 self.table.take(key, value, offset)

@@ -1,8 +1,10 @@
-"""The watcher of topics: tells the groups of a shard when topics of which they have offsets are gone.
+"""The watcher of topics: tells the groups of a shard what they must know of the cluster's topics.
 
-It looks at the cluster's topics, keeps on the topics topic which ones it knows, and writes `topics_deleted` events.
-What it concludes is `streaming.topic_knowledge`'s; which groups it must tell, `streaming.committed_topics` says. A
-topic is struck from what it keeps only when all groups have been told, so whatever breaks off in between is done again.
+It looks at the cluster's topics and keeps on the topics topic what it knows of them. It writes `topics_deleted` to the
+groups that have offsets of topics that are gone, and `topic_metadata` and `regexes_resolved` to consumer groups. What
+it concludes is `streaming.topic_knowledge`'s and `streaming.group_news`'; which groups have offsets of a topic,
+`streaming.committed_topics` says. A topic is struck from what it keeps only when all groups have been told, so whatever
+breaks off in between is done again.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import DeletedTopic, TopicsDeleted, encode_json
 from schemas.java_hash import group_partition
 from streaming.committed_topics import CommittedTopics, Ids
 from streaming.events_tail import open_reader
+from streaming.group_news import GroupNews
+from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.shard_writer import ShardWriter
 from streaming.topic_knowledge import TopicKnowledge, TopicRemoval
 from streaming.topic_listings import LOOK_TIMEOUT_S, TopicListings
@@ -35,6 +40,10 @@ REST_PER_PARTITION_S = 0.0007
 """A look costs by the partitions of the cluster, 35 us of CPU each; the watcher rests for twenty times that, at the
 least."""
 _EVENT_BYTES_MAX = 50_000
+"""Of an event that could be split."""
+_BATCH_BYTES = 1_000_000
+_BATCH_GROUPS = 500
+"""What is written in one go."""
 _DELIVERY_TIMEOUT_MS = 10_000
 
 _log = logging.getLogger(__name__)
@@ -50,16 +59,20 @@ class TopicWatcher:
         shards: int,
         offsets_partitions: int,
         client_properties: Mapping[str, str],
+        subscriptions: PublishedSubscriptions,
         *,
         interval_ms: int,
-        event_bytes_max: int = _EVENT_BYTES_MAX,
+        event_bytes_max: int = 500_000,
         settle_s: float = SETTLE_S,
     ) -> None:
-        """`interval_ms`: how often to look at the least. `event_bytes_max`: bound of one event that it writes."""
+        """`subscriptions`: what the shard's consumer groups subscribe to.
+
+        `interval_ms`: how often to look at the least. `event_bytes_max`: bound of one event that it writes.
+        """
         self._topics, self._shard = topics, shard
         self._properties = dict(client_properties)
         self._interval_s = interval_ms / 1_000
-        self._event_bytes_max = min(event_bytes_max, _EVENT_BYTES_MAX)
+        self._event_bytes_max = event_bytes_max
         self._settle_s = settle_s
         self._committed = CommittedTopics(
             topics.offsets, offsets_partitions, lambda group_id: group_partition(group_id, shards) == shard
@@ -67,10 +80,15 @@ class TopicWatcher:
         self._knowledge: TopicKnowledge | None = None
         self._removals: dict[str, TopicRemoval] = {}
         self._records = TopicRecords(topics.topics, shard)
+        own_prefix = topics.events.removesuffix("events")
+        self._news = GroupNews(self._records.table, own_prefix, min(event_bytes_max, _EVENT_BYTES_MAX))
+        self._subscriptions = subscriptions
         self._handled = 0
         self._answers = True
         self._failure: Exception | None = None
         self._stopping = threading.Event()
+        self._wake = threading.Event()
+        subscriptions.on_news(shard, self._wake.set)
         self._thread = threading.Thread(target=self._run, name=f"topics-{shard}", daemon=True)
 
     def start(self) -> None:
@@ -80,6 +98,8 @@ class TopicWatcher:
     def stop(self) -> None:
         """Stop watching; what was begun is done again at the next start."""
         self._stopping.set()
+        self._wake.set()
+        self._subscriptions.stop()
         self._thread.join(2 * LOOK_TIMEOUT_S)
 
     def handled(self, end_offset: int) -> None:
@@ -87,10 +107,11 @@ class TopicWatcher:
         self._handled = end_offset
 
     def require_alive(self) -> None:
-        """Raise the error that ended the thread: without it offsets would outlive their topics, and nothing would say
-        so."""
+        """Raise the error that ended the thread: without it offsets would outlive their topics, and consumer groups
+        hear of none, and nothing would say so."""
         if self._failure is not None:
             raise self._failure
+        self._subscriptions.require_alive()
 
     def _run(self) -> None:
         try:
@@ -107,15 +128,21 @@ class TopicWatcher:
         listings = TopicListings(AdminClient(quiet))
         producer = Producer({**quiet, "acks": "all", "message.timeout.ms": _DELIVERY_TIMEOUT_MS})
         writer = ShardWriter(producer, self._shard, lambda: not self._stopping.is_set())
-        rest_s = 0.0
-        while not self._stopping.wait(rest_s):
+        look_at_s = 0.0
+        while not self._stopping.is_set():
+            is_time = time.monotonic() >= look_at_s
             try:
-                self._poll(listings, writer)
+                if is_time:
+                    self._poll(listings, writer)
+                self._tell_groups(writer)
                 self._report(answered=True)
-            except KafkaException as problem:
+            except (KafkaException, TopicReadError) as problem:
                 self._report(answered=False, problem=problem)
-            rest_s = min(CONFIRM_S, self._interval_s) if self._is_in_haste else self._interval_s
-            rest_s = max(rest_s, REST_PER_PARTITION_S * listings.partitions)
+            if is_time:
+                rest_s = min(CONFIRM_S, self._interval_s) if self._is_in_haste else self._interval_s
+                look_at_s = time.monotonic() + max(rest_s, REST_PER_PARTITION_S * listings.partitions)
+            self._wake.wait(look_at_s - time.monotonic())
+            self._wake.clear()
 
     @property
     def _is_in_haste(self) -> bool:
@@ -142,7 +169,48 @@ class TopicWatcher:
             with open_reader(self._properties) as reader:
                 self._records.save(writer, reader)
 
-    # ---------------------------------------------------------------------------------------------------- who is told
+    # ---------------------------------------------------------------------------------- who is told of what topics are
+
+    def _tell_groups(self, writer: ShardWriter) -> None:
+        """Tell consumer groups what has changed for them, as far as Kafka takes it. Raises KafkaException and
+        TopicReadError."""
+        news = None if self._knowledge is None else self._subscriptions.take(self._shard)
+        if news is None:
+            return
+        self._news.published(news)
+        if self._news.largest_version_told > self._records.table.version:
+            self._records.count_on_from(self._news.largest_version_told + 1)
+            self._save(writer)
+        groups: list[str] = []
+        records: list[tuple[bytes, bytes]] = []
+        size = 0
+        for group_id, events in self._news.due():
+            encoded = [encode_json(event) for event in events]
+            groups.append(group_id)
+            records += [(group_id.encode(), value) for value in encoded if self._fits(group_id, value)]
+            size += sum(map(len, encoded))
+            if size > _BATCH_BYTES or len(groups) > _BATCH_GROUPS:
+                if not self._append(writer, groups, records):
+                    return
+                groups, records, size = [], [], 0
+        self._append(writer, groups, records)
+
+    def _append(self, writer: ShardWriter, groups: list[str], records: list[tuple[bytes, bytes]]) -> bool:
+        if writer.append(self._topics.events, records) is None:
+            return False
+        self._news.told(groups)
+        return True
+
+    def _fits(self, group_id: str, value: bytes) -> bool:
+        if len(value) <= self._event_bytes_max:
+            return True
+        _log.warning(
+            "Group %s cannot be told of its topics: an event of %d bytes is too large (%d). Do its expressions match "
+            "that many topics?", group_id, len(value), self._event_bytes_max,
+        )  # fmt: skip
+        return False
+
+    # --------------------------------------------------------------------------------------- who is told of deletions
 
     def _bury(self, writer: ShardWriter) -> None:
         """Begin and finish rounds through the groups, for all topics that are ready for one."""
@@ -204,14 +272,14 @@ class TopicWatcher:
             size = 0
             for topic in gone:
                 entry_bytes = len(encode_json(topic)) + 1
-                if chunk and size + entry_bytes > self._event_bytes_max - 200:
+                if chunk and size + entry_bytes > min(self._event_bytes_max, _EVENT_BYTES_MAX) - 200:
                     yield group_id.encode(), encode_json(TopicsDeleted(topics=tuple(chunk)))
                     chunk, size = [], 0
                 chunk.append(topic)
                 size += entry_bytes
             yield group_id.encode(), encode_json(TopicsDeleted(topics=tuple(chunk)))
 
-    def _report(self, *, answered: bool, problem: KafkaException | None = None) -> None:
+    def _report(self, *, answered: bool, problem: Exception | None = None) -> None:
         if self._answers and not answered:
             _log.warning("The cluster's topics cannot be watched at the moment: %s", problem)
         elif answered and not self._answers:

@@ -8,7 +8,7 @@ Source: `org.apache.kafka.coordinator.group.Utils.computeTopicHash`, `computeGro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from struct import Struct as Layout
 from typing import Protocol
@@ -45,10 +45,16 @@ class HashedTopic(Protocol):
 
 def group_metadata_hash(topics: Iterable[HashedTopic]) -> int:
     """Return the hash of a group that subscribes to these topics, which exist: a signed number of 64 bits."""
-    by_name = sorted(topics, key=lambda topic: java_string_order(topic.name))
-    if not by_name:
+    return hash_of_hashes({
+        topic.name: topic_metadata_hash(topic.topic_id, topic.name, topic.racks) for topic in topics
+    })
+
+
+def hash_of_hashes(hashes_by_name: Mapping[str, int]) -> int:
+    """Return the hash of a group that subscribes to topics with these names and hashes."""
+    if not hashes_by_name:
         return NO_TOPICS_HASH
-    hashes = [topic_metadata_hash(topic.topic_id, topic.name, topic.racks) for topic in by_name]
+    hashes = [hashes_by_name[name] for name in sorted(hashes_by_name, key=java_string_order)]
     return _signed(xxh3_64_intdigest(b"".join(map(_INT64.pack, hashes))))
 
 

@@ -6,14 +6,14 @@ It follows from the records up to its version alone, compacted or not. So whoeve
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from sys import intern
 
 import msgspec
 from msgspec import Struct
 
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
-from schemas.known_topics import KnownTopic, decode_known_topic
+from schemas.known_topics import VERSIONS_KEY, KnownTopic, decode_known_topic, decode_versions_begin
 
 Racks = tuple[tuple[str, ...], ...]
 _SHARED_MAX = 20_000
@@ -33,7 +33,7 @@ class SharedRacks:
 
 
 class _Row(Struct, frozen=True, gc=False):
-    offset: int
+    version: int
     size: int
     """Of the record's value, in bytes."""
     topic: KnownTopic
@@ -44,7 +44,9 @@ class ClusterTopics:
 
     def __init__(self, shared_racks: SharedRacks | None = None) -> None:
         self.version = -1
-        """The offset of the last record."""
+        """That of the last record."""
+        self._ahead = 0
+        """By so much versions are larger than offsets."""
         self._share = shared_racks or SharedRacks()
         self._rows: dict[str, _Row] = {}
         """By id."""
@@ -57,13 +59,22 @@ class ClusterTopics:
         return {topic_id: row.topic for topic_id, row in self._rows.items()}
 
     @property
-    def names(self) -> Iterable[str]:
+    def names(self) -> Set[str]:
         """The names of the topics that exist."""
         return self._ids.keys()
 
+    def version_of(self, name: str) -> int | None:
+        """Return the version in which a topic came or last changed; None if it does not exist."""
+        topic_id = self._ids.get(name)
+        return None if topic_id is None else self._rows[topic_id].version
+
     def take(self, key: bytes, value: bytes | None, offset: int) -> None:
         """Take in a record; one that is not understood counts as null, as if compaction had left nothing before it."""
-        self.version = offset
+        if key == VERSIONS_KEY:
+            self._count_from(value, offset)
+        self.version = version = offset + self._ahead
+        if key == VERSIONS_KEY:
+            return
         topic_id = key.decode(errors="replace")
         try:
             topic = None if value is None else decode_known_topic(value)
@@ -74,11 +85,15 @@ class ClusterTopics:
         if topic is not None:
             racks = None if topic.partitions is None else self._share(topic.partitions)
             topic = msgspec.structs.replace(topic, name=intern(topic.name), partitions=racks)
-            self._rows[topic_id] = _Row(offset, len(value or b""), topic)
+            self._rows[topic_id] = _Row(version, len(value or b""), topic)
             if not topic.is_gone:
                 self._ids[topic.name] = topic_id
         if before is not None and (topic is None or topic.is_gone or topic.name != before.topic.name):
             self._find_again(before.topic.name)
+
+    def changed_since(self, version: int) -> set[str]:
+        """Return the names of topics that came, changed or went after a version."""
+        return {row.topic.name for row in self._rows.values() if row.version > version}
 
     def described(self, name: str) -> DescribedTopic | None:
         """Return a topic that exists; None also where its partitions are not known."""
@@ -113,11 +128,17 @@ class ClusterTopics:
     def _piece(self, topics: list[DescribedTopic], absent: list[str]) -> TopicMetadata:
         return TopicMetadata(version=self.version, topics=tuple(topics), absent=tuple(absent))
 
+    def _count_from(self, value: bytes | None, offset: int) -> None:
+        try:
+            self._ahead = 0 if value is None else decode_versions_begin(value).version - offset
+        except msgspec.DecodeError as problem:
+            _log.warning("Offset %d of the topics topic is not understood and passed over: %s.", offset, problem)
+
     def _find_again(self, name: str) -> None:
         """A topic of this name is gone; another may have the name, too: a new one, or one that is not yet known to be
         gone."""
         others = [
-            (row.offset, topic_id)
+            (row.version, topic_id)
             for topic_id, row in self._rows.items()
             if row.topic.name == name and not row.topic.is_gone
         ]

@@ -31,7 +31,7 @@ from schemas.history import (
     SnapshotSubscription,
     Waited,
 )
-from schemas.known_topics import KnownTopic
+from schemas.known_topics import KnownTopic, VersionsBegin
 from schemas.message_types import Message
 from schemas.messages import APIS
 from schemas.query_progress import AnswerDifference, GatewayAlive, QueryProgress, ResponderClaim, ResponderProgress
@@ -117,6 +117,7 @@ def generated() -> str:
         ),
         "## `coordinator.topics`\n",
         section("A topic of the cluster", KnownTopic),
+        section("Where versions begin", VersionsBegin),
         "## `coordinator.progress`\n",
         section("Where the query is", QueryProgress),
         section("A responder answers", ResponderClaim),

@@ -22,6 +22,7 @@ from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.history import HistoryRecord
 from schemas.messages import HeartbeatRequest, Request
 from streaming.operator_config import OperatorConfig
+from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.reply_partitions import ReplyPartitions
 from streaming.rows import output_record
 from streaming.topic_watcher import TopicWatcher
@@ -76,13 +77,14 @@ class Pump:
         self._away_ms = 0.0
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
         self._failure: BaseException | None = None
-        self._watcher = TopicWatcher(
-            report.topics,
-            0,
-            1,
-            report.partitions[report.topics.offsets],
-            self._bootstrap,
-            interval_ms=_LOOK_INTERVAL_MS,
+        self._offsets_partitions = report.partitions[report.topics.offsets]
+        self._watcher = self._new_watcher()
+
+    def _new_watcher(self) -> TopicWatcher:
+        topics, offsets_partitions = self._operator_config.topics, self._offsets_partitions
+        subscriptions = PublishedSubscriptions(topics.assignments, 1, 1, [0], self._bootstrap)
+        return TopicWatcher(
+            topics, 0, 1, offsets_partitions, self._bootstrap, subscriptions, interval_ms=_LOOK_INTERVAL_MS
         )
 
     def __enter__(self) -> Pump:
@@ -93,11 +95,24 @@ class Pump:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._running.set()
-        self._watcher.stop()
-        self._watcher.require_alive()
+        self._stop_watcher()
         self._thread.join()
         if self._failure is not None:
             raise self._failure
+
+    def _stop_watcher(self) -> None:
+        self._watcher.stop()
+        self._watcher.require_alive()
+
+    def change_watcher(self, *, overlap: bool = False) -> None:
+        """Another watcher of topics takes over; `overlap`: while the old one is still there."""
+        successor = self._new_watcher()
+        if overlap:
+            successor.start()
+        self._stop_watcher()
+        if not overlap:
+            successor.start()
+        self._watcher = successor
 
     def pause(self) -> None:
         self._running.clear()

@@ -14,6 +14,7 @@ from schemas.events import DeletedTopic, TopicsDeleted, decode_group_event
 from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic, decode_known_topic
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicSettings, ensure_topics
 from tests.waiting import wait_until
@@ -39,8 +40,9 @@ class Cluster:
 
     @contextmanager
     def watched(self, shard: int = 0, handled: int = EVERYTHING, **settings: Any) -> Iterator[TopicWatcher]:
+        subscriptions = PublishedSubscriptions(self.topics.assignments, 1, self.shards, [shard], self.properties)
         watcher = TopicWatcher(
-            self.topics, shard, self.shards, OFFSETS_PARTITIONS, self.properties,
+            self.topics, shard, self.shards, OFFSETS_PARTITIONS, self.properties, subscriptions,
             **{"interval_ms": 100, "settle_s": 0.3, **settings},
         )  # fmt: skip
         watcher.handled(handled)

@@ -1,0 +1,218 @@
+"""What the consumer groups of a shard must be told of the cluster's topics. Pure.
+
+A group publishes what it subscribes to, and Kafka's hash of the topics as it knows them. Where the hash is not that of
+the topics as they are, the group is told of those that changed since the hashes were last the same, or else of all. A
+group that waits for the topics of its expressions is told them, and one that should ask for them again is told that
+there are new ones. Nothing is remembered over a restart: whoever begins anew compares.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from sys import intern
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coordinator_state.consumer.metadata_hash import hash_of_hashes, topic_metadata_hash
+from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
+from schemas.group_metadata_events import RegexesResolved, TopicMetadata
+from schemas.history import SnapshotSubscription
+from streaming.matching_topics import MatchingTopics
+
+KEPT_BYTES_MAX = 268_435_456
+"""Of what groups subscribe to; a group beyond that is told of no change."""
+_GROUP_BYTES = 1_000
+_NAME_BYTES = 32
+"""What a group, or one of its names, takes, about. The text of names is shared."""
+
+_log = logging.getLogger(__name__)
+
+Event = TopicMetadata | RegexesResolved
+
+
+class _Group(Struct):
+    """A group, and what it has been told."""
+
+    subscription: SnapshotSubscription
+    names: frozenset[str]
+    """All that it subscribes to, by name or by an expression that is resolved."""
+    known: tuple[int, frozenset[str]] | None = None
+    """At this version of the topics the group knew all about these names."""
+    told: tuple[int, int, frozenset[str]] | None = None
+    """The hash that was to be reached when the group was last told of topics, and its own hash and its names then."""
+    is_resolved: bool = False
+    """It was told the topics of its expressions since it published this."""
+    told_new: frozenset[str] = frozenset()
+    """New topics that its expressions match, of which it was told."""
+
+
+class GroupNews:
+    """One for a shard."""
+
+    def __init__(self, table: ClusterTopics, own_prefix: str, event_bytes_max: int) -> None:
+        """`own_prefix`: topics whose names begin so are the coordinator's, and match no expression."""
+        self._table = table
+        self._event_bytes_max = event_bytes_max
+        self._matching = MatchingTopics(table, own_prefix)
+        self._groups: dict[str, _Group] = {}
+        self._bytes = 0
+        self._to_look_at: dict[str, None] = {}
+        self._looked_at_version = -1
+        self._hashes: dict[str, int] = {}
+        """By topic name, of topics that exist; dropped when the topic changes."""
+        self._is_full = False
+        self.largest_version_told = -1
+        """The largest version that a group says it was told of."""
+
+    def published(self, news: Mapping[str, SnapshotSubscription | None]) -> None:
+        """Take in what groups have published; None: it is no consumer group any more."""
+        for group_id, subscription in news.items():
+            before = self._groups.pop(group_id, None)
+            self._bytes -= 0 if before is None else _size(group_id, before)
+            self._to_look_at.pop(group_id, None)
+            if subscription is None:
+                continue
+            self.largest_version_told = max(self.largest_version_told, subscription.topics_version)
+            if not (subscription.topics or subscription.regexes or subscription.resolving_since_ms is not None):
+                continue
+            group = _group(subscription, before)
+            if self._bytes + _size(group_id, group) > KEPT_BYTES_MAX:
+                self._warn_once()
+                continue
+            self._bytes += _size(group_id, group)
+            self._groups[group_id] = group
+            self._to_look_at[group_id] = None
+
+    def due(self) -> Iterator[tuple[str, list[Event]]]:
+        """Yield what groups are to be told, each with its events. What was not `told` comes again."""
+        self._note_changes()
+        for group_id in list(self._to_look_at):
+            events = list(self._events(self._groups[group_id]))
+            if events:
+                yield group_id, events
+            else:
+                del self._to_look_at[group_id]
+
+    def told(self, group_ids: Iterable[str]) -> None:
+        """Note that these groups' events are in the log."""
+        for group_id in group_ids:
+            del self._to_look_at[group_id]
+            self._note_told(self._groups[group_id])
+
+    def _note_changes(self) -> None:
+        """Have all groups looked at again that may subscribe to a topic that has changed."""
+        table, since = self._table, self._looked_at_version
+        if table.version == since:
+            return
+        self._looked_at_version = table.version
+        changed = table.changed_since(since)
+        for name in changed:
+            self._hashes.pop(name, None)
+        self._matching.change(changed)
+        for group_id, group in self._groups.items():
+            may_match = any(self._matching.may_concern(regex, changed) for regex in group.subscription.regexes)
+            if may_match or not changed.isdisjoint(group.names):
+                self._to_look_at[group_id] = None
+
+    def _events(self, group: _Group) -> Iterator[Event]:
+        subscription = group.subscription
+        names = dict.fromkeys(self._compare(group))
+        since_ms = subscription.resolving_since_ms
+        if since_ms is None:
+            new = self._new_matches(subscription)
+            if not new <= group.told_new:
+                names |= dict.fromkeys(sorted(new))
+                yield TopicMetadata(version=self._table.version, topics=(), new_topics_version=self._table.version)
+            yield from self._table.metadata(names, self._event_bytes_max)
+        elif group.is_resolved:
+            yield from self._table.metadata(names, self._event_bytes_max)
+        else:
+            resolved = {regex: tuple(sorted(self._matching.of(regex))) for regex in subscription.regexes}
+            matches = dict.fromkeys([name for topics in resolved.values() for name in topics])
+            names |= dict.fromkeys(self._unknown(group, matches))
+            yield from self._table.metadata(names, self._event_bytes_max)
+            yield from self._results(resolved, since_ms)
+
+    def _note_told(self, group: _Group) -> None:
+        subscription = group.subscription
+        expected = self._expected_hash(group.names)
+        if expected != subscription.metadata_hash:
+            group.told = expected, subscription.metadata_hash, group.names
+        if subscription.resolving_since_ms is None:
+            group.told_new = self._new_matches(subscription)
+        else:
+            group.is_resolved = True
+
+    def _compare(self, group: _Group) -> Iterable[str]:
+        """Return the names that the group subscribes to and must be told of, by the hash that it has published."""
+        expected, own, told = self._expected_hash(group.names), group.subscription.metadata_hash, group.told
+        if expected == own:
+            group.known, group.told = (self._table.version, group.names), None
+            return ()
+        if told == (expected, own, group.names):
+            return ()  # it has yet to take in what it was told
+        if told is not None and told[0] == expected:
+            return sorted(group.names)  # it has taken that in, and something else is missing
+        return self._unknown(group, sorted(group.names))
+
+    def _unknown(self, group: _Group, names: Iterable[str]) -> Iterable[str]:
+        """Return those of the names that the group may not know as they are."""
+        if group.known is None:
+            return names
+        version, known_names = group.known
+        unknown = []
+        for name in names:
+            changed = self._table.version_of(name)
+            if name not in known_names or changed is None or changed > version:
+                unknown.append(name)
+        return unknown
+
+    def _new_matches(self, subscription: SnapshotSubscription) -> frozenset[str]:
+        """Return the topics that match an expression and are not among those of its last resolution."""
+        new: set[str] = set()
+        for regex, topics in subscription.regexes.items():
+            if topics is not None:
+                new |= set(self._matching.of(regex)) - set(topics)
+        return frozenset(new)
+
+    def _results(self, resolved: dict[str, tuple[str, ...]], since_ms: int) -> Iterator[RegexesResolved]:
+        """Yield one event, or one for each expression where all would be too much for one."""
+        size = sum([len(name) + 4 for topics in resolved.values() for name in topics])
+        is_one = size <= self._event_bytes_max
+        for part in [resolved] if is_one else [{regex: topics} for regex, topics in resolved.items()]:
+            yield RegexesResolved(version=self._table.version, resolved=part, began_ms=since_ms)
+
+    def _expected_hash(self, names: Iterable[str]) -> int:
+        hashes: dict[str, int] = {}
+        for name in names:
+            hashed = self._hashes.get(name)
+            if hashed is None and (topic := self._table.described(name)) is not None:
+                hashed = self._hashes[name] = topic_metadata_hash(topic.topic_id, name, topic.partitions)
+            if hashed is not None:
+                hashes[name] = hashed
+        return hash_of_hashes(hashes)
+
+    def _warn_once(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            _log.warning(
+                "Consumer groups subscribe to more than can be kept (%d bytes): some hear of changed topics only when "
+                "a member joins.", KEPT_BYTES_MAX,
+            )  # fmt: skip
+
+
+def _group(subscription: SnapshotSubscription, before: _Group | None) -> _Group:
+    matches = [name for topics in subscription.regexes.values() for name in topics or ()]
+    names = frozenset([intern(name) for name in (*subscription.topics, *matches)])
+    if before is None:
+        return _Group(subscription, names)
+    # A group that still waits may have been told, or it waits anew: the clock may have stood in between, so it is told.
+    return replace(before, subscription=subscription, names=names, is_resolved=False)
+
+
+def _size(group_id: str, group: _Group) -> int:
+    subscription = group.subscription
+    names = len(subscription.topics) + sum(len(topics or ()) for topics in subscription.regexes.values())
+    return _GROUP_BYTES + len(group_id) + sum(map(len, subscription.regexes)) + _NAME_BYTES * names

@@ -1,0 +1,121 @@
+"""What consumer groups subscribe to, as the query has published it: read by one thread, for the watchers of all shards.
+
+A watcher asks for what is new; of a group it gets what was published last. The first that asks lets the reading begin.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
+from confluent_kafka import Message
+from msgspec import UNSET, Struct, UnsetType
+
+from group_coordinator.kafka_topics.follower import TopicFollower
+from schemas.foreign_json import json_decoder
+from schemas.history import SnapshotSubscription
+from schemas.java_hash import group_partition
+
+_MARK = b'"subscription":'
+"""It is in every record of a consumer group, and in no other: within a JSON string a quotation mark has a backslash."""
+_log = logging.getLogger(__name__)
+
+
+class _Published(Struct, frozen=True):
+    subscription: SnapshotSubscription | UnsetType = UNSET
+
+
+_decode: Callable[[bytes], _Published] = json_decoder(_Published)
+
+
+class PublishedSubscriptions:
+    """All methods may be called in any thread."""
+
+    def __init__(
+        self, topic: str, partitions: int, shards: int, here: Collection[int], client_properties: Mapping[str, str]
+    ) -> None:
+        """`here`: the shards whose watchers ask."""
+        self._partitions = [(topic, number) for number in range(partitions)]
+        self._shards = shards
+        self._properties = client_properties
+        self._lock = threading.Lock()
+        self._news: dict[int, dict[str, SnapshotSubscription | None]] = {shard: {} for shard in here}
+        self._wake: dict[int, Callable[[], None]] = {}
+        self._is_complete = False
+        self._failure: Exception | None = None
+        self._beginning = threading.Lock()
+        self._follower: TopicFollower | None = None
+        self._is_over = False
+
+    def stop(self) -> None:
+        """Read no more, for nobody."""
+        with self._beginning:
+            self._is_over = True
+        if self._follower is not None:
+            self._follower.stop()
+
+    def require_alive(self) -> None:
+        """Raise the error that ended the thread."""
+        if self._failure is not None:
+            raise self._failure
+
+    def on_news(self, shard: int, wake: Callable[[], None]) -> None:
+        """Let this be called, in any thread, when something is new for a shard."""
+        self._wake[shard] = wake
+
+    def take(self, shard: int) -> dict[str, SnapshotSubscription | None] | None:
+        """Return what is new since the last call: group -> subscription, null where it is no consumer group any more.
+
+        None: not everything has been read that was there at the start, so what is known may be out of date. Raises
+        TopicReadError if Kafka does not answer.
+        """
+        self._begin()
+        with self._lock:
+            if not self._is_complete:
+                return None
+            news, self._news[shard] = self._news[shard], {}
+        return news
+
+    def _begin(self) -> None:
+        with self._beginning:
+            if self._follower is not None or self._is_over:
+                return
+            follower = TopicFollower(
+                self._properties, "topics", self._take, on_caught_up=self._complete, on_failure=self._failed
+            )
+            follower.start(from_beginning=self._partitions)
+            self._follower = follower
+
+    def _take(self, messages: list[Message]) -> None:
+        concerned: set[int] = set()
+        for message in messages:
+            key, value = message.key(), message.value()
+            try:
+                group_id = key.decode() if isinstance(key, bytes) else ""
+                shard = group_partition(group_id, self._shards)
+                if shard not in self._news:
+                    continue
+                subscription = None if value is None or _MARK not in value else _decode(bytes(value)).subscription
+            except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+                _log.warning("A record of %s is not understood and passed over: %s", message.topic(), problem)
+                continue
+            with self._lock:
+                self._news[shard][group_id] = None if subscription is UNSET else subscription
+            concerned.add(shard)
+        if self._is_complete:
+            self._wake_up(concerned)
+
+    def _complete(self) -> None:
+        with self._lock:
+            self._is_complete = True
+        self._wake_up(self._news)
+
+    def _failed(self, problem: Exception) -> None:
+        self._failure = problem
+
+    def _wake_up(self, shards: Collection[int]) -> None:
+        for shard in shards:
+            if shard in self._wake:
+                self._wake[shard]()
