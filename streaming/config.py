@@ -75,7 +75,7 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
         500, "How often the clock is written to the log: how late a timer may fire, and how often an idle app wakes. "
         "At most a quarter of group_min_session_timeout_ms.", at_least=10)
     topic_watch_interval_ms: int = setting(
-        1_000, "How often is looked which topics there are: consumer groups are told of them, and the committed offsets "
+        1_000, "How often is looked which topics there are: consumer groups are told of them, and committed offsets "
         "of one that is gone are dropped. A look takes at most a twentieth of the time, so it is less often where "
         "there are thousands of topics. 0: never, for clients whose topics are in another cluster.", at_least=0)
     ticker: bool = setting(

@@ -129,8 +129,10 @@ class ClusterTopics:
         return TopicMetadata(version=self.version, topics=tuple(topics), absent=tuple(absent))
 
     def _count_from(self, value: bytes | None, offset: int) -> None:
+        self._ahead = 0
         try:
-            self._ahead = 0 if value is None else decode_versions_begin(value).version - offset
+            if value is not None:
+                self._ahead = decode_versions_begin(value).version - offset
         except msgspec.DecodeError as problem:
             _log.warning("Offset %d of the topics topic is not understood and passed over: %s.", offset, problem)
 

@@ -25,7 +25,7 @@ from schemas.history import MemberDropped, RebalanceCompleted
 from schemas.messages import APIS
 
 UNREADABLE, TICK, RENEWAL = "unreadable", "tick", "renew_sessions"
-TOPICS_DELETED, TRANSACTION_ENDED = "topics_deleted", "transaction_ended"
+FACTS = "topics_deleted", "transaction_ended", "topic_metadata", "regexes_resolved", "group_config"
 """Values of labels that are no API's name, or no reason's."""
 PREFIX = "group_coordinator_"
 
@@ -80,9 +80,9 @@ def _literals(kind: type, field: str) -> Iterator[tuple[str, ...]]:
 EVENTS = _counter(
     "events_total",
     "Records of the events topic by Kafka's name of the API; `tick` for the clock, `renew_sessions` after a pause, "
-    "`topics_deleted`, `transaction_ended`, `unreadable` for what is none of them.",
+    f"{', '.join([f'`{fact}`' for fact in FACTS])}, `unreadable` for what is none of them.",
     "api",
-    known=[(api,) for api in (*APIS, TICK, RENEWAL, TOPICS_DELETED, TRANSACTION_ENDED, UNREADABLE)],
+    known=[(api,) for api in (*APIS, TICK, RENEWAL, *FACTS, UNREADABLE)],
 )
 ANSWERS = _counter(
     "answers_total",

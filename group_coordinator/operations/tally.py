@@ -156,6 +156,6 @@ def _api(value: bytes | None) -> str:
         event = read_event(value or b"")
     except msgspec.DecodeError:
         return m.UNREADABLE
-    if event.type in (m.TOPICS_DELETED, m.TRANSACTION_ENDED):
+    if event.type in m.FACTS:
         return event.type
     return event.api if event.api in APIS else m.UNREADABLE

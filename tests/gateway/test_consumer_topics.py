@@ -16,9 +16,9 @@ LIBRARIES: tuple[Library, ...] = ("librdkafka", "java")
 TIMEOUT_S = 40.0
 
 
-def start(consumers: Consumers, library: Library, topic: str, settings: dict[str, str] | None = None) -> ConsumerProcess:
-    fields = {"group.protocol": "consumer", "topic": topic, "metadata.max.age.ms": "1000", **(settings or {})}
-    return consumers.start_with(library, f"group-{library}", fields)
+def start(consumers: Consumers, library: Library, topic: str) -> ConsumerProcess:
+    settings = {"group.protocol": "consumer", "topic": topic, "metadata.max.age.ms": "1000"}
+    return consumers.start_with(library, f"group-{library}", settings)
 
 
 def grow(admin: AdminClient, topic: str, partitions: int) -> None:

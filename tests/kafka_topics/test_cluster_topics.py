@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from group_coordinator.kafka_topics.cluster_topics import ClusterTopics, SharedRacks
 from schemas.events import encode_json
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
-from schemas.known_topics import KnownTopic
+from schemas.known_topics import VERSIONS_KEY, KnownTopic, VersionsBegin
 
 IDS = tuple(f"00000000-0000-0000-0000-00000000000{number}" for number in range(4))
 EVERYTHING = 1_000_000
@@ -65,6 +65,15 @@ def test_of_a_topic_whose_partitions_are_not_known_nothing_is_said() -> None:
 def test_what_is_not_understood_counts_as_nothing() -> None:
     topics = table(record(0, "a"), record(1, "b"), (IDS[1].encode(), b"{"), (b"\xff", b"1"))
     assert (topics.version, topics.described("a"), topics.described("b")) == (3, described(0, "a"), None)
+
+
+def test_versions_are_counted_on_from_a_record_that_says_so() -> None:
+    topics = table(record(0, "a"), (VERSIONS_KEY, encode_json(VersionsBegin(version=50))), record(1, "b"))
+    assert topics.version == 51
+    assert (topics.version_of("a"), topics.version_of("b"), topics.version_of("none")) == (0, 51, None)
+    assert topics.changed_since(49) == {"b"}
+    topics.take(VERSIONS_KEY, b"{", 3)
+    assert topics.version == 3, "what is not understood counts as nothing"
 
 
 def test_pieces_are_bounded_and_complete() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import get_args
 
 import msgspec
 import pytest
 
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.repeats import Remembered, Repeats
+from schemas.events import SESSION_RENEWAL, GroupEventBody, SessionRenewal
 from schemas.history import decode_history
 from tests.operations.records import APPEND_MS, log, outputs
 from tests.operations.tally_bench import SHARDS, TOPICS, Bench, bench
@@ -33,6 +35,16 @@ def test_an_api_that_nobody_knows_makes_no_series(counted: Bench) -> None:
     counted.tally.event(0, 99, 0, b"g", b'{"type":"request","api":"made up"}')
     counted.tally.event(0, 100, 0, b"g", None)
     assert counted.value(m.EVENTS, api="unreadable") == before + 2
+
+
+@pytest.mark.parametrize("fact", [kind for kind in get_args(GroupEventBody) if kind.__module__ != "schemas.recorded"])
+def test_every_event_of_a_live_log_has_a_name(counted: Bench, fact: type) -> None:
+    tag = str(msgspec.inspect.type_info(fact).tag)  # type: ignore[attr-defined]
+    before = counted.value(m.EVENTS, api=tag)
+    value = SESSION_RENEWAL if fact is SessionRenewal else msgspec.json.encode({"type": tag})
+    counted.tally.event(0, 99, 0, b"g", value)
+    assert before == 0
+    assert counted.value(m.EVENTS, api=tag) == 1
 
 
 def test_answers_by_error_wherever_it_stands(counted: Bench) -> None:

@@ -7,7 +7,9 @@ from confluent_kafka import Producer
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
-from schemas.group_metadata_events import DescribedTopic
+from schemas.events import decode_group_event
+from schemas.group_metadata_events import DescribedTopic, TopicMetadata
+from schemas.history import SnapshotSubscription
 from streaming.events_tail import open_reader
 from streaming.shard_writer import ShardWriter
 from streaming.topic_knowledge import TopicListing
@@ -80,6 +82,25 @@ def test_two_watchers_at_once_give_no_version_to_two_images(cluster: Cluster) ->
             for each in watchers:
                 assert content(each.table) == content(table(cluster, each.table.version))
     assert len(list(watchers[1].table.names)) == 6
+
+
+def test_versions_go_on_from_what_groups_were_told(cluster: Cluster, topic_prefix: str) -> None:
+    """The topics topic was lost. Groups would believe nothing of what begins at version 0 again."""
+    name = f"{topic_prefix}-orders"
+    cluster.make(name, 3)
+    subscription = SnapshotSubscription(
+        topics=(name,), regexes={}, resolving_since_ms=None, metadata_hash=17, topics_version=90_000
+    )
+    cluster.publish("g", subscription)
+    with cluster.watched():
+        told = wait_until(lambda: list(cluster.read(cluster.topics.events, 0)), TIMEOUT_S, "the group is told")
+        published = table(cluster)
+    assert published.version > 90_000
+    (key, value), *others = told
+    assert (key, others) == (b"g", [])
+    topic = published.described(name)
+    assert topic is not None
+    assert decode_group_event("g", value) == TopicMetadata(version=published.version, topics=(topic,))
 
 
 def content(topics: ClusterTopics) -> dict[str, DescribedTopic | None]:
