@@ -7,6 +7,8 @@ changed.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from coordinator_state import timers
 from coordinator_state.causes import Subject, event_cause, request_cause, timer_cause
 from coordinator_state.config import GroupConfig
@@ -134,6 +136,8 @@ class Step:
             self._assignment_changed = False
             self.seq += 1
             snapshot = None if group is None else group.body.snapshot(group, self.seq, self.config)
+            if snapshot is not None and group is not None and group.configuration is not None:
+                snapshot = replace(snapshot, configuration=group.configuration)
             self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, snapshot))
         if group is not None:
             group.seq = self.seq

@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from schemas.foreign_json import json_decoder
+from schemas.group_metadata_events import GroupConfiguration
 from schemas.history_parts import AssignedTopic as AssignedTopic
 from schemas.history_parts import Cause as Cause
 from schemas.history_parts import CauseKind as CauseKind
@@ -25,6 +26,7 @@ from schemas.history_parts import OffsetChange as OffsetChange
 from schemas.history_parts import RebalanceTrigger as RebalanceTrigger
 from schemas.history_parts import TimerName as TimerName
 from schemas.observed_history import ObservedHistory
+from schemas.snapshot_subscription import SnapshotSubscription as SnapshotSubscription
 
 # ------------------------------------------------------------------------------------------------------------- group
 
@@ -345,21 +347,6 @@ class SnapshotMember(Struct, frozen=True, kw_only=True, gc=False):
     """Of a consumer group; absent: it is of another kind, or an earlier version wrote it."""
 
 
-class SnapshotSubscription(Struct, frozen=True, kw_only=True, gc=False):
-    """What the members of a consumer group subscribe to, and what the group knows of it."""
-
-    topics: tuple[str, ...]
-    """Those that a member names."""
-    regexes: dict[str, tuple[str, ...] | None]
-    """Expression -> the topics that match, as the group was told; null: it has not been told."""
-    resolving_since_ms: int | None
-    """The group waits since then, by its clock, to be told which topics match; null: it does not."""
-    metadata_hash: int
-    """Kafka's hash of the subscribed topics as the group took them in last."""
-    topics_version: int
-    """The last version of the cluster's topics that the group was told of; -1: of none."""
-
-
 class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     """The group as it is: the value of the assignments topic (key: group id); a null value: the group is gone."""
 
@@ -384,6 +371,8 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     members: tuple[SnapshotMember, ...]
     subscription: SnapshotSubscription | UnsetType = UNSET
     """Of a consumer group; absent: it is of another kind, or an earlier version wrote it."""
+    configuration: GroupConfiguration | UnsetType = UNSET
+    """Its own settings; absent: it has none."""
     schema_version: Literal[1] = 1
 
     @property

@@ -14,6 +14,7 @@ from group_coordinator.command_line import (
     explain,
     export,
     gateway,
+    group_config,
     groups,
     import_log,
     offsets,
@@ -74,6 +75,7 @@ app.add_typer(verifications, name="verify", help="Compare our decisions with tho
 verifications.command("recording")(verify.recording)
 verifications.command("history")(verify.history)
 app.command("groups")(groups.groups)
+app.command("group-config")(group_config.group_config)
 app.command("explain")(explain.explain)
 app.command("dashboard")(dashboard.dashboard)
 app.command("watch")(watch.watch)

@@ -8,9 +8,11 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from msgspec import UNSET, UnsetType
 
 from group_coordinator.kafka_topics.described import topic_id_of
 from schemas.events import DeletedTopic, TopicsDeleted, decode_group_event, encode_json
+from schemas.group_metadata_events import GroupConfiguration
 from schemas.history import GroupSnapshot, SnapshotSubscription
 from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic, decode_known_topic
@@ -80,11 +82,14 @@ class Cluster:
         key = encode_key(OffsetCommitKey(group_id, topic, partition))
         self.put(group_id, key, encode_offset_commit_value(value, 4))
 
-    def publish(self, group_id: str, subscription: SnapshotSubscription) -> None:
+    def publish(
+        self, group_id: str, subscription: SnapshotSubscription, own: GroupConfiguration | UnsetType = UNSET
+    ) -> None:
         """A consumer group, as the coordinator's sink writes it."""
         snapshot = GroupSnapshot(
             group_id=group_id, epoch=0, seq=1, time_ms=0, state="Stable", state_since_ms=0, generation_id=1,
             protocol_type="consumer", protocol_name=None, leader_id=None, members=(), subscription=subscription,
+            configuration=own,
         )  # fmt: skip
         self._producer.produce(self.topics.assignments, key=group_id, value=encode_json(snapshot), partition=0)
         self._producer.flush()

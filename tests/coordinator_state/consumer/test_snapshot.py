@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from coordinator_state import AssignmentChange, Output
-from schemas.group_metadata_events import RegexesResolved
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved
 from schemas.history import SnapshotSubscription
 from tests.coordinator_state.consumer.harness import ConsumerHarness, consumer_heartbeat, topics
 from tests.coordinator_state.harness import of_type
@@ -45,3 +45,20 @@ def test_the_wish_to_resolve_expressions_is_published_until_it_is_fulfilled() ->
     assert subscription(group.beat("a", 1)).resolving_since_ms == group.now_ms, "although no record is written"
     unchanged = RegexesResolved(version=2, resolved={}, began_ms=group.now_ms)
     assert subscription(group.tell(unchanged)).resolving_since_ms is None
+
+
+def test_own_settings_are_published_with_the_group() -> None:
+    group = ConsumerHarness()
+    own = GroupConfiguration(consumer_session_timeout_ms=50_000)
+    group.tell(own)
+    published = group.send(*consumer_heartbeat("a", 0, ("foo",)))
+    assert configuration(published) == own
+    changed = GroupConfiguration(consumer_heartbeat_interval_ms=6_000)
+    assert configuration(group.tell(changed)) == changed
+    assert configuration(group.tell(GroupConfiguration())) is UNSET
+
+
+def configuration(outputs: list[Output]) -> GroupConfiguration | UnsetType:
+    snapshot = of_type(outputs, AssignmentChange)[-1].snapshot
+    assert snapshot is not None
+    return snapshot.configuration
