@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sys import intern
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Struct
 
 from group_coordinator.gateway.handover import TopicRecord
 from schemas.messages import ListedGroup
@@ -33,6 +33,11 @@ class _SnapshotMember(PublishedMember, frozen=True, gc=False):
     partitions: tuple[_AssignedTopic, ...] | None = None
 
 
+class _Subscription(Struct, frozen=True):
+    topics: tuple[str, ...]
+    topics_version: int
+
+
 class PublishedGroup(Struct, frozen=True):
     """What the gateway needs of a group; metadata and assignments, which may be megabytes, are dropped."""
 
@@ -45,11 +50,21 @@ class PublishedGroup(Struct, frozen=True):
     """The topics of which a member of a classic group has partitions."""
     is_consumer_group: bool = False
     """It is of the consumer kind (KIP-848)."""
+    subscribed_topics: frozenset[str] = frozenset()
+    """The topics that a member of a consumer group names."""
+    topics_version: int = -1
+    """The last version of the cluster's topics that a consumer group was told of."""
+
+    def hears_of(self, topic: str, version: int | None) -> bool:
+        """Return whether the group knows this version of a topic, or the watcher sees that it does not. None: the topic
+        does not exist."""
+        return topic in self.subscribed_topics and (version is None or version <= self.topics_version)
 
     @property
     def size(self) -> int:
         """About what it takes in memory."""
         total = _GROUP_BYTES + _text_bytes(self.group_id) + 8 * len(self.assigned_topics)
+        total += 64 * len(self.subscribed_topics)
         for member in self.members:
             total += _MEMBER_BYTES + _text_bytes(member.member_id) + _text_bytes(member.group_instance_id or "")
         return total
@@ -68,7 +83,7 @@ class _Snapshot(Struct, frozen=True):
     generation_id: int
     protocol_type: str | None
     members: tuple[_SnapshotMember, ...]
-    subscription: Raw | UnsetType = UNSET
+    subscription: _Subscription | None = None
 
 
 _decode = msgspec.json.Decoder(_Snapshot).decode
@@ -136,9 +151,8 @@ class PublishedGroups:
 
     def _keep(self, group_id: str, snapshot: _Snapshot) -> None:
         members = snapshot.members if self._keeps_members else ()
-        is_consumer_group = snapshot.subscription is not UNSET
-        topics: set[str] = set()
-        if not is_consumer_group:
+        subscription, topics = snapshot.subscription, set[str]()
+        if subscription is None:
             topics = {assigned.topic for member in snapshot.members for assigned in member.partitions or ()}
         group = PublishedGroup(
             group_id,
@@ -147,7 +161,9 @@ class PublishedGroups:
             None if snapshot.protocol_type is None else intern(snapshot.protocol_type),
             tuple([PublishedMember(member.member_id, member.group_instance_id) for member in members]),
             tuple([intern(topic) for topic in sorted(topics)]),
-            is_consumer_group,
+            subscription is not None,
+            frozenset([intern(topic) for topic in subscription.topics] if subscription else ()),
+            -1 if subscription is None else subscription.topics_version,
         )
         if self._bytes + group.size <= self._bytes_max:
             self._groups[group_id] = group

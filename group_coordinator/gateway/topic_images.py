@@ -7,8 +7,6 @@ watcher, which tells the group of everything that changes later.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import UNSET, UnsetType
 
 from group_coordinator.gateway.handover import TopicRecord
@@ -44,9 +42,11 @@ class TopicImages:
     ) -> TopicMetadata | UnsetType:
         """Return what the request's group is to be told of topics with it; UNSET if nothing.
 
-        A request that names no topics needs none: its group knows them, or is told by the watcher. `published`: the
-        group as it was last published. A classic group that becomes a consumer group with this request must know the
-        topics that its members have. A JoinGroup needs topics where it joins a consumer group.
+        A request that names no topics needs none: its group knows them, or is told by the watcher. So it is with topics
+        that other members name. A JoinGroup needs topics where it joins a consumer group.
+
+        `published`: the group as it was last published. A classic group that becomes a consumer group with this request
+        must know the topics that its members have.
         """
         names: dict[str, None] = {}
         if isinstance(request, ConsumerGroupHeartbeatRequest):
@@ -55,13 +55,11 @@ class TopicImages:
                 names |= dict.fromkeys(published.assigned_topics)
         elif published is not None and published.is_consumer_group:
             names = _names_in(request)
-        return self.metadata_of(request.group_id, names)
-
-    def metadata_of(self, group_id: str, names: Iterable[str]) -> TopicMetadata | UnsetType:
-        """Return what a group is to be told of these topics; UNSET if nothing is known of them."""
-        table = self._tables[group_partition(group_id, len(self._tables))]
+        table = self._tables[group_partition(request.group_id, len(self._tables))]
         if table.version < 0:
             return UNSET  # nobody has watched the topics yet, so it cannot be said that there are none
+        if published is not None:
+            names = {name: None for name in names if not published.hears_of(name, table.version_of(name))}
         return next(table.metadata(names, ATTACHED_BYTES_MAX), UNSET)
 
 

@@ -75,6 +75,16 @@ def test_what_a_classic_group_has_comes_with_the_member_that_converts_it(images:
     )
 
 
+def test_what_others_have_named_is_not_brought_again(images: TopicImages) -> None:
+    """A thousand members join: each would put all topics into the log that is kept for ever."""
+    images.take([record(number, name, number) for number, name in enumerate("abc")])
+    published = published_group(is_consumer_group=True, subscribed=("a", "b", "none"), topics_version=0)
+    assert images.metadata_for(heartbeat("a", "b", "c", "none"), published) == TopicMetadata(
+        version=2, topics=(described(1, "b"), described(2, "c"))
+    ), "the group may not have been told of the present b"
+    assert images.metadata_for(heartbeat("a", "none"), published) is UNSET
+
+
 def test_a_member_of_the_classic_protocol_that_joins_a_consumer_group_brings_its_topics(images: TopicImages) -> None:
     images.take([record(number, name, number) for number, name in enumerate("abc")])
     owned = (TopicPartition("c", 0), TopicPartition("c", 1))
@@ -93,7 +103,9 @@ def test_a_member_of_the_classic_protocol_that_joins_a_consumer_group_brings_its
     assert images.metadata_for(damaged, consumer_group) is UNSET
 
 
-def published_group(*topics: str, is_consumer_group: bool = False) -> PublishedGroup:
+def published_group(
+    *topics: str, is_consumer_group: bool = False, subscribed: tuple[str, ...] = (), topics_version: int = -1
+) -> PublishedGroup:
     member = SnapshotMember(
         member_id="old", group_instance_id=None, client_id="c", client_host="h", session_timeout_ms=1,
         rebalance_timeout_ms=1, metadata=b"", assignment=b"",
@@ -103,7 +115,7 @@ def published_group(*topics: str, is_consumer_group: bool = False) -> PublishedG
         group_id=GROUP, epoch=1, seq=1, time_ms=1, state="Stable", state_since_ms=1, generation_id=3,
         protocol_type="consumer", protocol_name="range", leader_id="old", members=(member, member),
         subscription=SnapshotSubscription(
-            topics=(), regexes={}, resolving_since_ms=None, metadata_hash=0, topics_version=-1
+            topics=subscribed, regexes={}, resolving_since_ms=None, metadata_hash=0, topics_version=topics_version
         ) if is_consumer_group else UNSET,
     )  # fmt: skip
     groups = PublishedGroups(1_000_000, keeps_members=False)
