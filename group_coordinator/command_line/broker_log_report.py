@@ -123,7 +123,7 @@ def kept_settings(paths: Iterable[Path]) -> dict[str, int]:
     for path in paths:
         note = path.with_name(path.name + _SUFFIX)
         try:
-            settings |= msgspec.json.decode(note.read_bytes(), type=dict[str, int])
+            settings |= msgspec.json.decode(note.read_bytes(), type=dict[str, bool | int])
         except FileNotFoundError:
             continue
         except msgspec.DecodeError as problem:
