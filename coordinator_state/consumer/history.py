@@ -65,6 +65,7 @@ class Narrator:
         self._replaced: tuple[str, ConsumerMember] | None = None
         self._regexes: list[tuple[str, tuple[str, ...] | None]] = []
         self._converted: Literal["classic", "consumer"] | None = None
+        self._taken_over: list[ConsumerMember] = []
         self._known: dict[str, ConsumerMember] = {}
         """Members as they were before the step, of those that the records name."""
 
@@ -82,7 +83,7 @@ class Narrator:
         """Members are taken out, for a reason that the epoch has."""
         self._gone = members
 
-    def target(self, epoch: int, assignor: str) -> None:
+    def target(self, epoch: int, assignor: str | None) -> None:
         self._target_epoch, self._assignor = epoch, assignor
 
     def reconciled(self, member: ConsumerMember) -> None:
@@ -99,8 +100,10 @@ class Narrator:
     def regex(self, regex: str, topics: tuple[str, ...] | None) -> None:
         self._regexes.append((regex, topics))
 
-    def converted(self, to_protocol: Literal["classic", "consumer"]) -> None:
+    def converted(self, to_protocol: Literal["classic", "consumer"], members: Iterable[ConsumerMember] = ()) -> None:
+        """The group goes on under another protocol. `members` own what their classic leader gave them."""
         self._converted = to_protocol
+        self._taken_over = list(members)
 
     def created(self) -> None:
         """Tell at once that the group is new."""
@@ -112,6 +115,8 @@ class Narrator:
         step = self._step
         if self._converted is not None:
             self._append(GroupConverted(*step.history_fields(), to_protocol=self._converted))
+        for member in self._taken_over:
+            self._tell_reconciled(member)
         if self._replaced is not None:
             old_id, new = self._replaced
             note_replacement(group, old_id, new.member_id)
@@ -122,13 +127,15 @@ class Narrator:
             self._tell_member(member)
         for regex, topics in self._regexes:
             self._append(RegexResolved(*step.history_fields(), regex=regex, topics=topics))
+        if self._target_epoch is not None and self._target_epoch < group.group_epoch:
+            self._tell_target(group, self._target_epoch)  # what a classic group's members own
         if self._metadata_hash is not None:
             self._tell_epoch(group, self._metadata_hash)
-        if self._target_epoch is not None:
-            self._tell_target(group, self._target_epoch)
-            self._known_state = RECONCILING
+        if self._target_epoch == group.group_epoch:
+            self._tell_target(group, group.group_epoch)
         if self._away is not None:
             self._append(ConsumerMemberAway(*step.history_fields(), member=identity(self._away)))
+            self._tell_reconciled(self._away)
             note_revocation(step, group, self._away)
         if self._reconciled is not None:
             self._tell_reconciled(self._reconciled)
@@ -180,6 +187,7 @@ class Narrator:
             self._append(ConsumerMemberUpdated(*step.history_fields(), updated=asks, changed=changed))
 
     def _tell_target(self, group: ConsumerGroup, epoch: int) -> None:
+        self._known_state = RECONCILING
         names = self._step.image.names
         assignments = tuple([
             MemberAssignment(

@@ -50,9 +50,10 @@ def upgrade(step: Step, classic: ClassicGroup) -> Changes:
     for member in members:
         changes.put_target(member.member_id, _target(member))
     changes.put_target_epoch(group.assignment_epoch, 0)
+    changes.narrator.target(group.assignment_epoch, None)
     for member in members:
         changes.put_current(member)
-    changes.narrator.converted("consumer")
+    changes.narrator.converted("consumer", members)
     changes.cancelled += [
         name
         for name in step.require_group().timers

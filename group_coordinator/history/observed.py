@@ -29,6 +29,10 @@ from schemas.observed_history import (
 )
 
 
+def _group_converted(view: HistoryView, record: GroupConverted) -> None:
+    view.group_converted(record, record.to_protocol)
+
+
 def _member_gone(view: HistoryView, record: MemberGone) -> None:
     view.member_departed(record, record.member, "unknown", "left or expired, not known which")
 
@@ -86,5 +90,5 @@ MEANINGS: Mapping[type[HistoryRecord], Meaning] = {
     MembersReconciled: Meaning(nothing_more, state=GroupState.STABLE.value),
     GroupReconciling: Meaning(nothing_more, state=RECONCILING),
     RegexResolved: Meaning(nothing_more, may_cause=True),
-    GroupConverted: Meaning(nothing_more, state=UNKNOWN, may_cause=True),
+    GroupConverted: Meaning(_group_converted, state=UNKNOWN, may_cause=True),
 }

@@ -63,6 +63,9 @@ class HistoryView:
     ) -> None:
         """Called when history begins to tell of a group that was there before. What it was is not known."""
 
+    def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
+        """Called when the group goes on under another protocol, with its members."""
+
     def track_lost(self, record: HistoryRecord, reason: str) -> None:
         """Called when history does not tell what became of the group from here on, with the reason."""
 

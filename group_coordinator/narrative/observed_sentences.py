@@ -26,6 +26,9 @@ from schemas.observed_history import (
     TransactionalOffsetsPending,
 )
 
+_AWAY = -2
+"""The epoch of a static member that has left for a while."""
+
 
 def sentence(record: ObservedHistory) -> str:
     """Return what happened, without time and group."""
@@ -109,7 +112,10 @@ def _of_consumer_group(
 
 
 def _reconciled(record: MemberReconciled) -> str:
-    text = f"{name(record.member.member_id)} is in epoch {record.member_epoch} and owns {owned(record.assigned)}"
+    who = name(record.member.member_id)
+    if record.member_epoch == _AWAY:
+        return f"{who} keeps {owned(record.assigned)} while it is away"
+    text = f"{who} is in epoch {record.member_epoch} and owns {owned(record.assigned)}"
     if record.pending_revocation:
         text += f"; it must give up {owned(record.pending_revocation)}"
     return text + ("; it waits for what others give up" if record.state == "unreleased_partitions" else "")

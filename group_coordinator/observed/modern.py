@@ -291,7 +291,6 @@ class ModernGroup:
         self._current[member_id] = current
         if current.member_epoch == AWAY:
             self._tell.say(ConsumerMemberAway, member=member.member)
-            return
         self._tell.say(
             MemberReconciled,
             member=member.member,

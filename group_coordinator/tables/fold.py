@@ -28,6 +28,7 @@ from group_coordinator.tables.member_rows import MemberRows
 from group_coordinator.tables.ownership_rows import ByMember, OwnershipRows
 from group_coordinator.tables.record_rows import commit_rows, event_row, expiry_rows, refusal_row
 from group_coordinator.tables.rows import TABLE_OF, AnyRow, Member, OwnershipEnd
+from group_coordinator.tables.target_rows import TargetRows
 from schemas.events import encode_json
 from schemas.history import (
     AssignedTopic,
@@ -71,6 +72,7 @@ class _Body(Struct, array_like=True):
 
     members: dict[str, Member] = field(default_factory=dict)
     held: ByMember = field(default_factory=dict)
+    targets: ByMember = field(default_factory=dict)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -120,7 +122,8 @@ class GroupTables(GroupFold):
     def standing(self, group_id: str) -> list[AnyRow]:
         """Return the rows that have not ended: present members, what they own, the running rebalance."""
         running = [] if self._rebalance is None else [self._rebalance.row]
-        return [*self._state.members.values(), *self._ownership.rows(group_id, self.epoch), *running]
+        owned, shall_own = self._ownership.rows(group_id, self.epoch), self._targets.rows(group_id, self.epoch)
+        return [*self._state.members.values(), *owned, *shall_own, *running]
 
     def pack(self) -> tuple[bytes, bytes]:
         """Return the state to keep until the next records come; take the rows before.
@@ -145,6 +148,7 @@ class GroupTables(GroupFold):
         if self._rebalance is not None:
             self._change(rebalance_rows.abandoned(self._rebalance, self.at_ms))
         self._ownership.forget(record.group_id, self.epoch, self.at_ms)
+        self._targets.forget(record.group_id, self.epoch, self.at_ms)
         self._members.end_all(self.at_ms)
         self.forget_life()
 
@@ -156,11 +160,15 @@ class GroupTables(GroupFold):
         self._protocol_name = protocol_name
 
     def group_emptied(self, record: HistoryRecord) -> None:
+        self._targets.withdraw_all(record, self.at_ms)
         self._ownership.release_all(record, "group_empty", self.at_ms)
+
+    def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
+        self._targets.withdraw_all(record, self.at_ms)
 
     def group_died(self, record: HistoryRecord) -> None:
         self._added += expiry_rows(record)
-        self._ownership.release_all(record, "group_empty", self.at_ms)
+        self.group_emptied(record)
         self.forget_life()
 
     def forget_life(self) -> None:
@@ -204,6 +212,7 @@ class GroupTables(GroupFold):
         self._members.take_over(record, member, old_member_id, self.at_ms)
         if not rebalanced:
             self._ownership.hand_over(record, old_member_id, member.member_id, self.at_ms)
+            self._targets.hand_over(record, old_member_id, member.member_id, self.at_ms)
         if self._rebalance is not None:
             rebalance_rows.rename(self._rebalance, record, old_member_id, member.member_id)
             self._rebalance_changed = True
@@ -215,6 +224,7 @@ class GroupTables(GroupFold):
             self._added += expiry_rows(record)
         # What a member owned ends before the member does.
         self._release(record, member.member_id, departure)
+        self._targets.withdraw(record, member.member_id, self.at_ms)
         self._members.end(record, member, departure, reason, self.at_ms)
 
     def _release(self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd) -> None:
@@ -266,9 +276,9 @@ class GroupTables(GroupFold):
         self._ownership.assign_member(record, member.member_id, topics, self.at_ms, rebalance)
 
     def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
+        self._targets.compute(record, assignments, self.at_ms)
         if self._rebalance is not None:
-            partitions = sum(len(topic.partitions) for share in assignments for topic in share.topics or ())
-            rebalance_rows.assign(self._rebalance, record, None, partitions)
+            rebalance_rows.aim(self._rebalance, record, assignments, self.at_ms)
             self._rebalance_changed = True
 
     def ownership_lost_from_view(self, record: HistoryRecord, member_ids: Sequence[str]) -> None:
@@ -306,6 +316,10 @@ class GroupTables(GroupFold):
     @property
     def _members(self) -> MemberRows:
         return MemberRows(self._state.members, self._change)
+
+    @property
+    def _targets(self) -> TargetRows:
+        return TargetRows(self._state.targets, self._state.members, self._change)
 
     @property
     def _ownership(self) -> OwnershipRows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -11,6 +13,7 @@ from group_coordinator.tables.rows import Rebalance, WaitedFor
 from schemas.history import (
     HistoryRecord,
     JoinPhaseCompleted,
+    MemberAssignment,
     RebalanceCompleted,
     RebalanceStarted,
     Waited,
@@ -111,6 +114,14 @@ def settle(running: Running, record: JoinPhaseCompleted, at_ms: int) -> None:
 def assign(running: Running, record: HistoryRecord, leader_id: str | None, partitions: int | None) -> None:
     """Note that the assignment has come."""
     running.start = replace(running.start, leader_id=leader_id, partitions=partitions, last_seq=record.seq)
+
+
+def aim(running: Running, record: HistoryRecord, assignments: Sequence[MemberAssignment], at_ms: int) -> None:
+    """Note that the target assignment of a consumer group is computed."""
+    partitions = sum(len(topic.partitions) for share in assignments for topic in share.topics or ())
+    running.start = replace(
+        running.start, target_ms=at_ms, partitions=partitions, members=len(assignments), last_seq=record.seq
+    )
 
 
 def end(running: Running, record: RebalanceCompleted, at_ms: int) -> None:

@@ -11,25 +11,16 @@ before that of an earlier record of the group, so that no row ends before it beg
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from group_coordinator.tables.owned_rows import Ownership as Ownership
+from group_coordinator.tables.owned_rows import OwnershipEnd as OwnershipEnd
+from group_coordinator.tables.owned_rows import Target as Target
+from group_coordinator.tables.row import Moment as Moment
+from group_coordinator.tables.row import Row as Row
 from schemas.history import CauseKind, RebalanceTrigger, TimerName
-
-Moment = Annotated[int, Meta(description="milliseconds since 1970")]
-"""A point in time. Plain integers ending in `_ms` are durations."""
-
-
-class Row(Struct, frozen=True, kw_only=True):
-    """What every row of a group has."""
-
-    group_id: str
-    """The group."""
-    epoch: int
-    """Which life of the group: the offset of the event that began it. A group that died and came back has another."""
-    seq: int
-    """Number of the history record that began this row, within (group_id, epoch)."""
 
 
 class Event(Row, frozen=True, kw_only=True):
@@ -92,11 +83,14 @@ class Rebalance(Row, frozen=True, kw_only=True):
     """One rebalance. While it runs, `ended_ms` and `outcome` are null."""
 
     started_ms: Moment
-    """When the group went to PreparingRebalance."""
+    """When the group went to PreparingRebalance, or a consumer group to another epoch."""
     join_ended_ms: Moment | None
-    """When all had joined, or the time was over."""
+    """When all had joined, or the time was over. Of a consumer group: null."""
+    target_ms: Moment | None = None
+    """Of a consumer group: when the target assignment was computed."""
     ended_ms: Moment | None
-    """When it was over: the leader's assignment arrived, nobody was left, or the next rebalance interrupted it."""
+    """When it was over: the leader's assignment arrived, all members of a consumer group had reconciled, nobody was
+    left, or the next rebalance interrupted it."""
     outcome: Literal["stable", "empty", "interrupted", "unknown"] | None
     """How it ended; `unknown`: the history has no end of it. Null: it is running."""
     trigger: RebalanceTrigger
@@ -124,11 +118,12 @@ class Rebalance(Row, frozen=True, kw_only=True):
     interrupts: int | None
     """`seq` of the rebalance that this one cut short."""
     waited_for: tuple[WaitedFor, ...]
-    """The members that had to rejoin, when each was told and when it joined (null: never)."""
+    """The members that had to rejoin, when each was told and when it joined (null: never). Of a consumer group: that
+    had to give up partitions, when each was told, and when it had."""
     slowest: str | None
     """The member of those that joined last."""
     dropped: tuple[str, ...]
-    """Members that were put out because they did not rejoin, or did not sync, in time."""
+    """Members that were put out because they did not rejoin, sync or give up partitions in time."""
     extensions: int = 0
     """How often the join phase went on beyond its deadline."""
     join_ms: int | None = None
@@ -138,61 +133,18 @@ class Rebalance(Row, frozen=True, kw_only=True):
     total_ms: int | None = None
     """From start to end."""
     generation_before: int
-    """The generation that it ended."""
+    """The generation that it ended. Of a consumer group generations are group epochs."""
     generation_after: int | None = None
     """The generation that it led to."""
     protocol_name: str | None = None
-    """The assignor that the members voted for."""
+    """The assignor that the members voted for, or that computed the target."""
     leader_id: str | None = None
     """The member that computed the assignment; null where it came to none."""
     members: int | None = None
-    """How many members were in when the join phase ended."""
+    """How many members were in when the join phase ended, or when the target was computed."""
     partitions: int | None = None
     """How many partitions were assigned; null where none were, or the assignment is not one of the consumer
     protocol."""
-    last_seq: int
-    """The history record that last changed this row."""
-
-
-OwnershipEnd = Literal["rejoined", "revoked", "left", "expired", "dropped", "replaced", "group_empty", "unknown"]
-
-
-class Ownership(Row, frozen=True, kw_only=True):
-    """One partition owned by one member without a break. Between two rows of a partition, nobody owns it.
-
-    It begins with the leader's assignment. It ends when the member is gone or the next assignment does not have it;
-    and, with an eager assignor, already when the member rejoins: such a client gives up everything before it sends
-    JoinGroup. Members that offer only `cooperative-sticky` (or `stream`, Kafka Streams) keep what they have through a
-    rebalance.
-    """
-
-    topic: str
-    """The topic."""
-    partition: int
-    """The partition."""
-    member_id: str
-    """The owner."""
-    group_instance_id: str | None
-    """The owner's static id."""
-    client_id: str | None
-    """The owner's client id; null where the history does not go back to its joining."""
-    client_host: str | None
-    """The owner's host."""
-    generation_id: int
-    """The generation in which it got the partition."""
-    from_ms: Moment
-    """From when on."""
-    to_ms: Moment | None = None
-    """Until when; null: it owns it still."""
-    duration_ms: int | None = None
-    """How long it was."""
-    ended_by: OwnershipEnd | None = None
-    """`rejoined`: given up for a rebalance. `revoked`: the next assignment did not have it. `left`, `expired`,
-    `dropped`, `replaced`: what became of the owner. `group_empty`, `unknown`: the history does not say more."""
-    end_seq: int | None = None
-    """`seq` of the record that ended it: in `events`, and in `cause_seqs` of the rebalance that it led to."""
-    end_rebalance: int | None = None
-    """`seq` of the rebalance in which it ended; null: it ended before one was started."""
     last_seq: int
     """The history record that last changed this row."""
 
@@ -361,7 +313,7 @@ class Unreadable(Struct, frozen=True, kw_only=True):
     """Its value; bytes that are no UTF-8 are replaced."""
 
 
-AnyRow = Event | Rebalance | Ownership | Member | Commit | Refusal | Expiry | Unreadable
+AnyRow = Event | Rebalance | Ownership | Target | Member | Commit | Refusal | Expiry | Unreadable
 
 
 class Table(Struct, frozen=True):
@@ -386,6 +338,7 @@ TABLES: Mapping[str, Table] = {
         Table("events", Event, ("group_id", "events_partition", "epoch", "seq"), "timestamp_ms"),
         Table("rebalances", Rebalance, ("group_id", "epoch", "seq"), "started_ms"),
         Table("ownership", Ownership, ("group_id", "epoch", "seq", "topic", "partition", "member_id"), "from_ms"),
+        Table("targets", Target, ("group_id", "epoch", "seq", "topic", "partition", "member_id"), "from_ms"),
         Table("members", Member, ("group_id", "epoch", "seq"), "first_seen_ms"),
         Table("commits", Commit, ("group_id", "epoch", "seq", "position"), "committed_ms"),
         Table("refusals", Refusal, ("group_id", "events_partition", "epoch", "seq"), "refused_ms"),

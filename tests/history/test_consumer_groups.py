@@ -11,7 +11,16 @@ from msgspec import UNSET
 from group_coordinator.command_line.group_tables import member_lines, state_lines
 from group_coordinator.history.fold import GroupFold
 from group_coordinator.history.holding import target_of
-from schemas.history import GroupSnapshot, HistoryRecord, RebalanceCompleted, RebalanceStarted, SnapshotMember
+from group_coordinator.tables.fold import GroupTables
+from group_coordinator.tables.rows import Ownership, Target
+from schemas.history import (
+    AssignedTopic,
+    GroupSnapshot,
+    HistoryRecord,
+    RebalanceCompleted,
+    RebalanceStarted,
+    SnapshotMember,
+)
 from schemas.observed_history import GroupEpochBumped
 from tests.history.kafka_histories import FAMILIES, Json, Played, played
 
@@ -180,11 +189,45 @@ def _as_printed(topics: list[Json]) -> str:
     return ";".join(sorted(texts)) or "-"
 
 
+class Tables:
+    """By the tables, each member owns what Kafka's has in hand, and shall own what its target gives it."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, GroupTables] = {}
+
+    def take(self, step: Played) -> None:
+        for record in step.records:
+            self._groups.setdefault(record.group_id, GroupTables()).add(record)
+
+    def compare(self, step: Played, group_id: str, group: Json) -> None:
+        owned, targets = set[Place](), set[Place]()
+        for row in self._groups[group_id].standing(group_id):
+            if isinstance(row, Ownership | Target):
+                (topic,) = step.by_name((AssignedTopic(topic=row.topic, partitions=(row.partition,)),))
+                (owned if isinstance(row, Ownership) else targets).add((row.member_id, topic, row.partition))
+        assert owned == self._kafkas(step, group, "assigned", "pending_revocation")
+        assert targets == self._kafkas(step, group, "target")
+
+    def _kafkas(self, step: Played, group: Json, *parts: str) -> set[Place]:
+        return {
+            (member_id, topic, partition)
+            for member_id, member in group["members"].items()
+            for part in parts
+            for topic, partitions in step.named(member[part]).items()
+            for partition in partitions
+        }
+
+
+Place = tuple[str, str, int]
+"""Member, topic, partition."""
+
+
 def checks() -> Iterator[Check]:
     yield States()
     yield Rebalances()
     yield Snapshots()
     yield Printed()
+    yield Tables()
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "txn_classic"])

@@ -1,7 +1,8 @@
 """A history to ask questions of: a few groups with a few troubles, made by the core itself.
 
 `orders` loses a member, is slow to rejoin, commits backwards. `shared` is used by two applications. `nervous` has a
-member that comes and goes. `fleet` is static. `archive` has been idle for weeks, `forgotten` has died of it.
+member that comes and goes. `moving` is a consumer group. `fleet` is static. `archive` has been idle for weeks,
+`forgotten` has died of it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 from schemas.history import History, HistoryRecord
+from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned
 from tests.coordinator_state.harness import DAY_MS, MINUTE_MS, GroupHarness, assignment, subscription
 
 START_MS = int(datetime(2026, 11, 20, 14, 0, tzinfo=UTC).timestamp()) * 1000
@@ -24,7 +26,7 @@ def moment(text: str) -> int:
 @cache
 def example_history() -> tuple[History, ...]:
     """All records, group after group, each group's in order."""
-    groups = (orders(), shared(), nervous(), fleet(), cooperative(), archive(), forgotten())
+    groups = (orders(), shared(), nervous(), fleet(), cooperative(), archive(), forgotten(), moving())
     return tuple(record for group in groups for record in history(group))
 
 
@@ -60,6 +62,20 @@ def orders() -> GroupHarness:
     group.commit("a", 3, {("payments", 2): 480})
     group.heartbeat("a", 2)  # refused: an old generation
     group.sleep(5_000)
+    return group
+
+
+def moving() -> GroupHarness:
+    """A consumer group: `x` has foo 0-3, `y` joins at 14:00:10, and `x` needs 5 s to give up 2 and 3."""
+    group = ConsumerHarness("moving", START_MS, group_consumer_assignment_interval_ms=0)
+    group.joins("x", "foo")
+    group.sleep(10_000)
+    group.joins("y", "foo")
+    group.told("x", 2)
+    group.sleep(5_000)
+    group.told("x", 2, topic_partitions=owned(FOO, 0, 1))
+    group.sleep(1_000)
+    group.told("y", 3)
     return group
 
 

@@ -52,6 +52,23 @@ def test_owner_at(views: SparkSession, time: str, partition: int, owners: list[s
     assert [row[0] for row in rows] == owners
 
 
+@pytest.mark.parametrize(
+    ("time", "owners"),
+    [("14:00:09", ["x"]), ("14:00:14.999", ["x"]), ("14:00:15", []), ("14:00:15.999", []), ("14:00:16", ["y"])],
+)
+def test_owner_at_in_a_consumer_group(views: SparkSession, time: str, owners: list[str]) -> None:
+    """A member owns a partition until it has given it up, not until it is told to."""
+    rows = ask(views, "owner_at", group="moving", topic="foo", partition=3, at=f"2026-11-20 {time}")
+    assert [row[0] for row in rows] == owners
+
+
+def test_target_waits(views: SparkSession) -> None:
+    rows = {row[:3]: row[3:] for row in ask(views, "target_waits", group="moving")}
+    assert rows["foo", 3, 3] == ("client", at("14:00:10"), at("14:00:16"), 6_000, "client")
+    assert rows["foo", 0, 2] == ("client", at("14:00:00"), at("14:00:00"), 0, None)
+    assert set(rows) == {("foo", number, 2) for number in range(4)} | {("foo", 2, 3), ("foo", 3, 3)}
+
+
 def test_rebalances_per_hour(views: SparkSession) -> None:
     rows = ask(views, "rebalances_per_hour")
     assert [row[1:] for row in rows if row[0] == "orders"] == [
@@ -79,7 +96,7 @@ def test_unowned(views: SparkSession) -> None:
     assert [row[2:] for row in rows if row[0] == "gentle"] == [(1, "revoked", 1, 1_000)]
     since_14_04_30 = 30 * 60 + 25 * 60 + 30
     assert [row[2:] for row in rows if row[0] == "nervous"] == [(0, "left", 5, (4 * 60 + since_14_04_30) * 1_000)]
-    assert {row[0] for row in rows} == {"orders", "gentle", "nervous"}, "a static member's restart leaves no gap"
+    assert {row[0] for row in rows} == {"orders", "gentle", "nervous", "moving"}, "a static restart leaves no gap"
 
 
 def test_gap_causes(views: SparkSession) -> None:
