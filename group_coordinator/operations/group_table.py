@@ -21,10 +21,10 @@ from group_coordinator.operations.metrics import (
     Value,
 )
 from group_coordinator.operations.names import kept_name
-from schemas.group_states import REBALANCING, GroupState
+from schemas.group_states import ASSIGNING, REBALANCING, RECONCILING, GroupState
 
-STATES = tuple(state.value for state in GroupState if state is not GroupState.DEAD)
-"""Of a group that is gone there is no snapshot."""
+STATES = (*[state.value for state in GroupState if state is not GroupState.DEAD], ASSIGNING, RECONCILING)
+"""Of a group that is gone there is no snapshot. The last two are of consumer groups."""
 RECENTLY_S = 600
 _SLICE_S = 60
 NAMES_PER_SLICE = 20_000

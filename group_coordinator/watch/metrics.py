@@ -21,7 +21,7 @@ from group_coordinator.watch.writing import HistorySource
 from schemas.group_states import ASSIGNING, NO_GROUP, REBALANCING, RECONCILING, UNKNOWN, GroupState
 from schemas.history import History
 
-_STATES = (*STATES, ASSIGNING, RECONCILING, UNKNOWN)
+_STATES = (*STATES, UNKNOWN)
 _REBALANCING = frozenset({*REBALANCING, ASSIGNING, RECONCILING})
 
 

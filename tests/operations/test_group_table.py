@@ -8,6 +8,7 @@ from collections import Counter
 from group_coordinator.operations import group_table, metrics
 from group_coordinator.operations.group_table import GroupTable
 from group_coordinator.operations.light_records import LightSnapshot, read_snapshot
+from schemas.group_states import REBALANCING, GroupState
 
 NAMED = (metrics.GROUP_REBALANCING, metrics.GROUP_REBALANCES, metrics.GROUP_MEMBERS)
 
@@ -74,3 +75,7 @@ def test_made_up_names_do_not_fill_the_memory() -> None:
     recently.add("known")
     assert len(recently.most(10**9)) == group_table.NAMES_PER_SLICE
     assert recently.most(1) == [("known", 2)]
+
+
+def test_groups_are_counted_in_every_state_that_the_core_publishes() -> None:
+    assert {*(state.value for state in GroupState), *REBALANCING} - {GroupState.DEAD.value} == {*group_table.STATES}
