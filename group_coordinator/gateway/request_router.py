@@ -21,6 +21,7 @@ from group_coordinator.gateway.authorization import Authorizer
 from group_coordinator.gateway.brokers import Coordinators, Node
 from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.consumer_groups import in_kafkas_order, subscribes_to_refused, without_refused
+from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeatCache
 from group_coordinator.gateway.fan_out import FanOut
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
 from group_coordinator.gateway.held_requests import HeldRequest, HeldRequests, key_of
@@ -115,13 +116,15 @@ class RequestRouter:
         bounds: Bounds | None = None,
         sizes: AnswerSizes | None = None,
         heartbeats: HeartbeatCache | None = None,
+        consumer_heartbeats: ConsumerHeartbeatCache | None = None,
         topics: TopicAccess | None = None,
         topic_metadata: AttachedMetadata = lambda _: UNSET,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`sizes` knows how long answers are. `heartbeats` answers heartbeats at once, by the time of `now_ms`; if it
-        is None, the coordinator answers them. `topics` knows which topics clients may name; None: all.
-        `topic_metadata` says what a group is to be told of topics with a request that joins it."""
+        """`sizes` knows how long answers are. `heartbeats` answers heartbeats at once, by the time of `now_ms`, and
+        `consumer_heartbeats` those of consumer groups; where one is None, the coordinator answers. `topics` knows which
+        topics clients may name; None: all. `topic_metadata` says what a group is to be told of topics with a request
+        that joins it."""
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
@@ -130,6 +133,7 @@ class RequestRouter:
         self._bounds = bounds or Bounds()
         self._sizes = sizes or AnswerSizes()
         self._heartbeats = heartbeats
+        self._consumer_heartbeats = consumer_heartbeats
         self._topics = topics
         self._topic_metadata = topic_metadata
         self._now_ms = now_ms
@@ -202,10 +206,21 @@ class RequestRouter:
         elif self._heartbeats is not None and isinstance(request, HeartbeatRequest):
             self._heartbeat(context, self._heartbeats, request, on_answer)
         elif isinstance(request, ConsumerGroupHeartbeatRequest):
-            event = context.event(group_id, request)
-            self._coordinator.ask(replace(event, topic_metadata=self._topic_metadata(request)), on_answer)
+            self._member_heartbeat(context, request, on_answer)
         else:
             self._coordinator.ask(context.event(group_id, request), on_answer)
+
+    def _member_heartbeat(
+        self, context: _RequestContext, request: ConsumerGroupHeartbeatRequest, on_answer: OnAnswer
+    ) -> None:
+        def send(request: ConsumerGroupHeartbeatRequest, on_response: OnAnswer) -> None:
+            event = context.event(request.group_id, request)
+            self._coordinator.ask(replace(event, topic_metadata=self._topic_metadata(request)), on_response)
+
+        if self._consumer_heartbeats is None:
+            send(request, on_answer)
+        else:
+            self._consumer_heartbeats.ask(request, send, on_answer)
 
     def _heartbeat(
         self,

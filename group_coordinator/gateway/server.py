@@ -15,6 +15,7 @@ from group_coordinator.gateway.broker_topics import BrokerTopics
 from group_coordinator.gateway.checked_commits import CheckedCommits
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeatCache
 from group_coordinator.gateway.coordinator_client import EventsClient, partition_counts, reading_ended
 from group_coordinator.gateway.handover import Handover, topic_records
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
@@ -82,6 +83,7 @@ class Gateway(ProxyServer):
             heartbeats=HeartbeatCache(self._published.group, config.heartbeat_patience_ms)
             if config.answers_heartbeats
             else None,
+            consumer_heartbeats=ConsumerHeartbeatCache(self._published.group) if config.answers_heartbeats else None,
             topics=self._topics,
             topic_metadata=self._metadata_for,
             now_ms=lambda: loop.time() * 1_000,
