@@ -3,8 +3,12 @@ gateway."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from group_coordinator.gateway.config import GatewayConfig
+from group_coordinator.gateway.server import Gateway
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft, RequestRefused
 from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library, share
@@ -157,3 +161,20 @@ def test_a_member_that_does_not_poll_loses_its_place_and_gets_one_again(consumer
 
 def owns_as_many(consumer: ConsumerProcess, count: int) -> None:
     consumer.wait_until(lambda: len(consumer.owned) == count, 40)
+
+
+def test_a_gateway_that_is_started_again_costs_no_partition(
+    gateway: Gateway, gateway_config: GatewayConfig, consumers: Consumers, produce: Produce, pump: Pump
+) -> None:
+    members = [start(consumers, library, "restart") for library in LIBRARIES]
+    share(members, PARTITIONS)
+    before = [member.rebalances for member in members]
+    gateway.stop()
+    with Gateway(dataclasses.replace(gateway_config, answers_heartbeats=True)):
+        produce(0, 60)
+        reads(60, *members)
+        pump.wait_for_heartbeats("restart", members=len(members))
+        assert [member.rebalances for member in members] == before
+        assert values(*members) == list(range(60))
+        assert pump.told(MemberExpired, "restart") == []
+        assert pump.told(RequestRefused, "restart") == []

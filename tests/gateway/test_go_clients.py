@@ -75,8 +75,8 @@ def test_five_libraries_in_one_group(consumers: Consumers, produce: Produce, pum
 
 
 def test_franz_gos_own_tests_of_groups(gateway: Gateway, programs: Path, tmp_path: Path, pump: Pump) -> None:
-    """Chains of groups whose members come and go, by range and cooperative-sticky, dynamic and static:
-    no record twice, none lost."""
+    """Chains of groups whose members come and go, by range and cooperative-sticky, dynamic and static,
+    and with the consumer protocol: no record twice, none lost."""
     test = tmp_path / "kgo.test"
     subprocess.run(
         ["go", "test", "-c", "-o", str(test), "github.com/twmb/franz-go/pkg/kgo"],
@@ -101,6 +101,10 @@ def test_franz_gos_own_tests_of_groups(gateway: Gateway, programs: Path, tmp_pat
         "TestGroupETL/cooperative-sticky",
         "TestGroupETL/cooperative-sticky/static",
         "TestGroupSimple/classic",
+        "TestGroupETL/range/848",
+        "TestGroupETL/sticky/848",
+        "TestGroupETL/sticky/848/static",
+        "TestGroupSimple/848",
     ):
         assert f"--- PASS: {passed} " in done.stdout
     assert gateway.metrics.in_doubt == 0
