@@ -81,6 +81,9 @@ class Answers:
     answer_timeout_ms: int = setting(
         25_000, "How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear "
         "of it.")
+    consumer_heartbeat_timeout_ms: int = setting(
+        4_000, "The same for a ConsumerGroupHeartbeat: less than group_consumer_heartbeat_interval_ms, as librdkafka "
+        "waits no longer. It says everything again only where it hears that there is no answer.", at_least=100)
     hands_out_member_ids: bool = setting(
         True, "Answer a new member's first JoinGroup in the gateway: it only asks for a member id.")
     answers_heartbeats: bool = setting(

@@ -28,6 +28,7 @@ from group_coordinator.gateway.request_router import GroupEvent, OnAnswer
 from group_coordinator.gateway.shard_count import ShardCount
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import (
     MEMBER_ID_SUFFIX_BYTES,
@@ -52,7 +53,7 @@ _EVENT_BYTES_MAX = 1_000_000
 _HELD_JOIN_MARGIN_MS = 15_000
 _HELD_SYNC_MS = 310_000
 """A SyncGroup waits for the leader, for no longer than members wait for a rebalance (by default 300 s)."""
-_SWEEP_INTERVAL_S = 0.5
+_SWEEP_INTERVAL_S = 0.1
 _UNSENT_KBYTES = 131_072
 """Events that Kafka has not taken yet; what is beyond is in doubt at once."""
 
@@ -248,6 +249,8 @@ class EventsClient:
             return max(held_ms + _HELD_JOIN_MARGIN_MS, self._config.answer_timeout_ms)
         if isinstance(request, SyncGroupRequest):
             return max(_HELD_SYNC_MS, self._config.answer_timeout_ms)
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            return min(self._config.consumer_heartbeat_timeout_ms, self._config.answer_timeout_ms)
         return self._config.answer_timeout_ms
 
     def not_written(self, error: KafkaError, message: Message) -> None:

@@ -4,6 +4,7 @@ gateway."""
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +12,9 @@ from group_coordinator.gateway.config import GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft, RequestRefused
-from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library, share
+from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library, consumers_of, share
 from tests.gateway.clients.reading import reads, values
-from tests.gateway.conftest import PARTITIONS, Produce
+from tests.gateway.conftest import PARTITIONS, Produce, produce_to
 from tests.gateway.pump import Pump
 from tests.waiting import wait_until
 
@@ -161,6 +162,43 @@ def test_a_member_that_does_not_poll_loses_its_place_and_gets_one_again(consumer
 
 def owns_as_many(consumer: ConsumerProcess, count: int) -> None:
     consumer.wait_until(lambda: len(consumer.owned) == count, 40)
+
+
+def test_a_coordinator_that_is_away_costs_no_partition(
+    gateway_config: GatewayConfig, topic: str, java_classes: Path, pump: Pump
+) -> None:
+    """While the group is at rest, and once more when a member has just come.
+
+    The gateway gives up before the heartbeat interval is over, as librdkafka does then, which forgets the answer.
+    """
+    timeout_ms = pump.group_config.group_consumer_heartbeat_interval_ms * 3 // 5
+    config = dataclasses.replace(gateway_config, consumer_heartbeat_timeout_ms=timeout_ms)
+    with Gateway(config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
+        produce = produce_to(gateway.bootstrap_servers, topic)
+        members = [start(consumers, library, "away") for library in LIBRARIES]
+        share(members, PARTITIONS)
+        before = [member.rebalances for member in members]
+        away(pump, gateway)
+        produce(0, 60)
+        reads(60, *members)
+        pump.wait_for_heartbeats("away", members=len(members))
+        assert [member.rebalances for member in members] == before
+        joins = pump.pause_before(lambda group_id, request: getattr(request, "member_epoch", None) == 0)
+        newcomer = start(consumers, "librdkafka", "away")
+        assert joins.wait(60)
+        away(pump, gateway)
+        share([*members, newcomer], PARTITIONS)
+        assert pump.told(MemberExpired, "away") == []
+        assert pump.told(RequestRefused, "away") == []
+        assert all(member.said("lost") == [] for member in members)
+
+
+def away(pump: Pump, gateway: Gateway) -> None:
+    """Until several requests have had no answer in time."""
+    pump.pause()
+    before = gateway.metrics.in_doubt
+    wait_until(lambda: gateway.metrics.in_doubt >= before + 4)
+    pump.resume()
 
 
 def test_a_gateway_that_is_started_again_costs_no_partition(

@@ -12,13 +12,14 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError
 
+from coordinator_state import GroupConfig
 from group_coordinator.gateway.answer_sizes import AnswerSizes
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.coordinator_client import EventsClient
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.request_router import GroupEvent
-from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json
 from schemas.group_metadata_events import TopicMetadata
@@ -173,6 +174,17 @@ def test_in_doubt_a_client_is_sent_to_look_again_and_never_fenced() -> None:
     bench.answer(request_id, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert len(bench.answers) == 1, "it comes too late"
     assert bench.metrics.in_doubt == 1
+
+
+def test_a_heartbeat_of_a_consumer_group_is_given_up_before_its_interval_is_over() -> None:
+    """Else librdkafka forgets it and does not ask again for what it missed."""
+    interval_s = GroupConfig().group_consumer_heartbeat_interval_ms / 1_000
+    bench = Bench()
+    bench.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), "ConsumerGroupHeartbeat")
+    assert bench.after(3.9) == []
+    assert bench.after(interval_s - 4) == [
+        ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    ]
 
 
 def test_a_late_answer_is_given_to_the_newer_heartbeat_of_the_same_member() -> None:
