@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember
-from coordinator_state.consumer.membership import not_found
 from coordinator_state.consumer.preferred_assignor import preferred_assignor
 from coordinator_state.errors import require_group_id
 from coordinator_state.step import Step
@@ -22,6 +21,7 @@ from schemas.consumer_group_messages import (
     DescribedConsumerGroupMember,
     NamedTopicPartitions,
 )
+from schemas.error_codes import ErrorCode
 
 _CLASSIC, _CONSUMER = 0, 1
 
@@ -32,7 +32,8 @@ def consumer_group_describe(step: Step, request: ConsumerGroupDescribeRequest) -
     group = step.group
     body = None if group is None else group.body
     if type(body) is not ConsumerGroup:
-        raise not_found(step)
+        step.respond(ConsumerGroupDescribeResponse(groups=(_not_found(step),)))
+        return
     image = step.image
     described = DescribedConsumerGroup(
         group_id=step.group_id,
@@ -43,6 +44,16 @@ def consumer_group_describe(step: Step, request: ConsumerGroupDescribeRequest) -
         members=tuple([_member(body, member, image) for member in body.members.values()]),
     )
     step.respond(ConsumerGroupDescribeResponse(groups=(described,)))
+
+
+def _not_found(step: Step) -> DescribedConsumerGroup:
+    """Kafka's tools print the message."""
+    why = "not found" if step.group is None else "is not a consumer group"
+    return DescribedConsumerGroup(
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {step.group_id} {why}.",
+        group_id=step.group_id,
+    )
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, image: TopicsImage) -> DescribedConsumerGroupMember:
