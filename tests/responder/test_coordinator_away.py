@@ -82,7 +82,9 @@ class World:
         self.consumers: Consumers = stack.enter_context(consumers_of(gateway.bootstrap_servers, self.topic, directory))
 
     def start(self, name: str) -> ConsumerProcess:
-        return self.consumers.start("librdkafka", "group", name, session_timeout_ms=SESSION_MS)
+        return self.consumers.start(
+            "librdkafka", "group", name, session_timeout_ms=SESSION_MS, enable_auto_commit=False
+        )
 
     def commit(self, member: ConsumerProcess) -> None:
         """Let the member read something new, and commit it."""
