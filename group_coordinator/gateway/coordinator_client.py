@@ -342,10 +342,10 @@ def _without_bulk(event: GroupEvent) -> GroupEvent:
     """Drop the parts of an event that its refusal does not need: a JoinGroup or SyncGroup may wait for minutes."""
     request = event.request
     if isinstance(request, JoinGroupRequest):
-        return replace(event, request=replace(request, protocols=()))
-    if isinstance(request, SyncGroupRequest):
-        return replace(event, request=replace(request, assignments=()))
-    return replace(event, topic_metadata=UNSET)
+        request = replace(request, protocols=())
+    elif isinstance(request, SyncGroupRequest):
+        request = replace(request, assignments=())
+    return replace(event, request=request, topic_metadata=UNSET)
 
 
 class _RequestId(Struct):

@@ -4,6 +4,7 @@ deadlines, doubts, sizes, stray answers."""
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -174,6 +175,25 @@ def test_in_doubt_a_client_is_sent_to_look_again_and_never_fenced() -> None:
     bench.answer(request_id, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert len(bench.answers) == 1, "it comes too late"
     assert bench.metrics.in_doubt == 1
+
+
+@pytest.mark.parametrize(
+    ("api", "request_"),
+    [
+        ("Heartbeat", BEAT),
+        ("JoinGroup", JoinGroupRequest(
+            group_id="g", session_timeout_ms=1, rebalance_timeout_ms=1, member_id="m", protocol_type="consumer",
+            protocols=(),
+        )),
+        ("SyncGroup", SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=())),
+    ],
+)  # fmt: skip
+def test_what_a_group_is_told_of_topics_is_not_kept_until_the_answer(api: str, request_: Request) -> None:
+    bench, metadata = Bench(), TopicMetadata(version=1, topics=())
+    references = sys.getrefcount(metadata)
+    assert bench.ask(request_, api, topic_metadata=metadata)
+    assert bench.metrics.pending == 1
+    assert sys.getrefcount(metadata) == references
 
 
 def test_a_heartbeat_of_a_consumer_group_is_given_up_before_its_interval_is_over() -> None:
