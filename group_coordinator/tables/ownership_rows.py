@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from group_coordinator.tables.rows import Member, Ownership, OwnershipEnd
+from group_coordinator.tables.rows import Member, Ownership, OwnershipEnd, Target
 from schemas.history import AssignedTopic, HistoryRecord, MemberAssignment
 
 
@@ -23,16 +25,43 @@ ByMember = dict[str, dict[str, dict[int, Held]]]
 """Member id -> topic -> partition."""
 
 
-class OwnershipRows:
-    """The partitions that are owned in one life of a group. `on_change` gets every row that begins or ends.
+R = TypeVar("R", bound=Ownership | Target)
 
-    `members` must still have a member when what it owned ends.
+
+class HeldRows(ABC, Generic[R]):
+    """Who has which partition in one life of a group. `on_change` gets every row that begins or ends.
+
+    `members` must still have a member when what it had ends.
     """
 
-    def __init__(self, held: ByMember, members: Mapping[str, Member], on_change: Callable[[Ownership], None]) -> None:
+    def __init__(self, held: ByMember, members: Mapping[str, Member], on_change: Callable[[R], None]) -> None:
         self.held = held
         self._members = members
         self._on_change = on_change
+
+    def rows(self, group_id: str, epoch: int) -> Iterator[R]:
+        """Yield the rows that have not ended."""
+        for member_id, topics in self.held.items():
+            for topic, partitions in topics.items():
+                for partition, held in partitions.items():
+                    yield self._row(group_id, epoch, member_id, topic, partition, held)
+
+    def _hold(
+        self, record: HistoryRecord, member_id: str, topic: str, partition: int, at_ms: int, previous: Held | None
+    ) -> None:
+        """Begin a row, or let the previous one go on."""
+        of_topic = self.held.setdefault(member_id, {}).setdefault(topic, {})
+        held = of_topic[partition] = previous or Held(record.seq, at_ms, record.generation_id)
+        if previous is None:
+            self._on_change(self._row(record.group_id, record.epoch, member_id, topic, partition, held))
+
+    @abstractmethod
+    def _row(self, group_id: str, epoch: int, member_id: str, topic: str, partition: int, held: Held) -> R:
+        """Return a row that has not ended."""
+
+
+class OwnershipRows(HeldRows[Ownership]):
+    """The partitions that are owned."""
 
     def assign(
         self, record: HistoryRecord, assignments: Sequence[MemberAssignment], at_ms: int, rebalance: int | None
@@ -97,21 +126,6 @@ class OwnershipRows:
         for row in self.rows(group_id, epoch):
             self._on_change(_ended(row, "unknown", at_ms, None, None))
         self.held.clear()
-
-    def rows(self, group_id: str, epoch: int) -> Iterator[Ownership]:
-        """Yield the present ownership."""
-        for member_id, topics in self.held.items():
-            for topic, partitions in topics.items():
-                for partition, held in partitions.items():
-                    yield self._row(group_id, epoch, member_id, topic, partition, held)
-
-    def _hold(
-        self, record: HistoryRecord, member_id: str, topic: str, partition: int, at_ms: int, previous: Held | None
-    ) -> None:
-        of_topic = self.held.setdefault(member_id, {}).setdefault(topic, {})
-        held = of_topic[partition] = previous or Held(record.seq, at_ms, record.generation_id)
-        if previous is None:
-            self._on_change(self._row(record.group_id, record.epoch, member_id, topic, partition, held))
 
     def _end(
         self,

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from group_coordinator.tables.ownership_rows import ByMember, Held
-from group_coordinator.tables.rows import Member, Target
+from group_coordinator.tables.ownership_rows import Held, HeldRows
+from group_coordinator.tables.rows import Target
 from schemas.history import HistoryRecord, MemberAssignment
 
 
-class TargetRows:
-    """The target that is in force in one life of a group. `on_change` gets every row that begins or ends."""
-
-    def __init__(self, held: ByMember, members: Mapping[str, Member], on_change: Callable[[Target], None]) -> None:
-        self.held = held
-        self._members = members
-        self._on_change = on_change
+class TargetRows(HeldRows[Target]):
+    """The target that is in force."""
 
     def compute(self, record: HistoryRecord, assignments: Sequence[MemberAssignment], at_ms: int) -> None:
         """Put another target in the place of the one before; what both give to the same member goes on."""
@@ -28,7 +23,7 @@ class TargetRows:
             for topic in share.topics or ():
                 had = had_by_topic.get(topic.topic, {})
                 for partition in topic.partitions:
-                    self._give(record, share.member_id, topic.topic, partition, at_ms, had.pop(partition, None))
+                    self._hold(record, share.member_id, topic.topic, partition, at_ms, had.pop(partition, None))
         for member_id, topics in before.items():
             self._end(record, member_id, topics, at_ms)
 
@@ -53,22 +48,7 @@ class TargetRows:
         self._end(record, old_member_id, topics, at_ms)
         for topic, partitions in topics.items():
             for partition in partitions:
-                self._give(record, member_id, topic, partition, at_ms, None)
-
-    def rows(self, group_id: str, epoch: int) -> Iterator[Target]:
-        """Yield the target in force."""
-        for member_id, topics in self.held.items():
-            for topic, partitions in topics.items():
-                for partition, held in partitions.items():
-                    yield self._row(group_id, epoch, member_id, topic, partition, held)
-
-    def _give(
-        self, record: HistoryRecord, member_id: str, topic: str, partition: int, at_ms: int, previous: Held | None
-    ) -> None:
-        of_topic = self.held.setdefault(member_id, {}).setdefault(topic, {})
-        held = of_topic[partition] = previous or Held(record.seq, at_ms, record.generation_id)
-        if previous is None:
-            self._on_change(self._row(record.group_id, record.epoch, member_id, topic, partition, held))
+                self._hold(record, member_id, topic, partition, at_ms, None)
 
     def _end(
         self, record: HistoryRecord, member_id: str, topics: Mapping[str, Mapping[int, Held]], at_ms: int
