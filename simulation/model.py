@@ -1,18 +1,26 @@
-"""A slow, simple model of the classic group protocol: what a coordinator must say and be, to judge one that is fast.
+"""A slow, simple model of both group protocols: what a coordinator must say and be, to judge one that is fast.
 
-Written from the description of the protocol, not from `coordinator_state`, of which it shares nothing but the settings
+Written from the description of the protocols, not from `coordinator_state`, of which it shares nothing but the settings
 and the form of an event: no counters, no planned timers, no outputs other than answers and records. Whatever can be
-found by looking is found by looking. `tests/simulation/test_model.py` holds the model itself against what Kafka's own
-coordinator was recorded to do. Not modelled: history, `group_max_bytes`.
+found by looking is found by looking. A consumer group's state is what its records say. Its targets are the
+coordinator's, held against what the assignors promise. `tests/simulation/test_model.py` and `test_consumer_model.py`
+hold the model itself against what Kafka's own coordinator was recorded to do. Not modelled: history, `group_max_bytes`,
+offsets in transactions.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
-from coordinator_state.outputs import RequestEvent, TopicsDeletedEvent
+from coordinator_state.outputs import MetadataEvent, RequestEvent, TopicsDeletedEvent
+from schemas.consumer_group_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DescribedConsumerGroup,
+)
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import (
@@ -46,35 +54,41 @@ from schemas.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from simulation.model_group import ModelError, ModelGroup, ModelOutput, ModelTimer, time_of
-from simulation.model_offsets import OffsetRequests
+from simulation.model_consumer_records import Target
+from simulation.model_consumer_requests import ConsumerRequests
+from simulation.model_group import ModelError, ModelGroup, ModelLife, ModelOutput, ModelTimer, time_of
 from simulation.model_requests import FIVE_MINUTES_MS
+from simulation.model_snapshot import Snapshot, consumer_snapshot, snapshot
+from simulation.model_topics import KnownTopics
 
-Snapshot = dict[str, Any]
-"""A group in the words of the recorded histories (`group_coordinator.recordings.history.group_state`)."""
 
-
-class Model(OffsetRequests):
+class Model(ConsumerRequests):
     """The model of one group. Give it a request with `handle`, or time with `pass_time`; both return its outputs, in
     order."""
 
     def pass_time(self, clock_ms: int) -> list[ModelOutput]:
         """Move the clock to `clock_ms`."""
-        while self.group is not None and self._fire_next_timer(self.group, clock_ms):
+        while self.life is not None and self._fire_next_timer(self.life, clock_ms):
             pass
         outputs, self.outputs = self.outputs, []
         return outputs
 
-    def handle(self, event: RequestEvent) -> list[ModelOutput]:
-        """Handle a request, after all timers that were due before it."""
+    def handle(self, event: RequestEvent, decided: dict[str, Target] | None = None) -> list[ModelOutput]:
+        """Handle a request, after all timers that were due before it. `decided`: the targets of members of a consumer
+        group as the coordinator decided them in this request; the model computes none, and says whether they are good.
+        """
         before = self.pass_time(event.clock_ms)
-        if self.group is not None:
-            self.group.now_ms = max(self.group.now_ms, event.clock_ms)
-        now_ms = time_of(event) if self.group is None else self.group.now_ms
+        self.decided = decided
+        if self.life is not None:
+            self.life.now_ms = max(self.life.now_ms, event.clock_ms)
+        now_ms = time_of(event) if self.life is None else self.life.now_ms
+        self.first_topics = KnownTopics()
+        if event.envelope.topic_metadata:
+            self.learn_topics(event.envelope.topic_metadata)
         try:
             response = self._handle(event)
         except ModelError as error:
-            response = refusal(event.request, error)
+            response = refused_consumer(event.request, error.code) or refusal(event.request, error)
         if response is not None:
             self.answer(event.envelope.request_id, response, now_ms)
         return before + self.pass_time(now_ms)
@@ -83,12 +97,18 @@ class Model(OffsetRequests):
         """Restart all sessions after the clock stood still at `clock_ms`. `goes_on_ms` is where the group's time goes
         on; the time in between never was."""
         outputs = self.pass_time(clock_ms)
-        group = self.group
-        if group is None:
-            return outputs
-        group.now_ms = max(group.now_ms, clock_ms)
-        if goes_on_ms is not None and goes_on_ms > group.now_ms:
-            group.leave_out(goes_on_ms - group.now_ms)
+        if self.life is not None:
+            self.life.now_ms = max(self.life.now_ms, clock_ms)
+            if goes_on_ms is not None and goes_on_ms > self.life.now_ms:
+                self.life.leave_out(goes_on_ms - self.life.now_ms)
+        if self.consumer is not None:
+            self.renew_member_timers(self.consumer)
+        if self.group is not None:
+            self._renew_sessions(self.group)
+        return outputs
+
+    def _renew_sessions(self, group: ModelGroup) -> None:
+        group.timers = [timer for timer in group.timers if timer.kind == "session" or not timer.who]
         for timer in [timer for timer in group.timers if timer.kind == "session"]:
             member = group.member(timer.who)
             group.timers.remove(timer)
@@ -99,12 +119,11 @@ class Model(OffsetRequests):
                 whole_ms = FIVE_MINUTES_MS if member.new else member.session_ms
                 timer.deadline_ms = max(timer.deadline_ms, group.now_ms + whole_ms)
             group.timers.append(timer)
-        return outputs
 
     def forget_topics(self, event: TopicsDeletedEvent) -> list[ModelOutput]:
         """Drop the offsets committed for these topics under their ids, or before ids were known."""
         before = self.pass_time(event.clock_ms)
-        group = self.group
+        group = self.life
         if group is None:
             return before
         group.now_ms = max(group.now_ms, event.clock_ms)
@@ -115,8 +134,19 @@ class Model(OffsetRequests):
                 self.forget(group, topic, partition)
         return before + self.pass_time(group.now_ms)
 
+    def take_in(self, event: MetadataEvent) -> list[ModelOutput]:
+        """Learn of topics, matches or settings."""
+        before = self.pass_time(event.clock_ms)
+        if self.life is not None:
+            self.life.now_ms = max(self.life.now_ms, event.clock_ms)
+        self.learn(event)
+        outputs, self.outputs = self.outputs, []
+        return before + outputs
+
     def snapshot(self) -> Snapshot | None:
         """Return the group as it is; None if there is none."""
+        if self.consumer is not None:
+            return consumer_snapshot(self.consumer)
         return None if self.group is None else snapshot(self.group)
 
     def _handle(self, event: RequestEvent) -> Response | None:
@@ -138,10 +168,12 @@ class Model(OffsetRequests):
             "DescribeGroups": self.describe_groups,
             "DeleteGroups": self.delete_groups,
             "FindCoordinator": self.find_coordinator,
+            "ConsumerGroupHeartbeat": self.consumer_heartbeat,
+            "ConsumerGroupDescribe": self.describe_consumer_group,
         }
         return handlers[envelope.api](event, event.request)
 
-    def _fire_next_timer(self, group: ModelGroup, clock_ms: int) -> bool:
+    def _fire_next_timer(self, group: ModelLife, clock_ms: int) -> bool:
         """Let the next alarm ring or the next retention check run; False when none is due.
 
         Alarms of one millisecond ring in the order of arming; a check stands where a task that armed itself anew at its
@@ -154,12 +186,20 @@ class Model(OffsetRequests):
         if timer is not None and (timer.deadline_ms, timer.armed_ms) < (check_ms, check_ms - interval_ms):
             if timer.deadline_ms > clock_ms:
                 return False
-            self.fire(group, timer)
+            self._fire(group, timer)
             return True
         if check_ms > clock_ms:
             return False
         self.check_retention(group, check_ms)
         return True
+
+    def _fire(self, life: ModelLife, timer: ModelTimer) -> None:
+        life.timers.remove(timer)
+        life.now_ms = max(life.now_ms, timer.deadline_ms)
+        if self.group is not None:
+            self.fire(self.group, timer)
+        elif self.consumer is not None:
+            self.member_timer_rings(self.consumer, timer)
 
 
 def refusal(request: Request, error: ModelError) -> Response:
@@ -191,6 +231,16 @@ def refusal(request: Request, error: ModelError) -> Response:
     raise AssertionError(f"{request} is not about one group")
 
 
+def refused_consumer(request: Request, code: ErrorCode) -> Response | None:
+    """Return the refusal of the APIs of consumer groups; None for another."""
+    match request:
+        case ConsumerGroupHeartbeatRequest():
+            return ConsumerGroupHeartbeatResponse(error_code=code)
+        case ConsumerGroupDescribeRequest(group_ids=(group_id,)):
+            return ConsumerGroupDescribeResponse(groups=(DescribedConsumerGroup(error_code=code, group_id=group_id),))
+    return None
+
+
 def refused_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
     """Refuse every partition of a commit with this code."""
     return OffsetCommitResponse(
@@ -206,40 +256,3 @@ def refused_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommi
             for topic in request.topics
         )
     )
-
-
-def snapshot(group: ModelGroup) -> Snapshot:
-    """Describe a group in the terms of the recorded histories; values that are None are left out."""
-    members = {
-        member.member_id: _without_none(
-            {
-                "instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "session_timeout_ms": member.session_ms,
-                "rebalance_timeout_ms": member.rebalance_ms,
-                "protocols": [name for name, _ in member.protocols],
-                "assignment": b64encode(member.assignment).decode(),
-                "parked": "+".join(["join"] * (member.join is not None) + ["sync"] * (member.sync is not None)) or None,
-            }
-        )
-        for member in group.members
-    }
-    return _without_none(
-        {
-            "state": group.state,
-            "state_since_ms": group.since_ms,
-            "generation": group.generation,
-            "protocol_type": group.protocol_type,
-            "protocol": group.protocol,
-            "leader": group.leader,
-            "members": members,
-            "pending_join": sorted(group.issued_ids),
-            "pending_sync": sorted(group.must_sync),
-            "subscribed_topics": None if group.topics is None else sorted(group.topics),
-            "deadlines": {timer.who or timer.kind: timer.deadline_ms for timer in group.timers},
-        }
-    )
-
-
-def _without_none(fields: Snapshot) -> Snapshot:
-    return {name: value for name, value in fields.items() if value is not None}

@@ -9,9 +9,10 @@ from coordinator_state import RequestEvent
 from schemas.error_codes import ErrorCode
 from schemas.messages import Response
 from schemas.records import OffsetCommitValue
+from simulation.model_topics import KnownTopics
 
 State = Literal["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"]
-TimerKind = Literal["session", "join", "sync"]
+TimerKind = Literal["session", "rebalance", "join", "sync"]
 
 
 class Answered(NamedTuple):
@@ -80,6 +81,8 @@ class ModelTimer:
     who: str
     deadline_ms: int
     armed_ms: int
+    epoch: int | None = None
+    """Of a rebalance timer: it is for the epoch that its member had."""
 
 
 @dataclass
@@ -91,14 +94,43 @@ class Stored:
     expires_ms: int | None
 
 
-@dataclass
-class ModelGroup:
-    """The model's state of a group, from its first event to its last."""
+@dataclass(kw_only=True)
+class ModelLife:
+    """What groups of both kinds have, and keep when they become one of the other kind."""
 
     now_ms: int
-    since_ms: int
     checked_ms: int
     """The retention checks up to here are over."""
+    timers: list[ModelTimer] = field(default_factory=list)
+    """In the order of arming."""
+    in_log: bool = False
+    offsets: dict[tuple[str, int], Stored] = field(default_factory=dict)
+    known: KnownTopics = field(default_factory=KnownTopics)
+
+    def take_over(self, life: ModelLife) -> None:
+        """Go on with what a group keeps when it becomes one of the other kind. Of its timers it keeps those by which a
+        classic member of a consumer group must join or sync: should it be one again, they count."""
+        self.timers = [timer for timer in life.timers if timer.kind in ("join", "sync") and timer.who]
+        self.in_log, self.offsets, self.known = life.in_log, life.offsets, life.known
+
+    def leave_out(self, skipped_ms: int) -> None:
+        """Leave out some time: all earlier moments move by it, and no retention check ran in it."""
+        self.now_ms += skipped_ms
+        self.checked_ms = self.now_ms
+        for timer in self.timers:
+            timer.deadline_ms += skipped_ms
+            timer.armed_ms += skipped_ms
+        for offset in self.offsets.values():
+            offset.committed_ms += skipped_ms
+            if offset.expires_ms is not None:
+                offset.expires_ms += skipped_ms
+
+
+@dataclass(kw_only=True)
+class ModelGroup(ModelLife):
+    """The model's state of a classic group, from its first event to its last."""
+
+    since_ms: int
     state: State = "Empty"
     came_from: State | None = None
     protocol_type: str | None = None
@@ -111,28 +143,15 @@ class ModelGroup:
     topics: tuple[str, ...] | None = None
     extend: bool = False
     initial: tuple[int, int] | None = None
-    timers: list[ModelTimer] = field(default_factory=list)
-    """In the order of arming."""
-    in_log: bool = False
-    offsets: dict[tuple[str, int], Stored] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, event: RequestEvent) -> ModelGroup:
+    def begin(cls, event: RequestEvent, known: KnownTopics) -> ModelGroup:
         now_ms = time_of(event)
-        return cls(now_ms=now_ms, since_ms=now_ms, checked_ms=now_ms)
+        return cls(now_ms=now_ms, since_ms=now_ms, checked_ms=now_ms, known=known)
 
     def leave_out(self, skipped_ms: int) -> None:
-        """Leave out some time: all earlier moments move by it, and no retention check ran in it."""
-        self.now_ms += skipped_ms
+        super().leave_out(skipped_ms)
         self.since_ms += skipped_ms
-        self.checked_ms = self.now_ms
-        for timer in self.timers:
-            timer.deadline_ms += skipped_ms
-            timer.armed_ms += skipped_ms
-        for offset in self.offsets.values():
-            offset.committed_ms += skipped_ms
-            if offset.expires_ms is not None:
-                offset.expires_ms += skipped_ms
 
     def member(self, member_id: str) -> ModelMember | None:
         return next((member for member in self.members if member.member_id == member_id), None)

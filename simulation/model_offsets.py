@@ -25,6 +25,7 @@ from schemas.messages import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -38,7 +39,8 @@ from schemas.records import (
     encode_key,
     encode_offset_commit_value,
 )
-from simulation.model_group import ModelError, ModelGroup, Stored
+from simulation.model_consumer_group import ConsumerModelGroup, is_native
+from simulation.model_group import ModelError, ModelGroup, ModelLife, Stored
 from simulation.model_requests import MembershipRequests
 
 
@@ -57,7 +59,7 @@ class OffsetRequests(MembershipRequests):
             for partition in topic.partitions:
                 metadata = partition.committed_metadata or ""
                 code = ErrorCode.NONE
-                if len(metadata.encode("utf-16-be")) // 2 > self.config.offset_metadata_max_bytes:
+                if self.is_too_long(metadata):
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 elif not self.has_room(group, topic.name, partition.partition_index, metadata):
                     code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
@@ -85,7 +87,7 @@ class OffsetRequests(MembershipRequests):
             )
         return OffsetCommitResponse(topics=tuple(topics))
 
-    def has_room(self, group: ModelGroup, topic: str, partition: int, metadata: str) -> bool:
+    def has_room(self, group: ModelLife, topic: str, partition: int, metadata: str) -> bool:
         """Return whether the group's offsets may be as large as this one makes them; an offset that makes them no
         larger always fits."""
         after = {key: stored.value.metadata for key, stored in group.offsets.items()} | {(topic, partition): metadata}
@@ -94,15 +96,18 @@ class OffsetRequests(MembershipRequests):
             return True
         return size <= _bytes_of(self.group_id, {key: stored.value.metadata for key, stored in group.offsets.items()})
 
-    def committer(self, event: RequestEvent, request: OffsetCommitRequest) -> ModelGroup:
+    def committer(self, event: RequestEvent, request: OffsetCommitRequest) -> ModelLife:
         """Return the group for a commit, if this member may commit."""
         generation = request.generation_id_or_member_epoch
+        if self.consumer is not None:
+            self.require_commit_epoch(self.consumer, event, request)
+            return self.consumer
         if self.group is None:
             if generation >= 0:
                 raise ModelError(
                     ErrorCode.GROUP_ID_NOT_FOUND if event.envelope.api_version >= 9 else ErrorCode.ILLEGAL_GENERATION
                 )
-            self.group = ModelGroup.begin(event)
+            self.group = ModelGroup.begin(event, self.first_topics)
             return self.group
         if generation < 0 and self.group.state == "Empty":
             return self.group
@@ -116,17 +121,66 @@ class OffsetRequests(MembershipRequests):
         self.arm(group, "session", member.session_ms, member.member_id)
         return group
 
+    def require_commit_epoch(
+        self, group: ConsumerModelGroup, event: RequestEvent, request: OffsetCommitRequest
+    ) -> None:
+        """A member commits with its epoch, or with an older one what it has had since then. It renews no session."""
+        epoch = request.generation_id_or_member_epoch
+        if epoch < 0 and not group.members:
+            return
+        member = group.members.get(request.member_id)
+        if member is None:
+            raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if is_native(member) and event.envelope.api_version < 9:
+            raise ModelError(ErrorCode.UNSUPPORTED_VERSION)
+        holding = member.holding
+        had_since = {**holding.pending, **holding.assigned}
+        committed = [
+            (topic.topic_id, partition.partition_index)
+            for topic in request.topics
+            for partition in topic.partitions
+            if not self.is_too_long(partition.committed_metadata)
+        ]
+        is_good = epoch == holding.epoch or (
+            epoch < holding.epoch and all(key in had_since and epoch >= had_since[key] for key in committed)
+        )
+        if not is_good:
+            raise ModelError(stale_code(group, request.member_id))
+
+    def require_fetch_epoch(self, group: ConsumerModelGroup, asked: OffsetFetchRequestGroup) -> None:
+        if asked.member_id is None and asked.member_epoch < 0:
+            return
+        if asked.member_id is None:
+            raise ModelError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        member = group.members.get(asked.member_id)
+        if member is None:
+            raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if asked.member_epoch != member.holding.epoch:
+            raise ModelError(stale_code(group, asked.member_id))
+
+    def id_of(self, topic: str) -> str | None:
+        """Return the id of a topic, if the group knows it."""
+        known = self.life.known.get(topic) if self.life is not None else None
+        return None if known is None else known.topic_id
+
+    def is_too_long(self, metadata: str | None) -> bool:
+        return len((metadata or "").encode("utf-16-be")) // 2 > self.config.offset_metadata_max_bytes
+
     # --------------------------------------------------------------------------------------- OffsetFetch, OffsetDelete
 
     def offset_fetch(self, event: RequestEvent, request: OffsetFetchRequest) -> OffsetFetchResponse:
         (request_group,) = request.groups
-        stored = self.group.offsets if self.group is not None else {}
+        if self.consumer is not None:
+            self.require_fetch_epoch(self.consumer, request_group)
+        stored = self.life.offsets if self.life is not None else {}
         request_topics = request_group.topics
         if request_topics is None:
             names = sorted({topic for topic, _ in stored})
             request_topics = tuple(
                 OffsetFetchRequestTopic(
-                    name=name, partition_indexes=tuple(sorted(p for topic, p in stored if topic == name))
+                    name=name,
+                    topic_id=self.id_of(name),
+                    partition_indexes=tuple(sorted(p for topic, p in stored if topic == name)),
                 )
                 for name in names
             )
@@ -153,14 +207,14 @@ class OffsetRequests(MembershipRequests):
 
     def offset_delete(self, event: RequestEvent, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         self.require_group_id()
-        group = self.group
+        group = self.life
         if group is None:
             raise ModelError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state != "Empty" and group.protocol_type != "consumer":
+        if self.group is not None and self.group.state != "Empty" and self.group.protocol_type != "consumer":
             raise ModelError(ErrorCode.NON_EMPTY_GROUP)
         topics = []
         for topic in request.topics:
-            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribed_to(topic.name) else ErrorCode.NONE
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if self.is_subscribed(topic.name) else ErrorCode.NONE
             for partition in topic.partitions if code is ErrorCode.NONE else ():
                 if (topic.name, partition.partition_index) in group.offsets:
                     self.forget(group, topic.name, partition.partition_index)
@@ -175,7 +229,7 @@ class OffsetRequests(MembershipRequests):
             )
         return OffsetDeleteResponse(topics=tuple(topics))
 
-    def forget(self, group: ModelGroup, topic: str, partition: int) -> None:
+    def forget(self, group: ModelLife, topic: str, partition: int) -> None:
         del group.offsets[topic, partition]
         self.log(group, encode_key(OffsetCommitKey(self.group_id, topic, partition)), None)
 
@@ -183,19 +237,37 @@ class OffsetRequests(MembershipRequests):
     # group
 
     def delete_groups(self, event: RequestEvent, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-        group = self.group
+        group = self.life
         if group is None:
             raise ModelError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state != "Empty":
+        if not self.is_empty:
             raise ModelError(ErrorCode.NON_EMPTY_GROUP)
         for topic, partition in sorted(group.offsets):
             self.forget(group, topic, partition)
-        self.die(group)
+        self.die()
         return DeleteGroupsResponse(results=(DeletableGroupResult(group_id=self.group_id),))
 
-    def die(self, group: ModelGroup) -> None:
-        self.log(group, encode_key(GroupMetadataKey(self.group_id)), None)
-        self.group = None
+    def die(self) -> None:
+        """Write the tombstones of a group without members."""
+        if self.consumer is not None:
+            for record in self.consumer.empty_tombstones():
+                self.log(self.consumer, *record.encode(self.group_id))
+        if self.group is not None:
+            self.log(self.group, encode_key(GroupMetadataKey(self.group_id)), None)
+        self.group = self.consumer = None
+
+    @property
+    def is_empty(self) -> bool:
+        return (
+            not self.consumer.members
+            if self.consumer is not None
+            else self.group is None or self.group.state == "Empty"
+        )
+
+    def is_subscribed(self, topic: str) -> bool:
+        if self.consumer is not None:
+            return topic in self.consumer.subscribed()
+        return self.group is not None and self.group.subscribed_to(topic)
 
     def describe_groups(self, event: RequestEvent, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
         group = self.group
@@ -238,17 +310,26 @@ class OffsetRequests(MembershipRequests):
 
     # ------------------------------------------------------------------------------------------------------ retention
 
-    def check_retention(self, group: ModelGroup, check_ms: int) -> None:
+    def check_retention(self, group: ModelLife, check_ms: int) -> None:
         """Run the check that Kafka makes over all groups at every interval."""
         group.now_ms = max(group.now_ms, check_ms)
         group.checked_ms = check_ms
         for (topic, partition), offset in sorted(group.offsets.items()):
-            if not group.subscribed_to(topic) and self.is_over(group, offset):
+            if not self.is_subscribed(topic) and self.is_over(offset):
                 self.forget(group, topic, partition)
-        if not group.offsets and group.state == "Empty":
-            self.die(group)
+        if not group.offsets and self.is_empty:
+            self.die()
 
-    def is_over(self, group: ModelGroup, offset: Stored) -> bool:
+    def is_over(self, offset: Stored) -> bool:
+        group = self.group
+        if group is None:
+            assert self.consumer is not None
+            base_ms, now_ms = offset.committed_ms, self.consumer.now_ms
+            return now_ms >= (
+                base_ms + self.config.offsets_retention_minutes * 60_000
+                if offset.expires_ms is None
+                else offset.expires_ms
+            )
         if group.protocol_type is None:
             base_ms = offset.committed_ms
         elif group.state == "Empty":
@@ -260,6 +341,11 @@ class OffsetRequests(MembershipRequests):
         if offset.expires_ms is not None:
             return group.now_ms >= offset.expires_ms
         return group.now_ms - base_ms >= self.config.offsets_retention_minutes * 60_000
+
+
+def stale_code(group: ConsumerModelGroup, member_id: str) -> ErrorCode:
+    """Return the code for an epoch that is not the member's."""
+    return ErrorCode.STALE_MEMBER_EPOCH if is_native(group.members[member_id]) else ErrorCode.ILLEGAL_GENERATION
 
 
 def _bytes_of(group_id: str, metadata: dict[tuple[str, int], str]) -> int:

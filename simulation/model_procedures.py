@@ -15,17 +15,20 @@ from schemas.records import (
     encode_group_metadata_value,
     encode_key,
 )
+from simulation.model_consumer_group import ConsumerModelGroup
 from simulation.model_group import (
     Answered,
     Logged,
     ModelError,
     ModelGroup,
+    ModelLife,
     ModelMember,
     ModelOutput,
     ModelTimer,
     State,
     TimerKind,
 )
+from simulation.model_topics import KnownTopics
 
 
 class Procedures:
@@ -36,14 +39,26 @@ class Procedures:
         self.config = config
         self.partition = partition
         self.group: ModelGroup | None = None
+        self.consumer: ConsumerModelGroup | None = None
+        self.first_topics = KnownTopics()
+        """What this request tells of topics, should it begin a group."""
         self.outputs: list[ModelOutput] = []
+
+    @property
+    def life(self) -> ModelLife | None:
+        """The group of whichever kind; it never is of both."""
+        return self.consumer if self.group is None else self.group
+
+    @property
+    def is_in_log(self) -> bool:
+        return self.life is not None and self.life.in_log
 
     # --------------------------------------------------------------------------------------------- saying, and alarms
 
     def answer(self, request_id: str, response: Response, now_ms: int) -> None:
         self.outputs.append(Answered(request_id, now_ms, response))
 
-    def log(self, group: ModelGroup, key: bytes, value: bytes | None) -> None:
+    def log(self, group: ModelLife, key: bytes, value: bytes | None) -> None:
         group.in_log = True
         self.outputs.append(Logged(group.now_ms, key, value))
 
@@ -71,18 +86,18 @@ class Procedures:
         )
         self.log(group, encode_key(GroupMetadataKey(self.group_id)), encode_group_metadata_value(value, 3))
 
-    def arm(self, group: ModelGroup, kind: TimerKind, delay_ms: int, who: str = "") -> None:
+    def arm(self, group: ModelLife, kind: TimerKind, delay_ms: int, who: str = "", *, epoch: int | None = None) -> None:
         self.disarm(group, kind, who)
-        group.timers.append(ModelTimer(kind, who, group.now_ms + delay_ms, group.now_ms))
+        group.timers.append(ModelTimer(kind, who, group.now_ms + delay_ms, group.now_ms, epoch))
 
-    def disarm(self, group: ModelGroup, kind: TimerKind, who: str = "") -> None:
+    def disarm(self, group: ModelLife, kind: TimerKind, who: str = "") -> None:
         group.timers = [timer for timer in group.timers if (timer.kind, timer.who) != (kind, who)]
 
     def fire(self, group: ModelGroup, timer: ModelTimer) -> None:
-        """Fire a timer that is due."""
-        group.timers.remove(timer)
-        group.now_ms = max(group.now_ms, timer.deadline_ms)
+        """A timer rings; one that the group has from its time as a consumer group does nothing."""
         match timer.kind:
+            case "join" | "sync" if timer.who:
+                return
             case "session":
                 self.session_expired(group, timer.who)
             case "join":

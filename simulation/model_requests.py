@@ -32,21 +32,21 @@ class MembershipRequests(Procedures):
 
     # ------------------------------------------------------------------------------------------------------ JoinGroup
 
-    def join_group(self, event: RequestEvent, request: JoinGroupRequest) -> JoinGroupResponse | None:
+    def check_join(self, request: JoinGroupRequest) -> None:
         self.require_group_id()
         least_ms, most_ms = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
         if not least_ms <= request.session_timeout_ms <= most_ms:
             raise ModelError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+    def join_group(self, event: RequestEvent, request: JoinGroupRequest) -> JoinGroupResponse | None:
+        self.check_join(request)
         if self.group is None:
             if request.member_id:
                 raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
-            self.group = ModelGroup.begin(event)
+            self.group = ModelGroup.begin(event, self.first_topics)
             self.log_group(self.group)
         group = self.group
-        protocols = [(protocol.name, protocol.metadata) for protocol in reversed(request.protocols)]
-        protocols = [
-            (name, dict(protocols)[name]) for name in dict.fromkeys(protocol.name for protocol in request.protocols)
-        ]
+        protocols = unique_protocols(request)
         self.require_room(group, request.member_id)
         if group.state == "Empty":
             protocols_fit = bool(request.protocol_type) and bool(protocols)
@@ -183,10 +183,13 @@ class MembershipRequests(Procedures):
     # ----------------------------------------------------------------------------------- SyncGroup, Heartbeat,
     # LeaveGroup
 
-    def sync_group(self, event: RequestEvent, request: SyncGroupRequest) -> SyncGroupResponse | None:
+    def check_sync(self, event: RequestEvent, request: SyncGroupRequest) -> None:
         if event.envelope.api_version >= 5 and None in (request.protocol_type, request.protocol_name):
             raise ModelError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self.require_group_id()
+
+    def sync_group(self, event: RequestEvent, request: SyncGroupRequest) -> SyncGroupResponse | None:
+        self.check_sync(event, request)
         group, member = self.validate(self.group, request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise ModelError(ErrorCode.ILLEGAL_GENERATION)
@@ -233,15 +236,7 @@ class MembershipRequests(Procedures):
                 self.prepare_rebalance(group)
             else:
                 self.maybe_complete_join(group)
-        if event.envelope.api_version < 3 and len(codes) == 1:
-            return LeaveGroupResponse(error_code=codes[0])
-        members = (
-            LeaveGroupMemberResponse(
-                member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=code
-            )
-            for entry, code in zip(request.members, codes, strict=True)
-        )
-        return LeaveGroupResponse(members=tuple(members))
+        return left(event, request, codes)
 
     def leave(self, group: ModelGroup | None, entry: LeaveGroupMember) -> ErrorCode:
         if group is not None and entry.member_id in group.issued_ids:
@@ -259,3 +254,22 @@ class MembershipRequests(Procedures):
         self.answer_removed(group, member)
         self.remove(group, member)
         return ErrorCode.NONE
+
+
+def unique_protocols(request: JoinGroupRequest) -> list[tuple[str, bytes]]:
+    """Return the protocols of a member; of two with one name the first counts."""
+    first: dict[str, bytes] = {}
+    for protocol in request.protocols:
+        first.setdefault(protocol.name, protocol.metadata)
+    return list(first.items())
+
+
+def left(event: RequestEvent, request: LeaveGroupRequest, codes: list[ErrorCode]) -> LeaveGroupResponse:
+    """Return the answer to a LeaveGroup with these results."""
+    if event.envelope.api_version < 3 and len(codes) == 1:
+        return LeaveGroupResponse(error_code=codes[0])
+    members = (
+        LeaveGroupMemberResponse(member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=code)
+        for entry, code in zip(request.members, codes, strict=True)
+    )
+    return LeaveGroupResponse(members=tuple(members))

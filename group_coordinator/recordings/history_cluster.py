@@ -32,7 +32,7 @@ class HistoryCluster:
     """What the steps have said of the cluster so far."""
 
     def __init__(self, config: Json) -> None:
-        self._background_ms: int = config.get("background_ms", 0)
+        self.background_ms: int = config.get("background_ms", 0)
         self.denied_topics = frozenset(config.get("denied_topics", ()))
         """Topics that nobody may describe, read or subscribe to."""
         self.metadata = TopicMetadata(version=0, topics=())
@@ -87,7 +87,7 @@ class HistoryCluster:
             elif self._begun.get(group_id) != began_ms:
                 self._begun[group_id] = began_ms
                 self.resolutions.append(
-                    Resolution(group_id, now_ms + self._background_ms, tuple(sorted(body.regex_counts)))
+                    Resolution(group_id, now_ms + self.background_ms, tuple(sorted(body.regex_counts)))
                 )
 
     def resolve(self, resolution: Resolution) -> RegexesResolved:
