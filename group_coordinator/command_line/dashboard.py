@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from group_coordinator.command_line import what_if
+from group_coordinator.command_line import what_if_player
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, DASHBOARD_TOKEN_VARIABLE, Settings, with_settings
 from group_coordinator.command_line.signals import stop_requested
@@ -73,7 +73,7 @@ def dashboard(
     """
     config = settings.config
     source = ReplaySource(directory) if directory is not None else live_source(config)
-    play = what_if.of_topics(config) if directory is None else what_if.of_directory(directory, config)
+    play = what_if_player.of_topics(config) if directory is None else what_if_player.of_directory(directory, config)
     try:
         show(
             lambda: start_server(

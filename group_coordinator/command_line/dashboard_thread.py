@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from group_coordinator.command_line import what_if
+from group_coordinator.command_line import what_if_player
 from group_coordinator.command_line.dashboard import live_source, new_index
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import DASHBOARD_TOKEN_VARIABLE
@@ -63,5 +63,5 @@ def _start(
         port,
         os.environ.get(DASHBOARD_TOKEN_VARIABLE),
         index=index,
-        what_if=what_if.of_topics(config),
+        what_if=what_if_player.of_topics(config),
     )

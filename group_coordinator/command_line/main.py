@@ -24,6 +24,7 @@ from group_coordinator.command_line import (
     tap,
     verify,
     watch,
+    what_if,
 )
 from group_coordinator.command_line.errors import EXPECTED, message_and_exit_code
 from group_coordinator.command_line.options import insist_on_pairs
@@ -78,6 +79,7 @@ app.command("groups")(groups.groups)
 app.command("group-config")(group_config.group_config)
 app.command("explain")(explain.explain)
 app.command("dashboard")(dashboard.dashboard)
+app.command("what-if")(what_if.what_if)
 app.command("watch")(watch.watch)
 app.add_typer(exports, name="export", help="Write what a Kafka cluster keeps of its groups into files.")
 exports.command("offsets-topic")(export.offsets_topic)

@@ -18,7 +18,7 @@ from group_coordinator.command_line.import_log import DeadLetters, nothing_to_te
 from group_coordinator.command_line.observed_source import is_dump, observed_source
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import print_line
-from group_coordinator.command_line.what_if import EVENTS_FILE, ReplayedLog
+from group_coordinator.command_line.what_if_player import EVENTS_FILE, ReplayedLog
 from group_coordinator.dashboard.sources import Note
 from group_coordinator.dashboard.watched import Watched, WatchedSource
 from group_coordinator.narrative import words

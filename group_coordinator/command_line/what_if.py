@@ -1,107 +1,178 @@
-"""The dashboard's *What if* plays a group's log of events, from the events topic or from the source of a replay."""
+"""`what-if`: a group's log again under other settings, beside what happened."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Annotated, Any
 
-import msgspec
-from confluent_kafka import KafkaException
+import typer
 
-from coordinator_state import GroupConfig
-from group_coordinator.assignors import load_assignors
-from group_coordinator.command_line.errors import EXPECTED, CommandError, message_and_exit_code
-from group_coordinator.command_line.spark_jvm import require_spark
-from group_coordinator.dashboard import Change, ReplayFunction
-from group_coordinator.dashboard.sources import NOTE_FILE, Note
-from group_coordinator.kafka_topics.reader import partition_count, read_topic
-from group_coordinator.what_if.recorded_clients import group_log
-from group_coordinator.what_if.what_if import play
-from schemas.java_hash import group_partition
-from schemas.records_file import Record
+from group_coordinator.command_line import doubts, what_if_player
+from group_coordinator.command_line.dashboard import new_index
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
+from group_coordinator.command_line.tables import aligned, print_lines
+from group_coordinator.dashboard.documents import Documents, NotFound
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.sources import ReplaySource, SourceError
+from group_coordinator.dashboard.what_if import ReplayFunction
+from group_coordinator.kafka_topics.reader import read_topic
+from group_coordinator.narrative import words
+from group_coordinator.operations.printable import printable
+from group_coordinator.what_if.change import Change, GroupProtocol
 from streaming.config import StreamingConfig
 
-RECORDS_MAX = 5_000_000
-"""Of the events topic that are read for one answer."""
-EVENTS_FILE = "events.jsonl.gz"
-"""Beside it: the events, where they were made of another system's log."""
-
-Log = tuple[GroupConfig, Iterable[Record]]
-"""Records of an events topic, and the settings that they were coordinated with."""
+Summary = Mapping[str, Any]
 
 
-class ReplayedLog(Note, frozen=True, kw_only=True):
-    """A replay notes its log for later."""
-
-    files: tuple[str, ...] = ()
-    """Files of events; absolute, or beside the note."""
-    topic: str | None = None
-    group: GroupConfig
+def _seconds(text: str) -> Any:
+    return typer.Option(metavar="SECONDS", min=0, help=text)
 
 
-def of_topics(config: StreamingConfig) -> ReplayFunction:
-    """Play the log on a coordinator's events topic."""
-    return _player(lambda group_id: _of_topic(config, config.topic_settings.topics.events, config.group, group_id))
+Group = Annotated[str, typer.Option("--group", metavar="ID", help="The group.")]
+Directory = Annotated[
+    Path | None, typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live topics]")
+]
+GroupProtocolOption = Annotated[
+    GroupProtocol | None, typer.Option(help="Every client's group.protocol; `consumer` is that of KIP-848.")
+]
+SessionTimeout = Annotated[float | None, _seconds("Every member's session timeout.")]
+HeartbeatInterval = Annotated[float | None, _seconds("Time between two heartbeats of a member.")]
+AssignorOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Classic: what all members offer (range, roundrobin, sticky, cooperative-sticky, or one of yours). "
+        "Consumer: what the coordinator assigns with (uniform, range, or one of yours).",
+    ),
+]
+StaticMembers = Annotated[bool, typer.Option("--static-members", help="Every client has a static id.")]
+InitialDelay = Annotated[
+    float | None, _seconds("Classic: how long an empty group waits for more members after the first.")
+]
+AssignmentInterval = Annotated[float | None, _seconds("Consumer: least time between two target assignments.")]
 
 
-def of_directory(directory: Path, config: StreamingConfig) -> ReplayFunction | None:
-    """Play what a replay into this directory read; return None if the replay did not note what that was."""
+@with_settings(*CONNECTION)
+def what_if(
+    settings: Settings,
+    group: Group,
+    directory: Directory = None,
+    group_protocol: GroupProtocolOption = None,
+    session_timeout: SessionTimeout = None,
+    heartbeat_interval: HeartbeatInterval = None,
+    assignor: AssignorOption = None,
+    static_members: StaticMembers = False,
+    initial_delay: InitialDelay = None,
+    assignment_interval: AssignmentInterval = None,
+) -> None:
+    """What would this group have done under other settings, or with the other protocol?
+
+    The clients of the group's log are played again, each by a member that does what Kafka's consumer does, against this
+    coordinator with the changed settings. Shown beside each other: what happened, what the same players do without any
+    change (how near that comes says how far the rest can be believed), and what would have happened.
+
+    Time without owner is summed over partitions: two partitions for a second are 2 s. A partition that stops though it
+    stays is one whose owner gives it up for a rebalance and gets it back. What a dead member owns until it expires has
+    an owner, which is silent.
+
+    Examples:
+
+        group-coordinator what-if --group payments --group-protocol consumer
+        group-coordinator what-if --group payments --group-protocol consumer --assignor range --heartbeat-interval 5
+        group-coordinator what-if --group payments --from replayed/ --session-timeout 30 --static-members
+        group-coordinator what-if --group carts --from replayed/ --group-protocol classic --assignor cooperative-sticky
+    """
+    change = Change(
+        group_protocol=group_protocol,
+        session_timeout_ms=_ms(session_timeout),
+        heartbeat_interval_ms=_ms(heartbeat_interval),
+        initial_delay_ms=_ms(initial_delay),
+        assignment_interval_ms=_ms(assignment_interval),
+        static_members=static_members,
+        assignor=assignor,
+    )
+    print_lines(_answer(settings.config, directory, group, change))
+
+
+def _answer(config: StreamingConfig, directory: Path | None, group_id: str, change: Change) -> Iterator[str]:
+    index = new_index(config)
+    if directory is None:
+        _read_topic(config, group_id, index)
+        play = what_if_player.of_topics(config)
+    else:
+        play = _of_directory(directory, config, index)
     try:
-        noted = msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=ReplayedLog)
-    except (OSError, msgspec.DecodeError):
-        return None
-    topic = noted.topic
-    if topic is not None:
-        return _player(lambda group_id: _of_topic(config, topic, noted.group, group_id))
-    return _player(lambda group_id: (noted.group, _of_files([directory / name for name in noted.files])))
+        answer = Documents(index, what_if=play).what_if(group_id, change)
+    except (NotFound, ValueError) as problem:
+        raise CommandError(str(problem)) from problem
+    yield from doubts.lines(index.doubts)
+    yield from comparison(answer)
 
 
-def _player(log_of: Callable[[str], Log]) -> ReplayFunction:
-    def play_again(group_id: str, change: Change) -> list[bytes]:
-        try:
-            config, records = log_of(group_id)
-            log = group_log(records, group_id, config.tick_ahead_bound_ms)
-        except (*EXPECTED, KafkaException) as problem:
-            raise ValueError(message_and_exit_code(problem)[0]) from problem
-        return play(
-            log,
-            config,
-            load_assignors(),
-            initial_delay_ms=change.initial_delay_ms,
-            session_timeout_ms=change.session_timeout_ms,
-            static_members=change.static_members,
-            assignor=change.assignor,
-        )
-
-    return play_again
+def comparison(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the answer as lines: a table, and how far it can be believed."""
+    sides = [answer["before"], answer["unchanged"], answer["after"]]
+    yield from aligned(["", "as it was", "played again", "as it would have been"], _rows(sides))
+    yield ""
+    yield from answer["assumptions"]
 
 
-def _of_topic(config: StreamingConfig, topic: str, group: GroupConfig, group_id: str) -> Log:
-    count = partition_count(config.client_properties, topic)
-    return dataclasses.replace(group, shard_count=count), _records(config, topic, group_partition(group_id, count))
+def _rows(sides: list[Summary]) -> Iterator[list[str]]:
+    yield ["group protocol", *[" and ".join(side["protocols"]) or "-" for side in sides]]
+    yield ["rebalances", *[str(side["rebalances"]) for side in sides]]
+    for trigger in sorted({trigger for side in sides for trigger in side["by_trigger"]}):
+        yield [f"  {trigger}", *[str(side["by_trigger"].get(trigger, 0)) for side in sides]]
+    for title, name, form in _MEASURES:
+        yield [title, *[form(side[name]) for side in sides]]
 
 
-def _records(config: StreamingConfig, topic: str, partition: int) -> Iterator[Record]:
-    messages = read_topic(config.client_properties, topic, [partition])
-    for message in islice(messages, RECORDS_MAX):
-        key, value = message.key(), message.value()
-        yield Record(
-            partition=partition, offset=message.offset(), timestamp_ms=message.timestamp()[1], key=key, value=value
-        )
-    if next(messages, None) is not None:
+def _duration(duration_ms: int | None) -> str:
+    return "-" if duration_ms is None else words.duration(duration_ms)
+
+
+def _spread(spread: list[int] | None) -> str:
+    return "-" if spread is None else "-".join(map(str, sorted(set(spread))))
+
+
+_MEASURES = (
+    ("time in rebalances", "rebalancing_ms", _duration),
+    ("longest rebalance", "longest_ms", _duration),
+    ("until the first assignment", "start_ms", _duration),
+    ("partition-time without owner", "unowned_ms", _duration),
+    ("  the longest of one partition", "longest_unowned_ms", _duration),
+    ("  of partitions that stopped though they stayed", "stopped_ms", _duration),
+    ("  how often", "stops", str),
+    ("partition-time with a silent owner", "silent_ms", _duration),
+    ("partitions that moved", "moves", str),
+    ("members put out", "put_out", str),
+    ("refused requests", "refusals", str),
+    ("partitions of a member at the end", "spread", _spread),
+)
+
+
+def _ms(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1000)
+
+
+def _read_topic(config: StreamingConfig, group_id: str, index: Index) -> None:
+    for message in read_topic(config.client_properties, config.topic_settings.topics.history):
+        value = message.value()
+        if value is not None and message.key() == group_id.encode():
+            index.add(value)
+    if not len(index):
+        raise CommandError(f"The history topic has nothing of a group '{printable(group_id)}'.")
+
+
+def _of_directory(directory: Path, config: StreamingConfig, index: Index) -> ReplayFunction:
+    try:
+        ReplaySource(directory).start(index)
+    except SourceError as problem:
+        raise CommandError(str(problem), WRONG_USE) from problem
+    play = what_if_player.of_directory(directory, config)
+    if play is None:
         raise CommandError(
-            f"Partition {partition} of {topic} has more than {RECORDS_MAX:,} events. Replay the stretch that matters, "
-            "and look at that."
+            f"{directory} does not say which log was replayed into it, so nothing can be played again.", WRONG_USE
         )
-
-
-def _of_files(files: list[Path]) -> Iterator[Record]:
-    require_spark(java=False)
-    from streaming.event_log import EventLogError, read_records
-
-    try:
-        yield from read_records(files)
-    except EventLogError as problem:
-        raise CommandError(f"What was replayed cannot be read any more. {problem}") from problem
+    return play

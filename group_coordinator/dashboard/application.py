@@ -18,8 +18,8 @@ from group_coordinator.dashboard.documents import Documents, NotFound
 from group_coordinator.dashboard.news import News
 from group_coordinator.dashboard.page import MEDIA_TYPES, script_hashes, server_page, static_names, static_text
 from group_coordinator.dashboard.sources import Source
-from group_coordinator.dashboard.what_if import Change
 from group_coordinator.http_server.access import Access, App
+from group_coordinator.what_if.change import Change
 
 _GZIP_MIN_BYTES = 1_000
 _KEEP_ALIVE_S = 15.0

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
-from group_coordinator.dashboard.facts import CLASSIC, Committed
+from group_coordinator.dashboard.facts import CLASSIC, CONSUMER, Committed
 from group_coordinator.dashboard.group_page import Now, Window, group_page
 from group_coordinator.dashboard.health import expires_ms
 from group_coordinator.dashboard.index import FeedItem, Index
 from group_coordinator.dashboard.rebalance_page import rebalance_page, request
 from group_coordinator.dashboard.settings import DashboardSettings
-from group_coordinator.dashboard.what_if import Change, ReplayFunction, summary
+from group_coordinator.dashboard.what_if import ReplayFunction, assumptions, summary
 from group_coordinator.narrative import sentences
+from group_coordinator.what_if.change import Change
 from schemas.history import History, RequestRefused
 
 WINDOWS_KEPT = 4
@@ -24,7 +25,7 @@ NO_REQUESTS = (
     "(group-coordinator replay kafka-request.log* --out DIR), and look there (group-coordinator dashboard --from DIR)."
 )
 NOT_PLAYED = (
-    "Only classic groups can be played under other settings: this is a {} group, whose assignments its brokers compute."
+    "Only classic and consumer groups can be played under other settings: this is a {} group."
 )
 """Why there is no *What if*."""
 EVENTS_MAX = 500
@@ -120,14 +121,20 @@ class Documents:
             raise NotFound(before["no_what_if"] or "Only a replay can be run again under other settings.")
         after = self._played(group_id, change)
         unchanged = after if change == Change() else self._played(group_id, Change())
-        return {"page": after, "before": summary(before), "after": summary(after), "unchanged": summary(unchanged)}
+        return {
+            "page": after,
+            "before": summary(before),
+            "after": summary(after),
+            "unchanged": summary(unchanged),
+            "assumptions": assumptions(before, change),
+        }
 
     def _no_what_if(self, kind: str) -> str | None:
         """Why a watched group cannot be played under other settings."""
         watched = self.index.watched
         if self._what_if is not None or not watched or any(cluster.has_requests for cluster in watched):
             return None
-        return NO_REQUESTS if kind == CLASSIC else NOT_PLAYED.format(kind)
+        return NO_REQUESTS if kind in (CLASSIC, CONSUMER) else NOT_PLAYED.format(kind)
 
     def _played(self, group_id: str, change: Change) -> dict[str, Any]:
         assert self._what_if is not None

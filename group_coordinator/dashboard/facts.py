@@ -27,7 +27,7 @@ from schemas.history import (
 )
 from schemas.observed_history import GroupConverted, GroupEpochBumped, MemberReconciled, OffsetsRemoved
 
-CLASSIC = "classic"
+CLASSIC, CONSUMER = "classic", "consumer"
 STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN, ASSIGNING, RECONCILING)
 """A state is kept as its number in this list."""
 RECENT_MAX = 64

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from group_coordinator.command_line import what_if
+from group_coordinator.command_line import what_if_player
 from group_coordinator.command_line.dashboard_thread import host_and_port
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.main import app
@@ -49,7 +49,7 @@ def test_a_replay_writes_the_tables(replayed: Path) -> None:
 
 
 def test_what_was_replayed_is_played_again(replayed: Path) -> None:
-    play = what_if.of_directory(replayed / "out", StreamingConfig())
+    play = what_if_player.of_directory(replayed / "out", StreamingConfig())
     assert play is not None
     triggers = Counter(
         record.trigger
@@ -62,7 +62,7 @@ def test_what_was_replayed_is_played_again(replayed: Path) -> None:
 
 
 def test_the_dashboard_compares(replayed: Path) -> None:
-    play = what_if.of_directory(replayed / "out", StreamingConfig())
+    play = what_if_player.of_directory(replayed / "out", StreamingConfig())
     with start_server(ReplaySource(replayed / "out"), what_if=play) as server:
         assert document(server, "/api/overview")["what_if"] is True
         comparison = document(server, "/api/what-if?group=crash&session_timeout_ms=30000")
@@ -82,10 +82,10 @@ def test_the_page_says_which_request_logs_it_is_from(replayed: Path) -> None:
 
 
 def test_a_directory_that_does_not_say_what_was_replayed(replayed: Path, tmp_path: Path) -> None:
-    assert what_if.of_directory(tmp_path, StreamingConfig()) is None
+    assert what_if_player.of_directory(tmp_path, StreamingConfig()) is None
     noted = json.loads((replayed / "out" / "replay.json").read_text())
     (tmp_path / "replay.json").write_text(json.dumps(noted | {"files": ["/nowhere/events.jsonl"]}))
-    play = what_if.of_directory(tmp_path, StreamingConfig())
+    play = what_if_player.of_directory(tmp_path, StreamingConfig())
     assert play is not None
     with pytest.raises(ValueError, match="cannot be read any more"):
         play("crash", Change())

@@ -12,7 +12,7 @@ from group_coordinator.command_line.observed_source import observed_source
 from group_coordinator.dashboard.documents import Documents, NotFound
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
-from group_coordinator.dashboard.what_if import Change
+from group_coordinator.what_if.change import Change
 from schemas.events import encode_json
 from tests.observed.recorded import CLUSTERS
 
@@ -121,7 +121,7 @@ def test_target_beside_current_assignment(page: Page, of_consumer_protocol: Inde
 def test_what_if_says_why_it_cannot_be_played(of_consumer_protocol: Index, watched: Index) -> None:
     for index, group_id, reason in (
         (watched, "mixed", "brokers' logs and polls do not say which requests each client sent"),
-        (of_consumer_protocol, "shop", "this is a consumer group, whose assignments its brokers compute"),
+        (of_consumer_protocol, "shop", "brokers' logs and polls do not say which requests each client sent"),
     ):
         documents = Documents(index)
         assert reason in documents.group(group_id)["no_what_if"]

@@ -1,0 +1,99 @@
+"""The part of a log of events that is one group's, with the clock that the log's ticks gave."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from coordinator_state import GroupEvent, group_event
+from schemas.events import EventError, decode_group_event
+from schemas.records_file import Record
+from schemas.ticks import read_tick
+
+Span = tuple[int, int]
+
+
+class WhatIfError(ValueError):
+    """The log does not show how these clients behaved. The message is for people."""
+
+
+class LogClock:
+    """The clock that the ticks of a log gave, at any moment of append time; between two ticks it goes evenly."""
+
+    def __init__(self, ticks: Iterable[Span]) -> None:
+        """`ticks`: (append time, clock), in the order of the log."""
+        self._times: list[int] = []
+        self._clocks: list[int] = []
+        for time_ms, clock_ms in ticks:
+            if not self._times or (time_ms > self._times[-1] and clock_ms >= self._clocks[-1]):
+                self._times.append(time_ms)
+                self._clocks.append(clock_ms)
+
+    def at(self, time_ms: int) -> int:
+        """Return the clock at an append time."""
+        return _between(self._times, self._clocks, time_ms)
+
+    def when(self, clock_ms: int) -> int:
+        """Return the append time at which the clock has come so far."""
+        return _between(self._clocks, self._times, clock_ms)
+
+
+def _between(xs: list[int], ys: list[int], x: int) -> int:
+    if not xs:
+        return x
+    after = bisect_right(xs, x)
+    if after == 0:
+        return ys[0] - (xs[0] - x)
+    before_x, before_y = xs[after - 1], ys[after - 1]
+    if after == len(xs) or xs[after] == before_x:
+        return before_y + (x - before_x)
+    return before_y + (ys[after] - before_y) * (x - before_x) // (xs[after] - before_x)
+
+
+class GroupLog(Struct, frozen=True, kw_only=True):
+    """The part of a log of events that is one group's."""
+
+    group_id: str
+    partition: int
+    events: tuple[GroupEvent, ...]
+    clock: LogClock
+    ends_ms: int
+
+
+def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> GroupLog:
+    """Take what is this group's, and its clock, out of records of an events topic. Raises WhatIfError when there is
+    nothing.
+
+    `ahead_max_ms`: see `schemas.ticks.read_tick`.
+    """
+    key = group_id.encode()
+    ticks: dict[int, list[Span]] = {}
+    requests: list[Record] = []
+    ends: dict[int, int] = {}
+    for record in records:
+        partition, time_ms = record.partition or 0, record.timestamp_ms or 0
+        ends[partition] = max(ends.get(partition, 0), time_ms)
+        if record.key is None:
+            try:
+                ticks.setdefault(partition, []).append(
+                    (time_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms))
+                )
+            except EventError:
+                continue
+        elif record.key == key:
+            requests.append(record)
+    if not requests:
+        raise WhatIfError(f"This log has no request of group {group_id}.")
+    partition = requests[0].partition or 0
+    clock = LogClock(ticks.get(partition, ()))
+    events: list[GroupEvent] = []
+    for record in sorted(requests, key=lambda request: request.offset or 0):
+        time_ms = record.timestamp_ms or 0
+        try:
+            event = decode_group_event(group_id, record.value)
+        except EventError:
+            continue
+        events.append(group_event(event, record.offset or 0, clock.at(time_ms), time_ms))
+    return GroupLog(group_id=group_id, partition=partition, events=tuple(events), clock=clock, ends_ms=ends[partition])
