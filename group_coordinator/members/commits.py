@@ -1,18 +1,19 @@
 """Commits: those that the application asks for and the automatic ones, repeated until they are answered for good.
 
-A commit is repeated only for the generation that it was made in, and never over a later one of the same partition, so
-that a committed position does not go back. Source: Kafka's `ConsumerCoordinator.OffsetCommitResponseHandler`.
+A commit is repeated only in the place in the group that it was made in, and never over a later one of the same
+partition, so that a committed position does not go back. Source: Kafka's
+`ConsumerCoordinator.OffsetCommitResponseHandler`, `CommitRequestManager`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count, groupby
 
 from group_coordinator.members.effects import CommitFailed, Committed, OffsetAndMetadata
-from group_coordinator.members.membership import Membership, MemberState
-from group_coordinator.members.requests import Generation, PendingRequest
+from group_coordinator.members.membership import Membership
+from group_coordinator.members.requests import PendingRequest
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
@@ -22,8 +23,6 @@ from schemas.messages import (
     OffsetCommitResponse,
 )
 
-_PLACE_LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.GROUP_ID_NOT_FOUND)
-
 
 @dataclass(slots=True)
 class _Commit:
@@ -32,7 +31,8 @@ class _Commit:
     commit_id: int
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     automatic: bool
-    made_as: Generation
+    made_in: Hashable
+    """The place in the group that the member had."""
     give_up_ms: int
     open_partitions: tuple[TopicPartition, ...]
     attempts: int = 0
@@ -61,7 +61,7 @@ class Commits:
             commit_id=next(self._ids),
             offsets=dict(offsets),
             automatic=automatic,
-            made_as=membership.generation,
+            made_in=membership.place,
             give_up_ms=membership.now_ms + self._config.default_api_timeout_ms,
             open_partitions=tuple(offsets),
         )
@@ -111,7 +111,7 @@ class Commits:
 
     def next_deadline_ms(self) -> int | None:
         deadlines = [commit.retry_at_ms for commit in self._open_commits.values()]
-        if self._membership.state is MemberState.STABLE:
+        if self._membership.has_place:
             deadlines.append(self._automatic_at_ms)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -159,28 +159,16 @@ class Commits:
         membership = self._membership
         if membership.failed is not None:
             return membership.failed.error_code
-        if membership.state is MemberState.STABLE:
-            return None
-        unjoined = membership.state is MemberState.UNJOINED
-        return ErrorCode.UNKNOWN_MEMBER_ID if unjoined else ErrorCode.REBALANCE_IN_PROGRESS
+        return None if membership.has_place else membership.no_place
 
     def _refused(self, commit: _Commit, pending: PendingRequest, error_code: ErrorCode) -> None:
         membership = self._membership
-        if error_code.retriable:
+        if membership.may_repeat_commit(error_code, automatic=commit.automatic):
             membership.note_error(error_code)
             self._retry_later(commit, error_code)
             return
         self._failed(commit, error_code)
-        if error_code is ErrorCode.GROUP_AUTHORIZATION_FAILED:
-            membership.fail(error_code, error_code.meaning)
-        if not membership.is_current(pending):
-            return
-        if error_code is ErrorCode.REBALANCE_IN_PROGRESS and membership.state is MemberState.STABLE:
-            membership.request_rejoin("offset commit failed since group is already rebalancing")
-        elif error_code in _PLACE_LOST:
-            membership.reset_on_error("OFFSET_COMMIT", error_code)
-        elif error_code is ErrorCode.FENCED_INSTANCE_ID:
-            membership.fail(error_code, "another member has taken this group.instance.id")
+        membership.commit_refused(pending, error_code)
 
     def _retry_later(self, commit: _Commit, error_code: ErrorCode) -> None:
         commit.error_code = error_code
@@ -194,7 +182,7 @@ class Commits:
         commit.open_partitions = tuple(
             partition for partition in commit.open_partitions if self._latest.get(partition) == commit.commit_id
         )
-        still_a_member = self._refusal() is None and commit.made_as == self._membership.generation
+        still_a_member = self._refusal() is None and commit.made_in == self._membership.place
         if still_a_member and commit.open_partitions:
             self._send(commit)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from schemas.settings import bounds_problems, setting
+from schemas.settings import bounds_problems, setting, settings_of
 
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 
@@ -21,13 +21,18 @@ class MemberConfig:
     """`group.id`: the group to be a member of."""
     client_id: str = setting(
         "member", "`client.id`: in front of the member id that the coordinator gives to a dynamic member.")
+    group_protocol: Literal["classic", "consumer"] = setting(
+        "classic", "`group.protocol`: classic, or consumer (KIP-848): the coordinator assigns.")
     group_instance_id: str | None = setting(
         None, "`group.instance.id`: makes the member static. It keeps its place over a restart within the session "
         "timeout (KIP-345).")
     client_rack: str = setting("", "`client.rack`: where the member runs; empty when that is unknown (KIP-881).")
     partition_assignment_strategy: tuple[str, ...] = setting(
         DEFAULT_ASSIGNORS, "`partition.assignment.strategy`: names of assignors, the preferred one first. Cooperative "
-        "only if all of them are.")
+        "only if all of them are. Classic protocol only.")
+    group_remote_assignor: str | None = setting(
+        None, "`group.remote.assignor`: the coordinator's assignor that a member of the consumer protocol asks for; "
+        "None: the coordinator chooses.")
     session_timeout_ms: int = setting(
         45_000, "`session.timeout.ms`: how long the coordinator waits for a sign of life before it expels the "
         "member.", at_least=1)
@@ -81,6 +86,12 @@ class MemberConfig:
         doublings = min(attempt, 30)
         return min(self.retry_backoff_ms << doublings, self.retry_backoff_max_ms)
 
+    def insist(self) -> None:
+        """Raise ValueError if there is a mistake."""
+        problems = self.problems()
+        if problems:
+            raise ValueError(" ".join(problems))
+
     def problems(self) -> list[str]:
         """Return one sentence for each mistake; the list is empty if there is none."""
         problems = bounds_problems(self)
@@ -97,8 +108,19 @@ class MemberConfig:
             problems.append("partition_assignment_strategy names no assignor.")
         if len(set(self.partition_assignment_strategy)) < len(self.partition_assignment_strategy):
             problems.append("partition_assignment_strategy names an assignor twice.")
+        for name in self._of_the_other_protocol():
+            problems.append(f"{name} cannot be set with group_protocol {self.group_protocol}.")
         return problems
 
+    def _of_the_other_protocol(self) -> list[str]:
+        """Return the settings that have been set and mean nothing with this protocol, which Kafka refuses as well."""
+        names = _CLASSIC_ONLY if self.group_protocol == "consumer" else _CONSUMER_ONLY
+        own = settings_of(MemberConfig)
+        return [name for name in names if getattr(self, name) != own[name].default]
 
+
+_CLASSIC_ONLY = ("partition_assignment_strategy", "session_timeout_ms", "heartbeat_interval_ms")
+"""With the consumer protocol the coordinator has these."""
+_CONSUMER_ONLY = ("group_remote_assignor",)
 JOIN_TIMEOUT_LAPSE_MS = 5_000
 """What a JoinGroup may take beyond the rebalance timeout, for small delays (a constant in Kafka's client)."""

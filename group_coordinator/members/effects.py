@@ -86,6 +86,12 @@ class PartitionCountsNeeded(Struct, frozen=True, kw_only=True):
     topics: tuple[str, ...]
 
 
+class TopicNamesNeeded(Struct, frozen=True, kw_only=True):
+    """The member has been assigned partitions of these topics, and must know their names: answer with `topic_names`."""
+
+    topic_ids: tuple[str, ...]
+
+
 class Committed(Struct, frozen=True, kw_only=True):
     """The coordinator has these offsets."""
 
@@ -135,6 +141,7 @@ Notification = (
     | LogBoundsNeeded
     | NoOffsetToReset
     | PartitionCountsNeeded
+    | TopicNamesNeeded
     | Committed
     | CommitFailed
     | CoordinatorUnknown

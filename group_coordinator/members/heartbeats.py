@@ -6,7 +6,7 @@ coordinator knows that the member lives). Source: Kafka's `Heartbeat` and `Abstr
 
 from __future__ import annotations
 
-from group_coordinator.members.membership import Membership, MemberState
+from group_coordinator.members.membership import ClassicMembership, MemberState
 from group_coordinator.members.requests import PendingRequest
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest, HeartbeatResponse
@@ -18,7 +18,7 @@ _HEARTBEAT_STATES = (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 class Heartbeats:
     """The member's three timers and its heartbeats."""
 
-    def __init__(self, membership: Membership) -> None:
+    def __init__(self, membership: ClassicMembership) -> None:
         self._membership = membership
         self._config = membership.config
         self._heartbeat_at_ms = 0

@@ -23,7 +23,7 @@ from group_coordinator.members.leader_assignment import (
     group_topics,
     offered_protocols,
 )
-from group_coordinator.members.membership import Membership, MemberState
+from group_coordinator.members.membership import ClassicMembership, MemberState
 from group_coordinator.members.positions import Positions
 from group_coordinator.members.requests import Generation, PendingRequest
 from schemas.consumer_protocol import TopicPartition, decode_assignment
@@ -53,7 +53,7 @@ class Joining:
 
     def __init__(
         self,
-        membership: Membership,
+        membership: ClassicMembership,
         assignors: Sequence[Assignor],
         heartbeats: Heartbeats,
         commits: Commits,

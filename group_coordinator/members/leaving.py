@@ -9,16 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
-from group_coordinator.members.membership import REASON_LENGTH_MAX, Membership, MemberState
+from group_coordinator.members.membership import REASON_LENGTH_MAX, ClassicMembership, Membership, MemberState
 from group_coordinator.members.requests import PendingRequest
-from schemas.messages import LeaveGroupMember, LeaveGroupRequest, LeaveGroupResponse
+from schemas.error_codes import ErrorCode
+from schemas.messages import LeaveGroupMember, LeaveGroupRequest, Request
 
 
 @dataclass(slots=True)
 class _Leave:
-    """A LeaveGroup that is not answered for good."""
+    """A request to leave that is not answered for good."""
 
-    request: LeaveGroupRequest
+    api: str
+    request: Request
     give_up_ms: int
     attempts: int = 0
     retry_at_ms: int | None = None
@@ -32,37 +34,26 @@ class Leaving:
         self._ids = count(1)
         self._open_leaves: dict[int, _Leave] = {}
 
-    def leave(self, reason: str) -> None:
-        """Leave, if the coordinator knows the member.
-
-        What the answer says of the member changes nothing: it is gone.
-        """
+    def leave(self, api: str, request: Request) -> None:
+        """Leave with this request. What the answer says of the member changes nothing: it is gone."""
         membership = self._membership
-        if membership.state is MemberState.UNJOINED or not membership.generation.member_id:
-            return
-        leaver = LeaveGroupMember(
-            member_id=membership.generation.member_id,
-            group_instance_id=membership.config.group_instance_id,
-            reason=reason[:REASON_LENGTH_MAX],
-        )
-        request = LeaveGroupRequest(group_id=membership.config.group_id, members=(leaver,))
         number = next(self._ids)
-        self._open_leaves[number] = _Leave(request, membership.now_ms + membership.config.request_timeout_ms)
+        self._open_leaves[number] = _Leave(api, request, membership.now_ms + membership.config.request_timeout_ms)
         self._send(number)
 
     @property
     def any_open(self) -> bool:
         return bool(self._open_leaves)
 
-    def on_response(self, pending: PendingRequest, response: LeaveGroupResponse) -> None:
+    def on_response(self, pending: PendingRequest, error_code: ErrorCode) -> None:
         membership = self._membership
         leave = self._open_leaves.get(pending.tag)
         if leave is None:
             return
-        if not response.error_code.retriable:
+        if not error_code.retriable:
             del self._open_leaves[pending.tag]
             return
-        membership.note_error(response.error_code)
+        membership.note_error(error_code)
         leave.retry_at_ms = membership.now_ms + membership.config.backoff_ms(leave.attempts)
         leave.attempts += 1
         if leave.retry_at_ms >= leave.give_up_ms:
@@ -73,7 +64,7 @@ class Leaving:
         self._open_leaves.pop(pending.tag, None)
 
     def fire_due(self) -> None:
-        """Send the LeaveGroup again if it is due."""
+        """Send the request again if it is due."""
         for number, leave in self._open_leaves.items():
             if leave.retry_at_ms is not None and leave.retry_at_ms <= self._membership.now_ms:
                 self._send(number)
@@ -85,11 +76,24 @@ class Leaving:
 
     def abandon(self) -> None:
         """Send nothing more: the member has ended."""
+        apis = {leave.api for leave in self._open_leaves.values()}
         self._open_leaves.clear()
-        self._membership.requests.cancel("LeaveGroup")
+        self._membership.requests.cancel(*apis)
 
     def _send(self, number: int) -> None:
         leave = self._open_leaves[number]
         leave.retry_at_ms = None
         wait_ms = leave.give_up_ms - self._membership.now_ms
-        self._membership.send("LeaveGroup", leave.request, timeout_ms=wait_ms, tag=number)
+        self._membership.send(leave.api, leave.request, timeout_ms=wait_ms, tag=number)
+
+
+def leave_group(membership: ClassicMembership, leaving: Leaving, reason: str) -> None:
+    """Leave with LeaveGroup, if the coordinator knows the member."""
+    if membership.state is MemberState.UNJOINED or not membership.generation.member_id:
+        return
+    leaver = LeaveGroupMember(
+        member_id=membership.generation.member_id,
+        group_instance_id=membership.config.group_instance_id,
+        reason=reason[:REASON_LENGTH_MAX],
+    )
+    leaving.leave("LeaveGroup", LeaveGroupRequest(group_id=membership.config.group_id, members=(leaver,)))

@@ -120,7 +120,7 @@ class Positions:
         self._fetch_later(pending)
 
     def _refused(self, pending: PendingRequest, error_code: ErrorCode) -> None:
-        if not error_code.retriable:
+        if not self._membership.may_repeat_fetch(error_code):
             self._membership.fail(error_code, f"OffsetFetch was refused: {error_code.meaning}")
             return
         self._membership.note_error(error_code)
@@ -138,8 +138,11 @@ class Positions:
         partitions = sorted(partition for partition, request_id in self._fetched_by.items() if request_id is None)
         if not partitions:
             return
+        member_id, member_epoch = self._membership.fetches_as
         group = OffsetFetchRequestGroup(
             group_id=self._membership.config.group_id,
+            member_id=member_id,
+            member_epoch=member_epoch,
             topics=tuple(
                 OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(item.partition for item in items))
                 for topic, items in groupby(partitions, key=lambda partition: partition.topic)

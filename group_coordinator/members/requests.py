@@ -17,6 +17,7 @@ API_VERSIONS = {
     "SyncGroup": 5,
     "Heartbeat": 4,
     "LeaveGroup": 5,
+    "ConsumerGroupHeartbeat": 1,
     "OffsetCommit": 9,
     "OffsetFetch": 9,
 }
@@ -87,6 +88,16 @@ class Requests:
         for pending in timed_out:
             self._time_out(pending)
         return timed_out
+
+    def cancel_all(self) -> None:
+        """Give up all requests."""
+        for pending in list(self._pending.values()):
+            self._time_out(pending)
+
+    def give_up(self, pending: PendingRequest) -> None:
+        """Give up this request, if it waits for its answer."""
+        if pending.request_id in self._pending:
+            self._time_out(pending)
 
     def cancel(self, *apis: str) -> None:
         """Give up the requests of these APIs."""

@@ -1,7 +1,11 @@
-"""A member that closes commits, releases its partitions and leaves. Source: `close` of Kafka's `ConsumerCoordinator`.
+"""A member that closes commits, releases its partitions and leaves.
+
+Source: `close` of Kafka's `ConsumerCoordinator` and `AsyncKafkaConsumer`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from group_coordinator.members.commits import Commits
 from group_coordinator.members.effects import Closed, Lost, Revoked
@@ -11,16 +15,27 @@ from group_coordinator.members.positions import Positions
 
 
 class Shutdown:
-    """The last steps of a member; together they wait for no longer than `request.timeout.ms`."""
+    """The last steps of a member; together they wait for no longer than `request.timeout.ms`.
 
-    def __init__(self, membership: Membership, commits: Commits, positions: Positions, leaving: Leaving) -> None:
+    `leave`: leaves the group, as far as that is asked for (None: as is usual), and forgets the place in it.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        commits: Commits,
+        positions: Positions,
+        leaving: Leaving,
+        leave: Callable[[bool | None], None],
+    ) -> None:
         self.begun = False
         self.done = False
         self._membership = membership
         self._commits = commits
         self._positions = positions
         self._leaving = leaving
-        self._leave_group = False
+        self._leave = leave
+        self._leave_group: bool | None = None
         self._has_released = False
         self._release_processed = False
         self._has_left = False
@@ -32,7 +47,7 @@ class Shutdown:
             return
         membership = self._membership
         self.begun = True
-        self._leave_group = not membership.config.is_static if leave_group is None else leave_group
+        self._leave_group = leave_group
         self._until_ms = membership.now_ms + membership.config.request_timeout_ms
         self._commits.commit_positions(self._positions.to_commit())
 
@@ -51,9 +66,7 @@ class Shutdown:
             if not self._release_processed and not out_of_time:
                 return
             self._has_left = True
-            if self._leave_group:
-                self._leaving.leave("the consumer is being closed")
-            membership.reset_and_rejoin("consumer pro-actively leaving the group")
+            self._leave(self._leave_group)
         if self._leaving.any_open and not out_of_time:
             return
         self._leaving.abandon()

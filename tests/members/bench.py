@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from group_coordinator.members.config import MemberConfig
 from group_coordinator.members.effects import Assigned, GaveUp, Output, Send
-from group_coordinator.members.member import GroupMember
+from group_coordinator.members.new_member import new_member
 from group_coordinator.members.requests import request_ids
 from schemas.consumer_protocol import Assignment, TopicPartition, encode_assignment
 from schemas.error_codes import ErrorCode
@@ -39,7 +39,7 @@ class Bench:
 
     def __init__(self, **settings: Any) -> None:
         config = MemberConfig(**({"group_id": "g", "client_id": "c", "auto_offset_reset": "earliest"} | settings))
-        self.member = GroupMember(config, request_ids(NAMESPACE_OID))
+        self.member = new_member(config, request_ids(NAMESPACE_OID))
         self.now_ms = 1_000_000
         self.sent: list[Send] = []
         self.told: list[Output] = []

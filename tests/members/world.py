@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
-from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
+from msgspec import UNSET, UnsetType
+
+from coordinator_state import Answer, Coordinator, GroupConfig
 from coordinator_state import Output as CoordinatorOutput
+from coordinator_state.outputs import group_event
 from group_coordinator.members.action_queue import ActionQueue
 from group_coordinator.members.config import MemberConfig
 from group_coordinator.members.effects import (
@@ -25,18 +28,22 @@ from group_coordinator.members.effects import (
     PartitionCountsNeeded,
     Revoked,
     Send,
+    TopicNamesNeeded,
 )
-from group_coordinator.members.member import GroupMember
+from group_coordinator.members.new_member import new_member
 from group_coordinator.members.requests import request_ids
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import (
-    decode_request_event,
+    decode_group_event,
     decode_response_event,
     decode_tick,
     encode_json,
     encode_request_event,
     encode_tick,
 )
+from schemas.group_metadata_events import TopicMetadata
+from tests.members.cluster_news import answers_to_expressions, names_of, topic_metadata
 
 N = TypeVar("N")
 GROUP = "readers"
@@ -63,7 +70,7 @@ class Application:
         self.world = world
         self.name = name
         self.poll_every_ms = poll_every_ms
-        self.member = GroupMember(config, request_ids(uuid5(NAMESPACE_OID, name)))
+        self.member = new_member(config, request_ids(uuid5(NAMESPACE_OID, name)))
         self.alive = True
         self.polling = True
         self.owned: dict[TopicPartition, None] = {}
@@ -111,6 +118,8 @@ class Application:
                     del self.owned[partition]
             case PartitionCountsNeeded(topics=topics):
                 self.member.partitions_changed({topic: self.world.topics.get(topic, 0) for topic in topics})
+            case TopicNamesNeeded(topic_ids=topic_ids):
+                self.member.topic_names(names_of(topic_ids, self.world.known_topics))
             case LogBoundsNeeded(partitions=partitions):
                 self.member.log_bounds(
                     {partition: (0, self.world.log_ends.get(partition, 0)) for partition in partitions}
@@ -154,6 +163,9 @@ class World:
     ) -> None:
         self.now_ms = START_MS
         self.topics = dict(topics)
+        self.topics_version = 1
+        self.known_topics = self.topics
+        """The topics whose names members can look up."""
         self.log_ends: dict[TopicPartition, int] = {}
         self.processed: list[tuple[TopicPartition, int, str]] = []
         """Every record that an application has processed, in order: partition, offset, application."""
@@ -257,8 +269,12 @@ class World:
             self.log_ends[key] = self.log_ends.get(key, 0) + records
 
     def grow(self, topic: str, partition_count: int) -> None:
-        """A topic gets more partitions, and everybody's metadata is refreshed."""
+        """A topic gets more partitions, or comes into being, and everybody's metadata is refreshed."""
         self.topics[topic] = partition_count
+        self.topics_version += 1
+        news = topic_metadata(self.topics, self.topics_version)
+        for group_id in self.coordinator.groups:
+            self._append(group_id.encode(), encode_json(news))
         for application in self.applications.values():
             if topic in application.member.topics_of_interest:
                 application.member.partitions_changed({topic: partition_count})
@@ -284,10 +300,16 @@ class World:
             request_id=send.request_id,
             reply_partition=0,
             client_id=application.member.config.client_id,
+            topic_metadata=self._brought_along(send),
         )
         entry_key = application.member.config.group_id.encode()
         for delay_ms in self.request_delays(application, send):
             self.at(self.now_ms + delay_ms, lambda: self._append(entry_key, value))
+
+    def _brought_along(self, send: Send) -> TopicMetadata | UnsetType:
+        """What is attached to requests that join a consumer group, as gateways do."""
+        joins = isinstance(send.request, ConsumerGroupHeartbeatRequest) and send.request.member_epoch == JOIN_EPOCH
+        return topic_metadata(self.topics, self.topics_version) if joins else UNSET
 
     def _append(self, key: bytes | None, value: bytes) -> None:
         self._log.append(LogEntry(self.now_ms, key, value))
@@ -304,6 +326,8 @@ class World:
         while self.coordinator_runs and self._next_offset < len(self._log):
             self._handle(self._next_offset, self._log[self._next_offset])
             self._next_offset += 1
+        for group_id, news in answers_to_expressions(self.coordinator, self.topics, self.topics_version).items():
+            self._append(group_id.encode(), encode_json(news))
         self.at(self.now_ms + self._batch_ms, self._batch)
 
     def _handle(self, offset: int, entry: LogEntry) -> None:
@@ -312,14 +336,8 @@ class World:
             self._publish(self.coordinator.advance_to(self._log_clock_ms))
             return
         group_id = entry.key.decode()
-        envelope, request = decode_request_event(group_id, entry.value)
-        event = RequestEvent(
-            offset=offset,
-            clock_ms=self._log_clock_ms,
-            timestamp_ms=entry.timestamp_ms,
-            envelope=envelope,
-            request=request,
-        )
+        decoded = decode_group_event(group_id, entry.value)
+        event = group_event(decoded, offset, self._log_clock_ms, entry.timestamp_ms)
         self._publish(self.coordinator.handle(group_id, event))
 
     def _publish(self, outputs: list[CoordinatorOutput]) -> None:
