@@ -19,7 +19,7 @@ from coordinator_state.consumer.downgrade import classic_group_of, may_downgrade
 from coordinator_state.consumer.group import ConsumerGroup, consumer_group
 from coordinator_state.consumer.heartbeat import NO_TIMEOUT, Owned, name_set, require_room
 from coordinator_state.consumer.member import ClassicMemberMetadata, ConsumerMember
-from coordinator_state.consumer.membership import replace_static, require_static
+from coordinator_state.consumer.membership import replace_static, require_static, static_member
 from coordinator_state.consumer.ownership import reconcile_member
 from coordinator_state.consumer.regexes import begin_refresh, begins_refresh
 from coordinator_state.consumer.subscription import update_subscription
@@ -135,10 +135,8 @@ def _find_member(changes: Changes, request: JoinGroupRequest, member_id: str) ->
         return group.members.get(member_id) or ConsumerMember(member_id)
     if request.member_id:
         return require_static(group, member_id, instance_id)
-    owner = group.static_members.get(instance_id)
-    if owner is None:
-        return ConsumerMember(member_id)
-    return replace_static(changes, group.members[owner], member_id)
+    present = static_member(group, instance_id)
+    return ConsumerMember(member_id) if present is None else replace_static(changes, present, member_id)
 
 
 def _subscription(protocols: Protocols) -> Subscription:

@@ -67,16 +67,16 @@ def _static(
     changes: Changes, request: ConsumerGroupHeartbeatRequest, member_id: str, instance_id: str
 ) -> ConsumerMember:
     group = changes.group
-    owner = group.static_members.get(instance_id)
     if request.member_epoch == JOIN_EPOCH:
-        if owner is None:
+        present = static_member(group, instance_id)
+        if present is None:
             return group.members.get(member_id) or ConsumerMember(member_id)
-        present = group.members[owner]
         if present.classic is None and present.member_epoch != LEFT_STATIC_EPOCH:
             raise Refusal(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 "instance_id_is_in_use",
-                f"the instance id {instance_id!r:.300} is that of member {owner!r:.300}, which has not left",
+                f"the instance id {instance_id!r:.300} is that of member {present.member_id!r:.300}, which has not "
+                "left",
             )
         return replace_static(changes, present, member_id)
     member = require_static(group, member_id, instance_id)
@@ -100,20 +100,31 @@ def replace_static(changes: Changes, old: ConsumerMember, member_id: str) -> Con
     return copy
 
 
-def require_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """Return the member of an instance id, which must have this member id."""
+def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | None:
+    """Return the member that has an instance id, or has had it: the id that a member changes for another one stays its
+    own. Raises `Refusal` if that member is gone, as Kafka does (`ConsumerGroup.staticMember`)."""
     owner = group.static_members.get(instance_id)
     if owner is None:
+        return None
+    if owner not in group.members:
+        raise unknown_member(owner)
+    return group.members[owner]
+
+
+def require_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
+    """Return the member of an instance id, which must have this member id."""
+    member = static_member(group, instance_id)
+    if member is None:
         raise Refusal(
             ErrorCode.UNKNOWN_MEMBER_ID, "unknown_instance", f"no member has the instance id {instance_id!r:.300}"
         )
-    if owner != member_id:
+    if member.member_id != member_id:
         raise Refusal(
             ErrorCode.FENCED_INSTANCE_ID,
             "instance_belongs_to_another_member",
-            f"the instance id {instance_id!r:.300} belongs to member {owner!r:.300}",
+            f"the instance id {instance_id!r:.300} belongs to member {member.member_id!r:.300}",
         )
-    return group.members[owner]
+    return member
 
 
 def unknown_member(member_id: str) -> Refusal:
