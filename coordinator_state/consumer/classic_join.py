@@ -80,7 +80,7 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
     ):
         step.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
         return
-    changes, epoch_before = Changes(step, group), group.group_epoch
+    changes, epoch_before, before = Changes(step, group), group.group_epoch, group.members.get(member_id)
     old_id = group.static_members.get(request.group_instance_id) if request.group_instance_id is not None else None
     member = _find_member(changes, request, member_id)
     subscription = _subscription(protocols)
@@ -102,6 +102,8 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
         _downgrade(step, consumer_group(step.require_group()), member_id, epoch_before)
     else:
         step.cancel(timers.join(member_id))
+        if before is not None and before.member_epoch != reconciled.member_epoch:
+            step.cancel(timers.rebalance(member_id))  # it is bound to the epoch that the native member had
         step.arm(timers.session(member_id), request.session_timeout_ms)
         step.arm(timers.sync(member_id), request.rebalance_timeout_ms)
     step.respond(

@@ -1,4 +1,4 @@
-"""What becomes of the timers of members when the group changes its kind.
+"""What becomes of the timers of members when the group, or the member, changes its kind.
 
 As in Kafka, those by which a classic member must join or sync go on. Unlike in Kafka, those of members that are gone
 end, so that they do not pile up.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from schemas.consumer_group_messages import LEAVE_EPOCH
+from schemas.consumer_protocol import Subscription, TopicPartition, encode_subscription
 from schemas.history import MemberDropped
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import assignment, of_type, subscription
@@ -82,3 +83,23 @@ def test_those_of_an_empty_group_end_when_it_is_a_consumer_group(group: Consumer
     assert "sync:m" in timers_of(group)
     group.joins("b", "foo")
     assert timers_of(group) == {"session:b"}
+
+
+@pytest.mark.parametrize("gives_up", [True, False])
+def test_the_time_to_give_up_partitions_ends_with_the_epoch(gives_up: bool) -> None:
+    """A member goes on with the classic protocol. Kafka's timer is bound to the epoch in which it was armed."""
+    group = ConsumerHarness()
+    group.joins("m", "foo", rebalance_timeout_ms=10_000)
+    group.joins("n", "foo")
+    group.sleep(1_000)
+    answer = group.told("m", 2)
+    assert answer.assignment is not None
+    (kept,) = answer.assignment.topic_partitions
+    owned = kept.partitions if gives_up else (0, 1, 2, 3)
+    subscribed = Subscription(topics=("foo",), owned_partitions=tuple(TopicPartition("foo", each) for each in owned))
+    group.join("m", protocols={"range": encode_subscription(subscribed)}, session_timeout_ms=45_000)
+    assert group.body.members["m"].member_epoch == (3 if gives_up else 2)
+    dropped = of_type(group.sleep(10_000), MemberDropped)
+    assert [(record.member.member_id, record.reason) for record in dropped] == (
+        [] if gives_up else [("m", "did_not_revoke")]
+    )
