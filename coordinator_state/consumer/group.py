@@ -219,6 +219,8 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
                 for partition in epochs:
                     if owned.get(partition) == member.member_id:
                         del owned[partition]
+                if not owned:  # as in owners that are made anew
+                    owners.pop(topic_id, None)
 
     def _grow(self, by_bytes: int) -> None:
         if "members_bytes" in self.__dict__:

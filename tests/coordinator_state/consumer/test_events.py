@@ -96,6 +96,20 @@ def test_topics_that_nobody_subscribes_to_any_more_are_forgotten() -> None:
     assert len(absent) < 100
 
 
+def test_what_is_forgotten_of_topics_does_not_depend_on_batches() -> None:
+    """A topic that nobody has any more is forgotten when much is known, also where the group was never unpacked."""
+    groups = [ConsumerHarness(), ConsumerHarness(one_batch=True)]
+    for group in groups:
+        group.metadata = topics(1, foo=4, bar=4)
+        group.joins("A", "foo")
+        group.sleep(1_000)
+        group.told("A", 2, subscribed_topic_names=("bar",))
+        group.told("A", 2, topic_partitions=())
+        group.tell(TopicMetadata(version=2, topics=(), absent=tuple(f"t{number}" for number in range(80))))
+        assert told_of(group)[0] == {"bar": 4}
+    assert groups[0].outputs == groups[1].outputs
+
+
 def test_expressions_are_resolved_by_an_event() -> None:
     group = ConsumerHarness()
     joined = group.joins("A", subscribed_topic_regex="f.*", subscribed_topic_names=None)
