@@ -81,8 +81,9 @@ class _HeterogeneousAssignment:
                     self._target_of(number).drop_topic(topic_id)
                     continue
                 owners = self._owners[topic_id]
-                if max(partitions) >= len(owners):
-                    raise AssignorError(f"topic {topic_id!r} has no partition {max(partitions)}")
+                first, last = min(partitions), max(partitions)
+                if first < 0 or last >= len(owners):
+                    raise AssignorError(f"topic {topic_id!r} has no partition {first if first < 0 else last}")
                 for partition in partitions:
                     owners[partition] = number
                 load += len(partitions)

@@ -12,7 +12,7 @@ from coordinator_state.consumer.member import TargetAssignment
 from schemas.error_codes import ErrorCode
 from schemas.history import RequestRefused
 from tests.coordinator_state.consumer.harness import ConsumerHarness, topics
-from tests.coordinator_state.harness import LogRecord, of_type
+from tests.coordinator_state.harness import LogRecord, assignment, of_type, subscription
 
 
 def test_members_that_subscribe_alike_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +46,18 @@ def test_an_assignor_that_fails_is_a_refusal_that_changes_nothing() -> None:
     assert of_type(outputs, RequestRefused)[0].rule == "no_target_assignment"
     assert not of_type(outputs, LogRecord)
     assert (group.body.members, group.body.group_epoch) == (before.members, before.group_epoch)
+
+
+@pytest.mark.parametrize("partition", [-1, -3, -1_000, 4, 2**31 - 1])
+@pytest.mark.parametrize("joins_with", [("foo",), ("bar",), ("foo", "bar")])
+def test_an_upgrade_with_partitions_that_there_are_not_fails(partition: int, joins_with: tuple[str, ...]) -> None:
+    """The leader of a classic group says who has what, and nobody checks it. Kafka's assignor throws."""
+    group = ConsumerHarness()
+    group.metadata = topics(foo=4, bar=4)
+    group.add("leader", protocols={"range": subscription("foo")})
+    group.sync("leader", group.classic.generation_id, {"leader": assignment("foo", 0, partition)})
+    assert group.joins("a", *joins_with).error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert group.classic.members.keys() == {"leader"}
 
 
 def test_a_target_in_another_order_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
