@@ -106,6 +106,11 @@ class OwnResponders:
         if self._thread is not None:
             self._thread.stop()
 
+    def require_alive(self) -> None:
+        """Raise the error that ended the audit."""
+        if self._thread is not None:
+            self._thread.require_alive()
+
     def words(self) -> str:
         """Return what the status line says of the responders; nothing if there are none."""
         if self._processes is None or self._auditor is None:

@@ -241,6 +241,7 @@ def _watch(
         next_line_s = time.monotonic() + LINE_INTERVAL_S
         while not shall_stop() and coordinator.is_running:
             groups.poll(_POLL_S)
+            responders.require_alive()
             shards, snapshots = list(coordinator.progress.values()), list(groups.snapshots.values())
             text = status_line.text(shards, coordinator.events, snapshots) + responders.words()
             if live is not None:

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException, Message
 from msgspec import Struct
 
 from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.errors import explaining
+from group_coordinator.kafka_topics.errors import TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.kafka_topics.reader import TopicReader, headers_of, offset_of, partition_of
 from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER, AnswerDifference
@@ -23,8 +23,11 @@ from streaming.stored_group import CommittedBatch
 from streaming.watcher import ShardProgress
 
 REMEMBERED_ANSWERS_MAX = 200_000
-"""Answers that are remembered to be compared, some 300 bytes each."""
+"""Answers that are remembered to be compared, some 300 bytes each: so many that wait for the query's, and so many of
+the query's."""
 _WRITER = "responder-"
+_DIGITS_MAX = 19
+"""Of a number in a header: it has 64 bits."""
 _CLOCKS_DIFFER_MS = 10_000
 """Events have the brokers' time, answers that of their writer."""
 _FETCHES = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "500"}
@@ -59,7 +62,7 @@ class AuditCounts(Struct):
     """Answers, of those that were compared, that the responder had given before the query."""
     differences: int = 0
     forgotten: int = 0
-    """Answers of responders that were not compared, because too many waited for it."""
+    """Answers of responders that were not compared, because too many came in between."""
 
 
 class Auditor:
@@ -83,7 +86,9 @@ class Auditor:
         self._core_hashes = core_hashes
         self._on_difference = on_difference
         self._remembered_max = remembered_max
-        self._answers: dict[Identity, _Answer] = {}
+        self._given: dict[Identity, _Answer] = {}
+        """Answers that the query has given."""
+        self._has_forgotten_given = False
         self._unconfirmed: dict[Identity, _Answer] = {}
         """Answers of responders that the query has not given yet."""
         self._overdue: dict[Identity, _Answer] = {}
@@ -99,41 +104,56 @@ class Auditor:
 
     def take(self, message: Message) -> None:
         """Take an answer."""
-        headers = headers_of(message)
-        writer = headers.get(WRITER_HEADER)
-        shard = -1 if writer is None else _number(writer.removeprefix(_WRITER))
-        if writer is not None and shard not in self._core_hashes:
-            return  # whoever runs the query of that shard compares
-        decided_at = _number(headers.get(DECIDED_AT_HEADER, ""))
-        begin = self._begins.get(shard)
-        if begin is not None and decided_at < (begin.start_offset or 0):
-            return  # the query has given it before
         _, partition = partition_of(message)
         key, value, offset = bytes(message.key() or b""), message.value() or b"", offset_of(message)
         self._positions[partition] = offset + 1
+        headers = headers_of(message)
         identity = key, headers.get("epoch", ""), headers.get("seq", "")
-        answer = self._answers.get(identity)
-        if answer is None:
-            answer = self._answers[identity] = _Answer(partition)
-            self._forget()
         digest = hashlib.blake2b(value, digest_size=16, salt=partition.to_bytes(8, "big")).digest()
+        writer = headers.get(WRITER_HEADER)
         if writer is None:
-            is_new = answer.query is None
-            other, answer.query, answer.query_offset = answer.responder, digest, offset
-            self._confirmed(identity)
-        else:
-            is_new = answer.responder is None
-            other, answer.responder, answer.responder_offset = answer.query, digest, offset
-            answer.shard, answer.decided_at = shard, decided_at
-            if other is None:
-                self._unconfirmed[identity] = answer
-        if other is None:
+            self._take_of_query(identity, partition, digest, offset)
             return
-        if is_new:
-            self.counts.compared += 1
-            self.counts.responder_first += writer is None
-        if other != digest:
+        shard, decided_at = _number(writer.removeprefix(_WRITER)), _number(headers.get(DECIDED_AT_HEADER, ""))
+        if shard not in self._core_hashes:
+            return  # whoever runs the query of that shard compares
+        begin = self._begins.get(shard)
+        if begin is not None and decided_at < (begin.start_offset or 0):
+            return  # the query has given it before
+        answer = self._given.get(identity) or self._unconfirmed.get(identity)
+        if answer is None:
+            answer = _Answer(partition, shard=shard, decided_at=decided_at)
+            if self._has_forgotten_given and decided_at < self._decided.get(shard, 0):
+                self._forget_one()  # the query has given it before, perhaps
+                return
+            self._unconfirmed[identity] = answer
+            while len(self._unconfirmed) > self._remembered_max:
+                self._confirmed(next(iter(self._unconfirmed)))
+                self._forget_one()
+        self._take_of_responder(identity, answer, digest, offset, shard)
+
+    def _take_of_query(self, identity: Identity, partition: int, digest: bytes, offset: int) -> None:
+        answer = self._confirmed(identity) or self._given.get(identity) or _Answer(partition)
+        is_new, answer.query, answer.query_offset = answer.query is None, digest, offset
+        self._given[identity] = answer
+        if len(self._given) > self._remembered_max:
+            del self._given[next(iter(self._given))]
+            self._has_forgotten_given = True
+        if answer.responder is None:
+            return
+        self.counts.compared += is_new
+        self.counts.responder_first += is_new
+        if answer.responder != digest:
             self._differ(identity, answer, "The two answers have other bytes.")
+
+    def _take_of_responder(self, identity: Identity, answer: _Answer, digest: bytes, offset: int, shard: int) -> None:
+        before, answer.responder, answer.responder_offset, answer.shard = answer.responder, digest, offset, shard
+        if answer.query is not None:
+            self.counts.compared += before is None
+            if answer.query != digest:
+                self._differ(identity, answer, "The two answers have other bytes.")
+        elif before not in (None, digest):
+            self._differ(identity, answer, "The answers of two responders have other bytes.")
 
     def batch_ended(self, progress: ShardProgress) -> None:
         """Note that a batch is committed, so that all its answers lie on the topic. May be called in any thread."""
@@ -162,10 +182,10 @@ class Auditor:
                 self._confirmed(identity)
                 self._differ(identity, answer, "The query has not given this answer.")
 
-    def _confirmed(self, identity: Identity) -> bool:
-        """Wait no longer for the query's answer; return whether it was waited for."""
+    def _confirmed(self, identity: Identity) -> _Answer | None:
+        """Wait no longer for the query's answer; return what waited for it."""
         self._overdue.pop(identity, None)
-        return self._unconfirmed.pop(identity, None) is not None
+        return self._unconfirmed.pop(identity, None)
 
     def _differ(self, identity: Identity, answer: _Answer, detail: str) -> None:
         self.counts.differences += 1
@@ -189,17 +209,13 @@ class Auditor:
         )  # fmt: skip
         self._on_difference(difference)
 
-    def _forget(self) -> None:
-        while len(self._answers) > self._remembered_max:
-            identity = next(iter(self._answers))
-            del self._answers[identity]
-            if self._confirmed(identity):
-                self.counts.forgotten += 1
-                if self.counts.forgotten == 1:
-                    _log.warning(
-                        "More than %d answers of responders wait for the query's: the oldest are not compared with "
-                        "it. The metric responder_answers_forgotten counts them.", self._remembered_max,
-                    )  # fmt: skip
+    def _forget_one(self) -> None:
+        self.counts.forgotten += 1
+        if self.counts.forgotten == 1:
+            _log.warning(
+                "Some answers of responders are not compared with the query's: more than %d others came in between. "
+                "The metric responder_answers_forgotten counts them.", self._remembered_max,
+            )  # fmt: skip
 
 
 class AuditorThread:
@@ -207,8 +223,9 @@ class AuditorThread:
 
     def __init__(self, auditor: Auditor, client_properties: Mapping[str, str], topic: str, partitions: int) -> None:
         self._auditor, self._topic, self._partitions = auditor, topic, partitions
+        self._failure: TopicReadError | None = None
         self._follower = TopicFollower(
-            {**client_properties, **_FETCHES}, "auditor", self._take,
+            {**client_properties, **_FETCHES}, "auditor", self._take, on_failure=self._failed,
             on_poll=lambda: auditor.look_for_missing(self._end_of),
         )  # fmt: skip
 
@@ -220,6 +237,14 @@ class AuditorThread:
 
     def stop(self) -> None:
         self._follower.stop()
+
+    def require_alive(self) -> None:
+        """Raise the error that ended the thread: nobody would compare what responders answer, and nothing say so."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _failed(self, failure: TopicReadError) -> None:
+        self._failure = failure
 
     def _take(self, messages: list[Message]) -> None:
         for message in messages:
@@ -250,4 +275,4 @@ def undecided_since_ms(
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdecimal() else -1
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS_MAX else -1

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from group_coordinator.command_line.own_responders import audit_values
+from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.operations import metrics
-from group_coordinator.responder.auditor import Auditor
+from group_coordinator.responder import auditor
+from group_coordinator.responder.auditor import Auditor, AuditorThread
 from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER, AnswerDifference
 from streaming.stored_group import CommittedBatch
 from streaming.watcher import ShardProgress
@@ -90,6 +94,15 @@ def test_other_bytes_or_another_partition_are_a_difference(query_is_first: bool,
     assert audit.auditor.counts.differences == 1
 
 
+@pytest.mark.parametrize("wrong_is_first", [True, False])
+def test_each_of_several_responders_is_compared(wrong_is_first: bool) -> None:
+    audit = Audit()
+    for value in (b"other", b"answer") if wrong_is_first else (b"answer", b"other"):
+        audit.responder(1, value)
+    audit.query(1)
+    assert audit.auditor.counts.differences >= 1
+
+
 def test_an_answer_that_the_query_should_have_given_is_a_difference_once_all_was_read() -> None:
     audit = Audit()
     audit.committed(0, 5)
@@ -168,6 +181,44 @@ def test_what_is_remembered_has_a_bound_and_what_is_forgotten_is_counted() -> No
     assert not audit.differences
 
 
+def test_answers_of_the_query_push_out_none_that_wait_for_it() -> None:
+    """A query that was away gives them in the order in which they wait."""
+    audit = Audit(remembered_max=10)
+    for seq in range(30):
+        audit.responder(seq)
+    for seq in range(30):
+        audit.query(seq)
+    assert (audit.auditor.counts.compared, audit.auditor.counts.forgotten) == (10, 20)
+    assert not audit.differences
+
+
+def test_who_comes_long_after_the_query_is_not_missed() -> None:
+    """A responder that stood still goes on where it stood: what the query has answered may be forgotten by then."""
+    audit = Audit(remembered_max=10)
+    audit.committed(0, 5)
+    for seq in range(30):
+        audit.query(seq)
+    audit.committed(100, 200)
+    for seq in range(30):
+        audit.responder(seq, decided_at=10 + seq)
+    audit.look()
+    audit.look()
+    assert not audit.differences
+    assert (audit.auditor.counts.compared, audit.auditor.counts.forgotten) == (10, 20)
+
+
+def test_answers_of_others_end_the_wait_for_the_querys(  # the last record of a partition may be one of them
+) -> None:
+    audit = Audit()
+    audit.committed(0, 5)
+    audit.responder(1, decided_at=10)
+    audit.responder(2, writer="responder-1")
+    audit.committed(11, 20)
+    audit.look()
+    audit.look()
+    assert [difference.seq for difference in audit.differences] == [1]
+
+
 def test_answers_that_were_not_compared_are_told(caplog: pytest.LogCaptureFixture) -> None:
     audit = Audit(remembered_max=2)
     for seq in range(5):
@@ -189,3 +240,25 @@ def test_what_a_responder_answered_while_the_query_was_away_is_compared_and_miss
     audit.look()
     audit.look()
     assert [difference.seq for difference in audit.differences] == [2, 4]
+
+
+def test_headers_that_are_no_numbers_end_nothing() -> None:
+    audit = Audit()
+    audit.responder(1, writer=f"responder-{'9' * 5_000}")
+    audit.responder(int("9" * 18))
+    assert not audit.differences
+
+
+def test_an_audit_that_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_failure: list[Callable[[TopicReadError], None]] = []
+
+    class Follower:
+        def __init__(self, *_: object, **callbacks: Any) -> None:
+            on_failure.append(callbacks["on_failure"])
+
+    monkeypatch.setattr(auditor, "TopicFollower", Follower)
+    thread = AuditorThread(Audit().auditor, {}, "responses", 1)
+    thread.require_alive()
+    on_failure[0](TopicReadError("it is read no more"))
+    with pytest.raises(TopicReadError, match="no more"):
+        thread.require_alive()
