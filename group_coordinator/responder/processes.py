@@ -110,7 +110,12 @@ class ResponderProcesses:
             state=state,
             may_tick=self._may_tick,
         )
-        responder.start(start)
+        try:
+            responder.start(start)
+        except OSError as problem:  # no memory, no descriptor
+            _log.warning("The responder of shard %d cannot be started: %s", shard, problem)
+            responder.start_later()
+            return
         _log.info(
             "The responder of shard %d begins at offset %d with %d groups; its start took %.1f s.",
             shard, state.end_offset, len(state.groups), time.monotonic() - begin_s,

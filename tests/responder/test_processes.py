@@ -74,3 +74,17 @@ def test_a_process_without_permission_is_not_started_and_no_state_is_read(
     running.stop()
     assert caplog.text.count("another hash") == 1
     assert "was read" not in caplog.text
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The machine may have neither memory nor a descriptor left at the moment."""
+    monkeypatch.setattr(processes, "START_INTERVAL_S", 0.1)
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: None)
+    monkeypatch.setattr(processes, "_COMMAND", ["/there/is/no/such/program"])
+    running = ResponderProcesses(StreamingConfig(), {}, lambda shard: EMPTY)
+    running.start()
+    wait_until(lambda: caplog.text.count("no/such/program") > 1)
+    assert running.statuses == {0: None}
+    running.stop()
