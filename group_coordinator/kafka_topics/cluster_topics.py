@@ -52,6 +52,8 @@ class ClusterTopics:
         """By id."""
         self._ids: dict[str, str] = {}
         """Name -> id of the topic that has it now."""
+        self._all_ids: dict[str, dict[str, None]] = {}
+        """Name -> ids of all topics that have it and are not known to be gone."""
 
     @property
     def known(self) -> Mapping[str, KnownTopic]:
@@ -88,8 +90,11 @@ class ClusterTopics:
             self._rows[topic_id] = _Row(version, len(value or b""), topic)
             if not topic.is_gone:
                 self._ids[topic.name] = topic_id
-        if before is not None and (topic is None or topic.is_gone or topic.name != before.topic.name):
-            self._find_again(before.topic.name)
+                self._all_ids.setdefault(topic.name, {})[topic_id] = None
+        if before is not None and not before.topic.is_gone and (
+            topic is None or topic.is_gone or topic.name != before.topic.name
+        ):
+            self._find_again(before.topic.name, topic_id)
 
     def changed_since(self, version: int) -> set[str]:
         """Return the names of topics that came, changed or went after a version."""
@@ -125,6 +130,7 @@ class ClusterTopics:
                 topics.append(topic)
         if topics or absent:
             yield self._piece(topics, absent)
+
     def _piece(self, topics: list[DescribedTopic], absent: list[str]) -> TopicMetadata:
         return TopicMetadata(version=self.version, topics=tuple(topics), absent=tuple(absent))
 
@@ -136,15 +142,12 @@ class ClusterTopics:
         except msgspec.DecodeError as problem:
             _log.warning("Offset %d of the topics topic is not understood and passed over: %s.", offset, problem)
 
-    def _find_again(self, name: str) -> None:
+    def _find_again(self, name: str, gone_id: str) -> None:
         """A topic of this name is gone; another may have the name, too: a new one, or one that is not yet known to be
         gone."""
-        others = [
-            (row.version, topic_id)
-            for topic_id, row in self._rows.items()
-            if row.topic.name == name and not row.topic.is_gone
-        ]
+        others = self._all_ids[name]
+        del others[gone_id]
         if others:
-            self._ids[name] = max(others)[1]
+            self._ids[name] = max(others, key=lambda topic_id: (self._rows[topic_id].version, topic_id))
         else:
-            self._ids.pop(name, None)
+            del self._ids[name], self._all_ids[name]
