@@ -8,7 +8,9 @@ from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
 from schemas.topic_regexes import InvalidTopicRegex, matching_topics
 
 KEPT_NAMES_MAX = 500_000
-"""Of all expressions together, after which those that were asked for first are forgotten."""
+"""Of all expressions together, each of which counts as some more by its length, after which those that were asked for
+first are forgotten."""
+_NAME_CHARACTERS = 32
 
 
 class MatchingTopics:
@@ -19,6 +21,7 @@ class MatchingTopics:
         self._table, self._own_prefix = table, own_prefix
         self._matches: dict[str, frozenset[str]] = {}
         self._names = 0
+        """About so many are kept."""
 
     def of(self, regex: str) -> frozenset[str]:
         """Return the topics whose whole name matches."""
@@ -47,7 +50,17 @@ class MatchingTopics:
         return frozenset([name for name in matches if not name.startswith(self._own_prefix)])
 
     def _keep(self, regex: str, found: frozenset[str]) -> None:
-        self._names += len(found) - len(self._matches.pop(regex, ()))
+        self._forget(regex)
         self._matches[regex] = found
+        self._names += _names_of(regex, found)
         while self._names > KEPT_NAMES_MAX and len(self._matches) > 1:
-            self._names -= len(self._matches.pop(next(iter(self._matches))))
+            self._forget(next(iter(self._matches)))
+
+    def _forget(self, regex: str) -> None:
+        found = self._matches.pop(regex, None)
+        if found is not None:
+            self._names -= _names_of(regex, found)
+
+
+def _names_of(regex: str, found: frozenset[str]) -> int:
+    return len(found) + 1 + len(regex) // _NAME_CHARACTERS
