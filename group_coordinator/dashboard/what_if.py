@@ -116,6 +116,8 @@ def assumptions(before: Page, change: Change) -> list[str]:
         sentences.append(_TO_CONSUMER)
     if played == "classic" and "consumer" in were:
         sentences.append(_TO_CLASSIC)
+    if played == "consumer" and (change.session_timeout_ms or change.heartbeat_interval_ms):
+        sentences.append(_BOUNDS)
     return [*sentences, _NOT_KNOWN]
 
 
@@ -133,6 +135,10 @@ _TO_CLASSIC = (
     "Members of the classic protocol have Kafka's defaults where nothing else is chosen: session timeout 45 s, "
     "heartbeats each 3 s, assignors range and cooperative-sticky. They see new partitions at once; real ones ask for "
     "them every metadata.max.age.ms."
+)
+_BOUNDS = (
+    "Brokers allow a consumer group a session timeout from 45 s to 60 s and a heartbeat interval from 5 s to 15 s, "
+    "unless group.consumer.min.session.timeout.ms and its likes say otherwise."
 )
 _NOT_KNOWN = (
     "Not known: how other client libraries differ, how long an application would take in callbacks that it did not "

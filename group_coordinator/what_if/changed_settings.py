@@ -26,14 +26,19 @@ def changed_config(
 
 
 def _changes(change: Change, protocols: Collection[GroupProtocol]) -> dict[str, Any]:
-    changes = {
-        "group_initial_rebalance_delay_ms": change.initial_delay_ms,
-        "group_consumer_assignment_interval_ms": change.assignment_interval_ms,
-    }
+    changes: dict[str, Any] = {}
+    if change.initial_delay_ms is not None:
+        changes["group_initial_rebalance_delay_ms"] = change.initial_delay_ms
     if "consumer" in protocols:
-        changes["group_consumer_session_timeout_ms"] = change.session_timeout_ms
-        changes["group_consumer_heartbeat_interval_ms"] = change.heartbeat_interval_ms
-    return {name: value for name, value in changes.items() if value is not None}
+        of_consumer_groups = {
+            "session_timeout_ms": change.session_timeout_ms,
+            "heartbeat_interval_ms": change.heartbeat_interval_ms,
+            "assignment_interval_ms": change.assignment_interval_ms,
+        }
+        for name, value in of_consumer_groups.items():
+            if value is not None:  # whoever changes it changes its bounds with it, where it must
+                changes |= {f"group_consumer_{bound}{name}": value for bound in ("", "min_", "max_")}
+    return changes
 
 
 def _require_sense(change: Change, protocols: Collection[GroupProtocol]) -> None:
@@ -69,30 +74,18 @@ def _require_assignor(
 
 def _require_bounds(config: GroupConfig, change: Change, protocols: Collection[GroupProtocol]) -> None:
     session_ms, interval_ms = change.session_timeout_ms, change.heartbeat_interval_ms
-    if "classic" in protocols:
-        _require_within("session timeout", session_ms, config, "group_{}_session_timeout_ms", "refuse it")
-        if interval_ms is not None and interval_ms < 1:
-            raise WhatIfError("A heartbeat interval must be at least 1 ms.")
-    if "consumer" in protocols:
-        whose = "not take another one for a consumer group"
-        _require_within("session timeout", session_ms, config, "group_consumer_{}_session_timeout_ms", whose)
-        _require_within("heartbeat interval", interval_ms, config, "group_consumer_{}_heartbeat_interval_ms", whose)
-        _require_within(
-            "assignment interval",
-            change.assignment_interval_ms,
-            config,
-            "group_consumer_{}_assignment_interval_ms",
-            whose,
-        )
-    if session_ms is not None and interval_ms is not None and interval_ms >= session_ms:
-        raise WhatIfError("The heartbeat interval must be less than the session timeout.")
-
-
-def _require_within(name: str, value: int | None, config: GroupConfig, setting: str, what: str) -> None:
-    least, most = (getattr(config, setting.format(bound)) for bound in ("min", "max"))
-    if value is not None and not least <= value <= most:
-        article = "An" if name.startswith("a") else "A"
+    least, most = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if session_ms is not None and "classic" in protocols and not least <= session_ms <= most:
         raise WhatIfError(
-            f"{article} {name} must lie between {least / 1000:g} s and {most / 1000:g} s: the coordinator would {what} "
-            f"({setting.format('min')}, {setting.format('max')})."
+            f"A session timeout must lie between {least / 1000:g} s and {most / 1000:g} s: the coordinator would "
+            "refuse it (group_min_session_timeout_ms, group_max_session_timeout_ms)."
+        )
+    if interval_ms is not None and interval_ms < 1:
+        raise WhatIfError("A heartbeat interval must be at least 1 ms.")
+    session_of_group_ms = session_ms or config.member_intervals.session_timeout_ms
+    interval_of_group_ms = interval_ms or config.member_intervals.heartbeat_interval_ms
+    if "consumer" in protocols and interval_of_group_ms >= session_of_group_ms:
+        raise WhatIfError(
+            f"The heartbeat interval ({interval_of_group_ms / 1000:g} s) must be less than the session timeout "
+            f"({session_of_group_ms / 1000:g} s)."
         )

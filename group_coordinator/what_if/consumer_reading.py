@@ -36,6 +36,7 @@ class ConsumerRequests:
         client.sign(time_ms)
         if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
             client.ends_ms, client.leaves = time_ms, True
+            client.returns = request.member_epoch == LEAVE_STATIC_EPOCH
             return client
         client.subscribe(time_ms, _wanted(request, client.latest))
         if request.server_assignor is not None:

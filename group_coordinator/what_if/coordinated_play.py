@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from coordinator_state import Answer, GroupConfig, GroupCoordinator, GroupEvent, RequestEvent
@@ -47,6 +48,7 @@ class CoordinatedPlay:
         self._senders: dict[str, Player] = {}
         self._players: list[Player] = []
         self._resolving_since_ms: int | None = None
+        self._tells_topics = False
 
     def run(self, players: list[Player]) -> None:
         """Play until the log ends. What the players do first has been entered by `at`."""
@@ -64,22 +66,25 @@ class CoordinatedPlay:
 
     def tell_topics(self, topics: RecordedTopics, begins_ms: int, *, is_needed: bool) -> None:
         """Enter what is to be told of topics. Not `is_needed`: no member of the consumer protocol wants to know."""
+        self._tells_topics = is_needed
         for time_ms, metadata in topics.events(begins_ms):
-            self.at(time_ms, partial(self._tell, metadata, is_needed))
+            self.at(time_ms, partial(self._tell, metadata))
 
     def send(self, envelope: RequestEnvelope, request: Request, sender: Player | None) -> None:
         """Append a request to the log and handle it."""
         if sender is not None:
             self._senders[envelope.request_id] = sender
+        is_first = self._tells_topics and self._coordinator.group is None
+        envelope = replace(envelope, topic_metadata=self.topics.metadata if is_first else UNSET)
         self._handle(RequestEvent(0, 0, 0, envelope, request))
 
     def repeat(self, event: GroupEvent) -> None:
         """Append an event that was in the log."""
         self._handle(event)
 
-    def _tell(self, metadata: TopicMetadata, is_needed: bool) -> None:
+    def _tell(self, metadata: TopicMetadata) -> None:
         self.topics.learn(metadata)
-        if is_needed:
+        if self._tells_topics:
             self._handle(MetadataEvent(0, 0, 0, metadata))
         for player in self._players:
             player.topics_changed()

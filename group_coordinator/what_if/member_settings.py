@@ -60,7 +60,17 @@ def _classic_config(
 
 
 def _consumer_config(group_id: str, client: RecordedClient, instance_id: str | None, change: Change) -> MemberConfig:
-    raise WhatIfError("Members of the consumer protocol cannot be played yet.")
+    return MemberConfig(
+        group_id=group_id,
+        group_protocol="consumer",
+        client_id=client.client_id,
+        group_instance_id=instance_id,
+        client_rack=client.rack_id,
+        group_remote_assignor=change.assignor or client.server_assignor,
+        max_poll_interval_ms=max(client.rebalance_timeout_ms, 1),
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
 
 
 def _offered(client: RecordedClient, assignors: Mapping[str, Assignor], assignor: str | None) -> tuple[str, ...]:

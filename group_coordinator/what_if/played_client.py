@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from uuid import NAMESPACE_OID, uuid5
 
 from msgspec import Raw
@@ -12,9 +14,17 @@ from msgspec.structs import replace
 from coordinator_state import Answer, RequestEvent
 from group_coordinator.assignors import Assignor
 from group_coordinator.members.config import MemberConfig
-from group_coordinator.members.effects import Assigned, LogBoundsNeeded, PartitionCountsNeeded, Send
-from group_coordinator.members.member import GroupMember
+from group_coordinator.members.consumer_member import ConsumerGroupMember
+from group_coordinator.members.consumer_membership import ConsumerMemberState
+from group_coordinator.members.effects import (
+    Assigned,
+    LogBoundsNeeded,
+    PartitionCountsNeeded,
+    Send,
+    TopicNamesNeeded,
+)
 from group_coordinator.members.membership import MemberState
+from group_coordinator.members.new_member import new_member
 from group_coordinator.members.requests import request_ids
 from group_coordinator.what_if.coordinated_play import CoordinatedPlay
 from group_coordinator.what_if.group_log import Span
@@ -24,6 +34,8 @@ from schemas.messages import OffsetCommitRequest
 
 _POLL_MS = (1, 2_000)
 """How long a member that waits for something is not polled: after the first poll, and at most."""
+_COMMIT_WITH_EPOCH = 9
+"""The first version of OffsetCommit that a member of the consumer protocol may use."""
 
 
 class PlayedClient:
@@ -36,13 +48,15 @@ class PlayedClient:
         config: MemberConfig,
         number: int,
         assignors: Mapping[str, Assignor],
+        *,
+        keeps_time: bool,
     ) -> None:
+        """`keeps_time`: its heartbeats may fall when the recorded client's did."""
         self.client = client
         self._play = play
         self._config = config
-        self._member = GroupMember(config, request_ids(uuid5(NAMESPACE_OID, f"what-if-{number}")), assignors=assignors)
-        self._keeps_time = config.heartbeat_interval_ms == client.heartbeat_interval_ms
-        """Its heartbeats can fall when the recorded client's did."""
+        self._member = new_member(config, _ids(client, config, number), assignors=assignors)
+        self._keeps_time = keeps_time
         self._lives = False
         self._new_ids = iter(client.member_ids)
         self._has_joined = False
@@ -54,8 +68,9 @@ class PlayedClient:
     def begin(self) -> None:
         client, play = self.client, self._play
         self._lives = True
-        self._member.start(play.now_ms, self._topics(client.wanted))
         self._member.partitions_changed(play.topics.partition_counts)
+        self._member.start(play.now_ms)
+        self._subscribe(client.wanted)
         for time_ms, wanted in client.subscriptions:
             play.at(time_ms, partial(self._awake, partial(self._subscribe, wanted)))
         for _, until_ms in (*client.silences, *client.stalls):
@@ -93,23 +108,29 @@ class PlayedClient:
         """Commit what the recorded client committed, as the member that this one is."""
         member, request = self._member, event.request
         assert isinstance(request, OffsetCommitRequest)
-        if self._lives and member.state is MemberState.STABLE:
+        is_native = isinstance(member, ConsumerGroupMember)
+        may_commit = member.generation_id > 0 if is_native else member.state is MemberState.STABLE
+        if self._lives and may_commit:
             own_request = replace(
                 request,
                 member_id=member.member_id,
                 generation_id_or_member_epoch=member.generation_id,
                 group_instance_id=self._config.group_instance_id,
             )
-            self._play.send(event.envelope, own_request, None)
+            least = _COMMIT_WITH_EPOCH if is_native else event.envelope.api_version
+            envelope = replace(event.envelope, api_version=max(event.envelope.api_version, least))
+            self._play.send(envelope, own_request, None)
 
     # ---------------------------------------------------------------------------------------------------------- inside
 
-    def _topics(self, wanted: Wanted) -> tuple[str, ...]:
-        matching = () if wanted.regex is None else self._play.topics.matching(wanted.regex)
-        return (*wanted.topics, *matching)
-
     def _subscribe(self, wanted: Wanted) -> None:
-        self._member.subscribe(self._topics(wanted))
+        member, regex = self._member, wanted.regex
+        if regex is None:
+            member.subscribe(wanted.topics)
+        elif isinstance(member, ConsumerGroupMember):
+            member.subscribe_pattern(regex)
+        else:  # such a client looks itself for the topics that match
+            member.subscribe((*wanted.topics, *self._play.topics.matching(regex)))
 
     def _counts(self, topics: tuple[str, ...]) -> dict[str, int]:
         counts = self._play.topics.partition_counts
@@ -140,6 +161,8 @@ class PlayedClient:
     def _waits(self) -> bool:
         """A poll may move something on."""
         member = self._member
+        if isinstance(member, ConsumerGroupMember):
+            return member.is_rejoining or member.state is not ConsumerMemberState.STABLE
         return (
             member.is_rejoining
             or member.state is not MemberState.STABLE
@@ -163,7 +186,8 @@ class PlayedClient:
             return
         if self.client.leaves and self._member.failure is None:
             # A static member stays when it closes, unless the recorded one was static and left nevertheless.
-            self._member.close(self._play.now_ms, leave_group=True if self.client.instance_id is not None else None)
+            for_good = self.client.instance_id is not None and not self.client.returns
+            self._member.close(self._play.now_ms, leave_group=True if for_good else None)
             self._act()
             self._poll()
         else:
@@ -179,6 +203,9 @@ class PlayedClient:
                         self._told_generation = generation_id
                     case PartitionCountsNeeded(topics=topics):
                         self._member.partitions_changed(self._counts(topics))
+                    case TopicNamesNeeded(topic_ids=topic_ids):
+                        names = self._play.topics.names
+                        self._member.topic_names({key: names[key] for key in topic_ids if key in names})
                     case LogBoundsNeeded(partitions=partitions):
                         self._member.log_bounds(dict.fromkeys(partitions, (0, 0)))
         if self._member.failure is not None or self._member.is_closed:
@@ -199,7 +226,7 @@ class PlayedClient:
     def _set_timer(self) -> None:
         due_ms = self._member.next_deadline_ms()
         if due_ms is not None and self._keeps_time and not self._waits:
-            due_ms = self.client.heartbeat_at(due_ms, self._config.heartbeat_interval_ms)
+            due_ms = self.client.heartbeat_at(due_ms, self.client.heartbeat_interval_ms)
         if due_ms is not None and (
             self._wake_ms is None or due_ms < self._wake_ms or self._wake_ms < self._play.now_ms
         ):
@@ -216,3 +243,13 @@ class PlayedClient:
         self._wake_ms = None
         self._member.advance_to(self._play.now_ms)
         self._act()
+
+
+def _ids(client: RecordedClient, config: MemberConfig, number: int) -> Iterator[str]:
+    """Return the ids of its requests. The first is the id of a member that makes it itself: that of the recorded one,
+    if that made it, too."""
+    namespace = uuid5(NAMESPACE_OID, f"what-if-{number}")
+    own_id = urlsafe_b64encode(namespace.bytes).rstrip(b"=").decode()
+    if client.protocol == "consumer" and client.member_ids:
+        own_id = client.member_ids[0]
+    return chain([own_id] if config.group_protocol == "consumer" else [], request_ids(namespace))

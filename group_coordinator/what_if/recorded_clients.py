@@ -54,6 +54,8 @@ class RecordedClient(Struct, kw_only=True, eq=False):
     """None: it lives on when the log ends."""
     leaves: bool = False
     """It ends by leaving the group; else by falling silent."""
+    returns: bool = False
+    """A static member of the consumer protocol that leaves says that it will come back."""
     member_ids: list[str] = field(default_factory=list)
     subscriptions: list[tuple[int, Wanted]] = field(default_factory=list)
     """When it subscribed to something else."""

@@ -24,6 +24,11 @@ class RecordedTopics:
         self._told: list[tuple[int, TopicMetadata]] = []
         self._shared_out: dict[str, int] = {}
 
+    @property
+    def are_told(self) -> bool:
+        """The log itself tells of topics."""
+        return bool(self._told)
+
     def tell(self, time_ms: int, metadata: TopicMetadata) -> None:
         """Take what the log tells of topics at this time."""
         self._told.append((time_ms, metadata))
@@ -50,19 +55,32 @@ class KnownTopics:
     """The topics as they are at a moment of the play."""
 
     def __init__(self) -> None:
-        self.partition_counts: dict[str, int] = {}
         self.version = 0
+        self.names: dict[str, str] = {}
+        """Of all topics that were told of, by their ids."""
+        self._topics: dict[str, DescribedTopic] = {}
+
+    @property
+    def metadata(self) -> TopicMetadata:
+        """All of them, for a group that knows none yet."""
+        return TopicMetadata(version=self.version, topics=tuple(self._topics.values()))
+
+    @property
+    def partition_counts(self) -> dict[str, int]:
+        """How many partitions each has."""
+        return {name: len(topic.partitions) for name, topic in self._topics.items()}
 
     def learn(self, metadata: TopicMetadata) -> None:
         """Take what is told of topics."""
         self.version = max(self.version, metadata.version)
-        self.partition_counts.update({topic.name: len(topic.partitions) for topic in metadata.topics})
+        self.names.update({topic.topic_id: topic.name for topic in metadata.topics})
+        self._topics.update({topic.name: topic for topic in metadata.topics})
         for name in metadata.absent:
-            self.partition_counts.pop(name, None)
+            self._topics.pop(name, None)
 
     def matching(self, regex: str) -> tuple[str, ...]:
         """Return the topics that an expression matches; none where it is no expression."""
         try:
-            return matching_topics(regex, self.partition_counts)
+            return matching_topics(regex, self._topics)
         except InvalidTopicRegex:
             return ()

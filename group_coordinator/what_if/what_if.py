@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from coordinator_state import GroupConfig, GroupEvent, RequestEvent
 from coordinator_state.outputs import MetadataEvent
 from group_coordinator.assignors import Assignor
+from group_coordinator.members.config import MemberConfig
 from group_coordinator.what_if.change import Change
 from group_coordinator.what_if.changed_settings import changed_config
 from group_coordinator.what_if.coordinated_play import CoordinatedPlay
@@ -23,6 +24,7 @@ from group_coordinator.what_if.group_log import GroupLog, WhatIfError
 from group_coordinator.what_if.member_settings import member_configs, protocols
 from group_coordinator.what_if.played_client import PlayedClient
 from group_coordinator.what_if.reading import read_clients
+from group_coordinator.what_if.recorded_clients import RecordedClient
 from schemas.group_metadata_events import GroupConfiguration
 
 REQUESTS_MAX = 400_000
@@ -47,11 +49,13 @@ def play(
     configs = member_configs(log.group_id, recorded.clients, change, assignors)
     again = CoordinatedPlay(log, new_config)
     players = {
-        id(client): PlayedClient(again, client, member_config, number, assignors)
+        id(client): PlayedClient(
+            again, client, member_config, number, assignors, keeps_time=_keeps_time(client, member_config, change)
+        )
         for number, (client, member_config) in enumerate(zip(recorded.clients, configs, strict=True))
     }
     begins_ms = min(client.begins_ms for client in recorded.clients)
-    again.tell_topics(recorded.topics, begins_ms, is_needed="consumer" in to_have)
+    again.tell_topics(recorded.topics, begins_ms, is_needed="consumer" in to_have or recorded.topics.are_told)
     for player in players.values():
         again.at(player.client.begins_ms, player.begin)
     for client, event in recorded.commits:
@@ -63,6 +67,13 @@ def play(
             again.at(other.timestamp_ms, partial(again.repeat, _without_changed(other, change)))
     again.run(list(players.values()))
     return again.history
+
+
+def _keeps_time(client: RecordedClient, config: MemberConfig, change: Change) -> bool:
+    """Return whether the member sends heartbeats as often as the client did."""
+    if client.protocol != config.group_protocol or change.heartbeat_interval_ms is not None:
+        return False
+    return client.protocol == "consumer" or client.heartbeat_interval_ms == config.heartbeat_interval_ms
 
 
 def _without_changed(event: GroupEvent, change: Change) -> GroupEvent:

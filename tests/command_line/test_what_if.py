@@ -52,7 +52,8 @@ def test_another_assignor(replayed: Path) -> None:
         (("--assignment-interval", "1"), "An assignment interval is of consumer groups"),
         (("--group-protocol", "consumer", "--initial-delay", "1"), "An initial delay is of classic groups"),
         (("--group-protocol", "consumer", "--assignor", "sticky"), "That one is of members with the classic protocol"),
-        (("--group-protocol", "consumer", "--session-timeout", "10"), "between 45 s and 60 s"),
+        (("--group-protocol", "consumer", "--session-timeout", "5"), "must be less than the session timeout (5 s)"),
+        (("--heartbeat-interval", "20"), "must be less than the session timeout: one client's is 6 s"),
     ],
 )
 def test_what_makes_no_sense(replayed: Path, options: tuple[str, ...], words: str) -> None:
