@@ -19,7 +19,7 @@ from group_coordinator.dashboard.news import News
 from group_coordinator.dashboard.page import MEDIA_TYPES, script_hashes, server_page, static_names, static_text
 from group_coordinator.dashboard.sources import Source
 from group_coordinator.http_server.access import Access, App
-from group_coordinator.what_if.change import Change
+from group_coordinator.what_if.change import Change, GroupProtocol
 
 _GZIP_MIN_BYTES = 1_000
 _KEEP_ALIVE_S = 15.0
@@ -107,8 +107,11 @@ class _Requests:
 
     def what_if(self, request: Request) -> Any:
         change = Change(
+            group_protocol=_group_protocol(request),
             session_timeout_ms=_number(request, "session_timeout_ms"),
+            heartbeat_interval_ms=_number(request, "heartbeat_interval_ms"),
             initial_delay_ms=_number(request, "initial_delay_ms"),
+            assignment_interval_ms=_number(request, "assignment_interval_ms"),
             static_members=request.query_params.get("static_members") == "true",
             assignor=request.query_params.get("assignor") or None,
         )
@@ -166,6 +169,17 @@ def _group(request: Request) -> str:
     if group_id is None:
         raise ValueError("group says which group.")
     return group_id
+
+
+def _group_protocol(request: Request) -> GroupProtocol | None:
+    match request.query_params.get("group_protocol"):
+        case None | "":
+            return None
+        case "classic":
+            return "classic"
+        case "consumer":
+            return "consumer"
+    raise ValueError("group_protocol is classic or consumer.")
 
 
 def _number(request: Request, name: str) -> int | None:

@@ -112,6 +112,8 @@ def assumptions(before: Page, change: Change) -> list[str]:
     """Return sentences that say what is taken for granted. `before`: the page of what happened."""
     played, were = change.group_protocol, protocols(before)
     sentences = [_OF_ALL]
+    if played is not None and were != [played]:
+        sentences.append(_OTHER_REBALANCES)
     if played == "consumer" and "classic" in were:
         sentences.append(_TO_CONSUMER)
     if played == "classic" and "consumer" in were:
@@ -125,6 +127,10 @@ _OF_ALL = (
     "Each client is played by a member that does what Kafka's Java consumer does. It comes, subscribes, falls silent, "
     "stalls and ends when the recorded client did, and its application is as quick to react as that one's was. A "
     "request and its answer take 2 ms."
+)
+_OTHER_REBALANCES = (
+    "A rebalance of a consumer group stops nobody: it lasts from a new epoch until each member has what it shall have, "
+    "and only partitions that move are without an owner."
 )
 _TO_CONSUMER = (
     "Members of the consumer protocol hear of a new assignment with their next heartbeat, and one that dies holds its "

@@ -3,56 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from coordinator_state import GroupConfig
 from group_coordinator.assignors import ASSIGNORS
-from group_coordinator.dashboard.documents import Documents
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.what_if import summary
-from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import follow
-from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership, Rebalance
 from group_coordinator.what_if.change import Change
-from group_coordinator.what_if.group_log import GroupLog, LogClock, WhatIfError, group_log
+from group_coordinator.what_if.group_log import LogClock, WhatIfError, group_log
 from group_coordinator.what_if.reading import read_clients
 from group_coordinator.what_if.what_if import play
 from schemas.events import encode_json
 from schemas.history import decode_history
 from schemas.recorded import RecordingGap
 from schemas.records_file import Record
-from streaming.config import StreamingConfig
-from streaming.replay import replay_in_process
+from tests.what_if.pages import summary_of
+from tests.what_if.recordings import log_of, recorded, records
 
-RECORDINGS = Path(__file__).parents[1] / "fixtures" / "recordings"
 GROUPS = ("crash", "coop", "deploy", "poll", "static")
 """Each is the main group of the recording of its name."""
-
-
-@cache
-def records(name: str) -> tuple[Record, ...]:
-    log = RequestLog([RECORDINGS / f"{name}.request.log.gz"], time_zone=UTC)
-    log.read()
-    return tuple(EventsImport(follow(log, {})))
-
-
-@cache
-def log_of(name: str) -> GroupLog:
-    return group_log(records(name), name, GroupConfig().tick_ahead_bound_ms)
-
-
-@cache
-def recorded(name: str) -> tuple[bytes, ...]:
-    """The history of the recording itself."""
-    groups = dict(replay_in_process(records(name), StreamingConfig()))
-    return tuple(group.value or b"" for group in groups[name.encode()] if group.topic == "coordinator.history")
 
 
 def rebalances(values: list[bytes] | tuple[bytes, ...]) -> list[Rebalance]:
@@ -165,13 +135,8 @@ def test_the_clock_of_a_log() -> None:
 def test_partitions_are_without_owner_for_as_long_as_in_the_recording(name: str) -> None:
     """Though each rebalance is played anew: clients react as quickly, and hear of it when their heartbeats fall."""
 
-    def page_of(values: list[bytes] | tuple[bytes, ...]) -> dict[str, Any]:
-        index = Index()
-        for value in values:
-            index.add(value)
-        return summary(Documents(index).group(name))
-
-    before, after = page_of(recorded(name)), page_of(play(log_of(name), GroupConfig(), ASSIGNORS))
+    before = summary_of(recorded(name), name)
+    after = summary_of(play(log_of(name), GroupConfig(), ASSIGNORS), name)
     assert after["unowned_ms"] == pytest.approx(before["unowned_ms"], rel=0.1)
     assert after["silent_ms"] == pytest.approx(before["silent_ms"], rel=0.05)
     assert (after["moves"], after["put_out"]) == (before["moves"], before["put_out"])

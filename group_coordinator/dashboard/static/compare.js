@@ -6,30 +6,50 @@ import { duration, number } from "dashboard/format";
 import { Lanes } from "dashboard/lanes";
 import { TRIGGERS } from "dashboard/verdicts";
 
-const ASSIGNORS = ["", "range", "roundrobin", "sticky", "cooperative-sticky"];
+const ASSIGNORS = { classic: ["range", "roundrobin", "sticky", "cooperative-sticky"], consumer: ["uniform", "range"] };
+const PROTOCOLS = { classic: "classic", consumer: "consumer (KIP-848)" };
 
 export function compareView(app, id, page) {
   if (page.no_what_if) return { element: h("div", { class: "compare" }, h("h2", {}, "What if …"), h("p", { class: "prose" }, page.no_what_if)) };
-  const session = h("input", { type: "number", min: 1, step: "any", placeholder: "as it was", id: "wi-session" });
-  const delay = h("input", { type: "number", min: 0, step: "any", placeholder: "as it was", id: "wi-delay" });
+  const seconds = (name, least) => h("input", { type: "number", min: least, step: "any", placeholder: "as it was", id: `wi-${name}` });
+  const options = (names) => ["", ...Object.keys(names)].map((name) => h("option", { value: name }, names[name] || "as it was"));
+  const protocol = h("select", { id: "wi-protocol", onchange: offer }, options(PROTOCOLS));
+  const [session, heartbeat, delay, interval] = [seconds("session", 1), seconds("heartbeat", 0.001), seconds("delay", 0), seconds("interval", 0)];
   const fixed = h("input", { type: "checkbox", id: "wi-static" });
-  const assignor = h("select", { id: "wi-assignor" }, ASSIGNORS.map((name) => h("option", { value: name }, name || "as it was")));
+  const assignor = h("select", { id: "wi-assignor" });
   const result = h("div", { class: "compared", "aria-live": "polite" }, h("p", { class: "note" }, "Change something. Each client of the log is then played by a member that does what Kafka's consumer does: it comes, falls silent, stalls and leaves when the recorded one did, and rejoins when it is told to."));
   const field = (label, input, unit) => h("label", {}, h("span", {}, label), input, unit ? h("span", { class: "muted" }, unit) : null);
-  const form = h("form", { class: "whatif", onsubmit: run }, field("Session timeout", session, "s"), field("Initial delay", delay, "s"), field("Assignor", assignor), h("label", { class: "check" }, fixed, " every client static"), h("button", { type: "submit", class: "primary" }, "Replay"));
+  const [ofClassic, ofConsumer] = [field("Initial delay", delay, "s"), field("Assignment interval", interval, "s")];
+  const form = h("form", { class: "whatif", onsubmit: run }, field("Group protocol", protocol), field("Session timeout", session, "s"), field("Heartbeat interval", heartbeat, "s"), ofClassic, ofConsumer, field("Assignor", assignor), h("label", { class: "check" }, fixed, " every client static"), h("button", { type: "submit", class: "primary" }, "Replay"));
+  offer();
+
+  /** Only what makes sense with the protocol. */
+  function offer() {
+    const chosen = protocol.value || (page.group.kind === "classic" ? "classic" : "consumer");
+    for (const [label, input, of] of [[ofClassic, delay, "classic"], [ofConsumer, interval, "consumer"]]) {
+      label.hidden = chosen !== of;
+      if (label.hidden) input.value = "";
+    }
+    const before = assignor.value;
+    replace(assignor, options(Object.fromEntries(ASSIGNORS[chosen].map((name) => [name, name]))));
+    assignor.value = ASSIGNORS[chosen].includes(before) ? before : "";
+  }
 
   async function run(event) {
     event.preventDefault();
     replace(result, h("p", { class: "note" }, "Replaying …"));
     const ms = (input) => (input.value === "" ? null : Math.round(Number(input.value) * 1000));
     try {
-      show(await data.whatIf(id, { session_timeout_ms: ms(session), initial_delay_ms: ms(delay), static_members: fixed.checked ? "true" : null, assignor: assignor.value || null }));
+      show(await data.whatIf(id, {
+        group_protocol: protocol.value || null, session_timeout_ms: ms(session), heartbeat_interval_ms: ms(heartbeat), initial_delay_ms: ms(delay), assignment_interval_ms: ms(interval),
+        static_members: fixed.checked ? "true" : null, assignor: assignor.value || null,
+      }));
     } catch (problem) {
       replace(result, h("p", { class: "nothing" }, problem.message));
     }
   }
 
-  function show({ page: other, before, after, unchanged }) {
+  function show({ page: other, before, after, unchanged, assumptions }) {
     const both = [page, other];
     const from = Math.min(...both.map((pageData) => pageData.window.from));
     const to = Math.max(...both.map((pageData) => pageData.window.to));
@@ -41,7 +61,7 @@ export function compareView(app, id, page) {
       twin.to = right;
       twin.draw();
     }
-    replace(result, numbers(before, after), check(before, unchanged), h("h2", {}, "As it was"), lanes[0].element, h("h2", {}, "As it would have been"), lanes[1].element);
+    replace(result, bars(before, unchanged, after), numbers(before, unchanged, after), belief(assumptions), h("h2", {}, "As it was"), lanes[0].element, h("h2", {}, "As it would have been"), lanes[1].element);
     for (const lane of lanes) {
       lane.layout();
       lane.show(from, to);
@@ -51,29 +71,57 @@ export function compareView(app, id, page) {
   return { element: h("div", { class: "compare" }, h("h2", {}, "What if …"), form, result) };
 }
 
-/** How far the player can be believed: what it makes of the log when nothing is changed. */
-function check(before, unchanged) {
-  const part = (title, left, right, format) => `${format(right)} ${title} (there were ${format(left)})`;
-  return h("p", { class: "note" }, `Played without any change: ${part("rebalances", before.rebalances, unchanged.rebalances, number)}, ${part("in rebalances", before.rebalancing_ms, unchanged.rebalancing_ms, duration)}.`);
+const NAMES = ["As it was", "Played again", "As it would have been"];
+const PARTS = [
+  ["moving", "without owner", (side) => side.unowned_ms - side.stopped_ms],
+  ["stopping", "stopped, though it stayed with its owner", (side) => side.stopped_ms],
+  ["silent", "owned by a member that was silent", (side) => side.silent_ms],
+];
+
+/** The time in which nobody worked on partitions, to be seen at a glance. */
+function bars(...sides) {
+  const whole = (side) => PARTS.reduce((sum, [, , of]) => sum + of(side), 0);
+  const most = Math.max(...sides.map(whole), 1);
+  const bar = (side) => PARTS.map(([kind, title, of]) => (of(side) ? h("span", { class: kind, style: { width: `${(100 * of(side)) / most}%` }, title: `${duration(of(side))} ${title}` }) : null));
+  return h("figure", { class: "idle" },
+    h("figcaption", {}, "Partition-time in which nobody worked: ", PARTS.map(([kind, title]) => h("span", { class: "part" }, h("i", { class: kind }), title))),
+    h("dl", {}, sides.map((side, at) => [h("dt", {}, NAMES[at]), h("dd", {}, h("span", { class: "bar", "aria-hidden": "true" }, bar(side)), h("span", { class: "number" }, duration(whole(side))))])));
 }
 
-function numbers(before, after) {
-  const triggers = [...new Set([...Object.keys(before.by_trigger), ...Object.keys(after.by_trigger)])].sort();
+/** What is taken for granted. The middle column says how near the players come to what happened. */
+function belief(assumptions) {
+  return h("details", { class: "belief", open: true }, h("summary", {}, "How far can this be believed?"),
+    h("p", { class: "note" }, "“Played again” is what the players make of the log when nothing is changed: as near as that comes to what happened, so near is the rest. ", assumptions.join(" ")));
+}
+
+function numbers(before, unchanged, after) {
+  const sides = [before, unchanged, after];
+  const triggers = [...new Set(sides.flatMap((side) => Object.keys(side.by_trigger)))].sort();
   const spread = (pair) => (pair ? (pair[0] === pair[1] ? String(pair[0]) : `${pair[0]} to ${pair[1]}`) : "–");
+  // A rebalance of a consumer group stops nobody: more of them are no worse than fewer of the other kind.
+  const ofOneKind = before.protocols.join() === after.protocols.join();
   const rows = [
-    ["Rebalances", before.rebalances, after.rebalances, number],
-    ...triggers.map((name) => [`… because: ${TRIGGERS[name] ?? name}`, before.by_trigger[name] ?? 0, after.by_trigger[name] ?? 0, number]),
-    ["Time in rebalances", before.rebalancing_ms, after.rebalancing_ms, duration],
-    ["Longest rebalance", before.longest_ms, after.longest_ms, duration],
-    ["Partition-time without owner", before.unowned_ms, after.unowned_ms, duration],
-    ["Partitions that moved", before.moves, after.moves, number],
-    ["Refused requests", before.refusals, after.refusals, number],
+    ["Rebalances", (side) => side.rebalances, number, ofOneKind],
+    ...triggers.map((name) => [`… because: ${TRIGGERS[name] ?? name}`, (side) => side.by_trigger[name] ?? 0, number, ofOneKind]),
+    ["Time in rebalances", (side) => side.rebalancing_ms, duration, ofOneKind],
+    ["Longest rebalance", (side) => side.longest_ms, duration, ofOneKind],
+    ["Until the first assignment", (side) => side.start_ms, duration],
+    ["Partition-time without owner", (side) => side.unowned_ms, duration],
+    ["… the longest of one partition", (side) => side.longest_unowned_ms, duration],
+    ["… stopped, though it stayed with its owner", (side) => side.stopped_ms, duration],
+    ["Partition-time with a silent owner", (side) => side.silent_ms, duration],
+    ["Partitions that stopped, though they stayed", (side) => side.stops, number],
+    ["Partitions that moved", (side) => side.moves, number],
+    ["Members that were put out", (side) => side.put_out, number],
+    ["Refused requests", (side) => side.refusals, number],
   ];
-  const difference = (left, right, format) => {
+  const difference = (left, right, format, isJudged = true) => {
     if (left === null || right === null || left === right) return h("span", { class: "muted" }, "same");
-    return h("span", { class: right < left ? "better" : "worse" }, `${right < left ? "−" : "+"}${format(Math.abs(right - left))}${left ? ` (${Math.round((100 * Math.abs(right - left)) / left)} %)` : ""}`);
+    return h("span", { class: !isJudged ? "" : right < left ? "better" : "worse" }, `${right < left ? "−" : "+"}${format(Math.abs(right - left))}${left ? ` (${Math.round((100 * Math.abs(right - left)) / left)} %)` : ""}`);
   };
-  return h("table", { class: "plain numbers" }, h("thead", {}, h("tr", {}, ["", "As it was", "As it would have been", "Difference"].map((title) => h("th", { scope: "col", class: title ? "number" : "" }, title || h("span", { class: "hidden" }, "Measure"))))),
-    h("tbody", {}, rows.map(([title, left, right, format]) => h("tr", {}, h("th", { scope: "row" }, title), h("td", { class: "number" }, format(left)), h("td", { class: "number" }, format(right)), h("td", { class: "number" }, difference(left, right, format)))),
-      h("tr", {}, h("th", { scope: "row" }, "Partitions of a member at the end"), h("td", { class: "number" }, spread(before.spread)), h("td", { class: "number" }, spread(after.spread)), h("td", {}))));
+  const cells = (texts) => texts.map((text) => h("td", { class: "number" }, text));
+  return h("div", { class: "scrolls" }, h("table", { class: "plain numbers" }, h("thead", {}, h("tr", {}, ["", ...NAMES, "Difference"].map((title) => h("th", { scope: "col", class: title ? "number" : "" }, title || h("span", { class: "hidden" }, "Measure"))))),
+    h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, "Group protocol"), cells(sides.map((side) => side.protocols.join(" and ") || "–")), h("td", {})),
+      rows.map(([title, of, format, isJudged]) => h("tr", {}, h("th", { scope: "row" }, title), cells(sides.map((side) => format(of(side)))), h("td", { class: "number" }, difference(of(before), of(after), format, isJudged)))),
+      h("tr", {}, h("th", { scope: "row" }, "Partitions of a member at the end"), cells(sides.map((side) => spread(side.spread))), h("td", {})))));
 }
