@@ -78,6 +78,10 @@ class ConsumerGroupSettings:
         "which has no rebalance timeout, takes its session timeout instead; partitions are not assigned to a member "
         "whose new expression is not resolved yet as if it subscribed to all the group's topics.")
 
+    group_consumer_hash_order: bool = setting(
+        False, "Assignors go through a group's members in the order of a broker's hash maps, not in the order in which "
+        "they joined: who gets one partition more is then the same member as there. For events of a broker's log.")
+
     @property
     def consumer_assignors(self) -> tuple[str, ...]:
         """The names of the server-side assignors; the first is the default."""

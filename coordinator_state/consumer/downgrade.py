@@ -15,6 +15,7 @@ from coordinator_state.classic.member import Member
 from coordinator_state.classic.rebalance import prepare_rebalance, subscribed_topics_of
 from coordinator_state.classic.vote import selected_protocol
 from coordinator_state.consumer import timers
+from coordinator_state.consumer.assignors.java_order import timeline_order
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
 from coordinator_state.consumer.rebalance_history import complete
@@ -73,7 +74,11 @@ def write_downgrade(step: Step, group: ConsumerGroup, member_ids: Collection[str
 def classic_group_of(
     step: Step, group: ConsumerGroup, members: list[ConsumerMember], targets_of: dict[str, str]
 ) -> ClassicGroup:
-    """Return the Stable classic group of these members. `targets_of`: whose target assignment each one takes."""
+    """Return the Stable classic group of these members; the first leads it. `targets_of`: whose target assignment each
+    one takes."""
+    if step.config.group_consumer_hash_order:
+        order = timeline_order([member.member_id for member in members], group.most_members)
+        members = sorted(members, key=lambda member: order.index(member.member_id))
     classic = ClassicGroup(
         state=states.STABLE,
         previous_state=states.COMPLETING_REBALANCE,

@@ -83,6 +83,8 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
     """The history record of the last change of the epoch, until all members have reconciled."""
     rebalance: Rebalance | None = None
     """What history will need of the rebalance that goes on, likewise."""
+    most_members: int = 0
+    """How many members there were at most: a table that Kafka's assignors go by grows with them, and never shrinks."""
 
     # --------------------------------------------------------------------------------------------- what follows from it
 
@@ -155,6 +157,7 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         before = self.members.get(member.member_id)
         self._forget(before)
         self.members[member.member_id] = member
+        self.most_members = max(self.most_members, len(self.members))
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self.name_counts.update(member.subscribed_topic_names)

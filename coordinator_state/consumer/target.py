@@ -17,7 +17,7 @@ from coordinator_state.consumer.assignors import (
     SubscriptionType,
     server_assignor,
 )
-from coordinator_state.consumer.assignors.java_order import subscribed_topic_id_order
+from coordinator_state.consumer.assignors.java_order import assignor_member_order, subscribed_topic_id_order
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.configuration import assignment_interval_ms
 from coordinator_state.consumer.group import ConsumerGroup
@@ -43,7 +43,7 @@ def update_target(changes: Changes, updated: ConsumerMember, subscription: Subsc
     if group.assignment_epoch >= subscription.epoch or _is_too_early(changes):
         return Target(group.assignment_epoch, group.target_of(updated.member_id, updated.instance_id))
     assignor = preferred_assignor(group, updated, step.config.consumer_assignors)
-    members = _members(group, updated)
+    members = _members(group, updated, in_hash_order=step.config.group_consumer_hash_order)
     try:
         assigned = _assignor(step, assignor).assign(
             _assignor_group(changes, members, subscription.subscription_type)
@@ -78,33 +78,43 @@ def _is_too_early(changes: Changes) -> bool:
     return bool(computed_ms and interval_ms) and changes.step.now_ms < computed_ms + interval_ms
 
 
-def _members(group: ConsumerGroup, updated: ConsumerMember | None) -> dict[str, ConsumerMember]:
-    """Return the members with the one that changes in its place, at the end if it is new."""
+def _members(
+    group: ConsumerGroup, updated: ConsumerMember | None, *, in_hash_order: bool
+) -> dict[str, ConsumerMember]:
+    """Return the members with the one that changes in its place, at the end if it is new.
+
+    `in_hash_order`: as a broker's assignors see them.
+    """
     members = dict(group.members)
-    if updated is None:
+    joining = None
+    if updated is not None:
+        replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
+        if replaced is not None and replaced != updated.member_id:
+            del members[replaced]
+        joining = None if updated.member_id in members else updated.member_id
+        members[updated.member_id] = updated
+    if not in_hash_order:
         return members
-    replaced = group.static_members.get(updated.instance_id) if updated.instance_id is not None else None
-    if replaced is not None and replaced != updated.member_id:
-        del members[replaced]
-    members[updated.member_id] = updated
-    return members
+    present = [member_id for member_id in members if member_id != joining]
+    order = assignor_member_order(present, max(group.most_members, len(group.members)), joining)
+    return {member_id: members[member_id] for member_id in order}
 
 
 def _assignor_group(changes: Changes, members: Mapping[str, ConsumerMember], kind: SubscriptionType) -> AssignorGroup:
     group, image = changes.group, changes.image
-    by_subscription: dict[tuple[tuple[str, ...], str], tuple[str, ...]] = {}
+    by_subscription: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], int]] = {}
     """Most members of a group subscribe alike: what is the same is computed once, and is one object."""
     assignor_members = []
     for member in members.values():
         subscription = member.subscribed_topic_names, member.subscribed_topic_regex
-        topic_ids = by_subscription.get(subscription)
-        if topic_ids is None:
-            topic_ids = by_subscription[subscription] = _subscribed_topic_ids(group, member, image)
+        known = by_subscription.get(subscription)
+        if known is None:
+            known = by_subscription[subscription] = _subscribed_topic_ids(group, member, image)
         target = group.target_of(member.member_id, member.instance_id)
         assignor_members.append(
-            AssignorMember(member.member_id, topic_ids, target, member.instance_id, member.rack_id)
+            AssignorMember(member.member_id, known[0], target, member.instance_id, member.rack_id, known[1])
         )
-    subscribed = frozenset().union(*by_subscription.values())
+    subscribed = frozenset().union(*(topic_ids for topic_ids, _ in by_subscription.values()))
     topics = {
         topic.topic_id: AssignorTopic(topic.partition_count, topic.racks)
         for topic in image.topics.values()
@@ -113,10 +123,13 @@ def _assignor_group(changes: Changes, members: Mapping[str, ConsumerMember], kin
     return AssignorGroup(tuple(assignor_members), topics, kind)
 
 
-def _subscribed_topic_ids(group: ConsumerGroup, member: ConsumerMember, image: TopicsImage) -> tuple[str, ...]:
-    """Return the ids of a member's topics that exist."""
+def _subscribed_topic_ids(
+    group: ConsumerGroup, member: ConsumerMember, image: TopicsImage
+) -> tuple[tuple[str, ...], int]:
+    """Return the ids of a member's topics that exist, and how many of its topics do not."""
     names, topics = subscribed_names(group, member), image.topics
-    return subscribed_topic_id_order(names, {name: topics[name].topic_id for name in names if name in topics})
+    topic_ids = subscribed_topic_id_order(names, {name: topics[name].topic_id for name in names if name in topics})
+    return topic_ids, len(names) - len(topic_ids)
 
 
 def subscribed_names(group: ConsumerGroup, member: ConsumerMember) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ class AssignorMember(Struct, frozen=True, gc=False):
     """Its present target assignment: what assignors are sticky to. May hold topics that are gone."""
     instance_id: str | None = None
     rack_id: str | None = None
+    absent_topics: int = 0
+    """How many topics it subscribes to that do not exist: Kafka makes its tables large enough for them, too."""
 
 
 class AssignorTopic(Struct, frozen=True, gc=False):

@@ -9,18 +9,19 @@ Source: `java.util.HashMap` and `HashSet` of JDK 17, `org.apache.kafka.common.Uu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
 from coordinator_state.consumer.member import TargetAssignment
-from schemas.java_hash import HASH_MAP_CAPACITY, hash_map_bucket, is_overfull, java_string_hash
+from schemas.java_hash import HASH_MAP_CAPACITY, hash_map_bucket, is_overfull, java_map_order, java_string_hash
 
 T = TypeVar("T")
 
 _MASK = 0xFFFF_FFFF
 _LONG_MASK = 0xFFFF_FFFF_FFFF_FFFF
 _TIMELINE_MULTIPLIER = -7046029254386353131
+_TIMELINE_SLOTS_MIN = 2
 _SCRAMBLED_FROM = 1 << 16
 """Smaller numbers are their own hash after `h ^ h >>> 16`."""
 
@@ -121,37 +122,25 @@ def target_map_order(target: TargetAssignment) -> list[tuple[str, tuple[int, ...
     return sorted(target, key=lambda entry: _spread_hash(entry[0]) & last_bits)
 
 
-class TimelineKeys:
-    """The keys of a `TimelineHashMap<String, ...>`, in which a broker has the members of a group."""
+def assignor_member_order(members: Iterable[str], most: int, joining: str | None = None) -> list[str]:
+    """Return the members in the order in which Kafka's assignors go through them.
 
-    def __init__(self) -> None:
-        self._slots: list[list[str]] = [[], []]
-        """Their number is a power of two; each in the order of insertion, from which it is walked backwards."""
-        self._size = 0
+    Kafka puts them into a `HashMap` in the order of the `TimelineHashMap` that holds the group's members, and one that
+    joins behind them. `members` are in the order in which they joined; `most`: how many there ever were.
+    """
+    walked = timeline_order(members, most)
+    return java_map_order(walked if joining is None else [*walked, joining])
 
-    def __iter__(self) -> Iterator[str]:
-        return (key for slot in self._slots for key in reversed(slot))
 
-    def add(self, key: str) -> None:
-        """Put a key; one that is there keeps its place."""
-        if key in self._slots[self._slot(key)]:
-            return
-        if (self._size + 1) * 3 > len(self._slots) * 4:
-            walked = [other for slot in self._slots for other in slot]
-            self._slots = [[] for _ in range(2 * len(self._slots))]
-            for other in walked:
-                self._slots[self._slot(other)].append(other)
-        self._slots[self._slot(key)].append(key)
-        self._size += 1
+def timeline_order(keys: Iterable[str], most: int) -> list[str]:
+    """Return the order of a `TimelineHashMap` by strings, from the order of insertion. `most`: its greatest size.
 
-    def remove(self, key: str) -> None:
-        """Take a key out; ValueError when it is not there. The table keeps its size."""
-        self._slots[self._slot(key)].remove(key)
-        self._size -= 1
-
-    def _slot(self, key: str) -> int:
-        scrambled = java_string_hash(key) * _TIMELINE_MULTIPLIER & _LONG_MASK
-        return scrambled >> (64 - (len(self._slots).bit_length() - 1))
+    The table has as many slots as it needed then, and each is walked from its newest key on: neither `put` of a key
+    that is there nor growing changes the order inside a slot.
+    """
+    shift = 64 - (capacity_at_least(max(-(-most * 3 // 4), _TIMELINE_SLOTS_MIN)).bit_length() - 1)
+    newest_first = list(keys)[::-1]
+    return sorted(newest_first, key=lambda key: (java_string_hash(key) * _TIMELINE_MULTIPLIER & _LONG_MASK) >> shift)
 
 
 def _signed(half: int) -> int:

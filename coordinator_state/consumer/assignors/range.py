@@ -49,7 +49,7 @@ def _sorted(members: list[AssignorMember], names: list[str]) -> list[AssignorMem
 
 def _assign_homogeneous(group: AssignorGroup, members: list[AssignorMember]) -> dict[str, TargetAssignment]:
     """The blocks of a member are the same in all topics of one size."""
-    topic_ids = _in_record_order(members[0].subscribed_topic_ids)
+    topic_ids = _in_record_order(members[0].subscribed_topic_ids, members[0].absent_topics)
     partition_counts = [group.topics[topic_id].partition_count for topic_id in topic_ids]
     sizes = {count: _blocks(count, len(members)) for count in dict.fromkeys(partition_counts)}
     assignment: dict[str, TargetAssignment] = {}
@@ -66,10 +66,10 @@ def _assign_homogeneous(group: AssignorGroup, members: list[AssignorMember]) -> 
 
 def _assign_heterogeneous(group: AssignorGroup, members: list[AssignorMember]) -> dict[str, TargetAssignment]:
     subscribers: dict[str, list[int]] = {}
-    same: dict[tuple[str, ...], list[int]] = {}
+    same: dict[tuple[tuple[str, ...], int], list[int]] = {}
     for number, member in enumerate(members):
-        same.setdefault(member.subscribed_topic_ids, []).append(number)
-    for topic_ids, numbers in same.items():
+        same.setdefault((member.subscribed_topic_ids, member.absent_topics), []).append(number)
+    for (topic_ids, _), numbers in same.items():
         for topic_id in topic_ids:
             subscribers.setdefault(topic_id, []).extend(numbers)
     blocks_of: dict[tuple[int, int], list[tuple[int, ...]]] = {}
@@ -84,8 +84,8 @@ def _assign_heterogeneous(group: AssignorGroup, members: list[AssignorMember]) -
                 break
             member_blocks[number][topic_id] = block
     assignment: dict[str, TargetAssignment] = {}
-    for topic_ids, numbers in same.items():
-        in_order = _in_record_order(topic_ids)
+    for (topic_ids, absent), numbers in same.items():
+        in_order = _in_record_order(topic_ids, absent)
         for number in numbers:
             blocks = member_blocks[number]
             target = tuple([(topic_id, blocks[topic_id]) for topic_id in in_order if topic_id in blocks])
@@ -105,5 +105,5 @@ def _blocks(partition_count: int, subscribers: int) -> list[tuple[int, ...]]:
     return blocks + [()] * (subscribers - len(blocks))
 
 
-def _in_record_order(topic_ids: Sequence[str]) -> list[str]:
-    return topic_order(topic_ids, capacity_at_least(len(topic_ids) * 4 // 3 + 1))
+def _in_record_order(topic_ids: Sequence[str], absent: int) -> list[str]:
+    return topic_order(topic_ids, capacity_at_least((len(topic_ids) + absent) * 4 // 3 + 1))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from coordinator_state.consumer.assignors.java_order import (
-    TimelineKeys,
     capacity_at_least,
     copied_set_order,
     partition_order,
     set_capacity,
     subscribed_topic_id_order,
     target_map_order,
+    timeline_order,
     topic_id_hash,
     topic_id_order,
 )
@@ -68,27 +68,16 @@ def test_topics_of_a_target_go_by_bucket() -> None:
     assert target_map_order(target) == [target[0], target[2], target[1]]
 
 
-def test_keys_of_a_timeline_map() -> None:
-    """A key keeps its place when it is put again; the newest of a slot is walked first; the table grows."""
-    keys = TimelineKeys()
-    for name in ("a", "b", "a"):
-        keys.add(name)
-    assert len(list(keys)) == 2
+def test_order_of_a_timeline_map() -> None:
+    """The newest key of a slot is walked first, and there are as many slots as there had to be once."""
     same_slot = [name for name in map(str, range(100)) if _timeline_slot(name, 2) == _timeline_slot("a", 2)]
-    keys = TimelineKeys()
-    for name in same_slot[:2]:
-        keys.add(name)
-    assert list(keys) == same_slot[1::-1]
-    keys.remove(same_slot[1])
-    assert list(keys) == same_slot[:1]
-    keys = TimelineKeys()
+    assert timeline_order(same_slot[:2], 2) == same_slot[1::-1]
+    assert timeline_order(same_slot[:1], 2) == same_slot[:1]
     names = [f"member-{number}" for number in range(40)]
-    for name in names:
-        keys.add(name)
-    walked = list(keys)
-    assert sorted(walked) == sorted(names)
-    slots = [_timeline_slot(name, 32) for name in walked]
-    assert slots == sorted(slots)
+    for most, slots in ((40, 32), (42, 32), (43, 64), (1000, 1024)):
+        walked = timeline_order(names, most)
+        assert sorted(walked) == sorted(names)
+        assert [_timeline_slot(name, slots) for name in walked] == sorted(_timeline_slot(name, slots) for name in names)
 
 
 def _timeline_slot(name: str, capacity: int) -> int:

@@ -11,9 +11,8 @@ from coordinator_state.consumer.assignors import (
     AssignorTopic,
     SubscriptionType,
 )
-from coordinator_state.consumer.assignors.java_order import TimelineKeys, subscribed_topic_id_order
+from coordinator_state.consumer.assignors.java_order import assignor_member_order, subscribed_topic_id_order
 from coordinator_state.consumer.member import TargetAssignment
-from schemas.java_hash import java_map_order
 from tests.coordinator_state.consumer.assignors.vectors import Vector, read_fixture, topic_id
 
 
@@ -28,13 +27,13 @@ def _replay(history: Vector) -> None:
     """A member joins, or one leaves and the one that is longest in the group beats; then there is a new target."""
     ids = {name: topic_id(uuid) for name, uuid, _ in history["topics"]}
     topics = {topic_id(uuid): AssignorTopic(count) for _, uuid, count in history["topics"]}
-    keys, targets = TimelineKeys(), dict[str, TargetAssignment]()
+    keys, most, targets = dict[str, None](), 0, dict[str, TargetAssignment]()
     for step in history["steps"]:
         joins = step["op"] == "join"
         if not joins:
-            keys.remove(step["id"])
+            del keys[step["id"]]
             del targets[step["id"]]
-        members = java_map_order([*keys, step["id"]] if joins else keys)
+        members = assignor_member_order(keys, most, step["id"] if joins else None)
         members_topics = subscribed_topic_id_order(sorted(ids), ids)
         group = AssignorGroup(
             tuple(AssignorMember(member_id, members_topics, targets.get(member_id, ())) for member_id in members),
@@ -45,7 +44,8 @@ def _replay(history: Vector) -> None:
             if _sets(target) != _sets(targets.get(member_id, ())) or member_id not in targets:
                 targets[member_id] = target
         if joins:
-            keys.add(step["id"])
+            keys[step["id"]] = None
+            most = max(most, len(keys))
         expected = {
             member_id: {topic_id(uuid): set(partitions) for uuid, partitions in share.items()}
             for member_id, share in step["target"].items()
