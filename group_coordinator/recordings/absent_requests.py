@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coordinator_state import Group, classic_group
+from coordinator_state import ClassicGroup, Group
 from group_coordinator.recordings.expectations import Disagreement, Step
 from group_coordinator.recordings.group_requests import GroupRequest
 from schemas.messages import JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest, Request
@@ -37,7 +37,8 @@ def absent_requests(
 ) -> Iterator[tuple[Absent, ...]]:
     """Yield the requests that may be missing before a disagreement, the likeliest first: one request, or the joins of
     all members that the broker names."""
-    members = {} if group is None else classic_group(group).members
+    classic = _classic(group)
+    members = {} if classic is None else classic.members
     unknown = [
         member_id
         for member_id in dict.fromkeys(_known_ids(steps))
@@ -71,10 +72,15 @@ def absent_requests(
                     return
 
 
+def _classic(group: Group | None) -> ClassicGroup | None:
+    body = None if group is None else group.body
+    return body if type(body) is ClassicGroup else None
+
+
 def _suspects(steps: Sequence[Step], disagreement: Disagreement, group: Group | None) -> list[str]:
     """Members that may have sent what is missing: those that the broker names, then those that are there."""
     listed_ids = [member["memberId"] for member in _listed(steps, disagreement)]
-    classic = None if group is None else classic_group(group)
+    classic = _classic(group)
     rejoined = (
         [member.member_id for member in classic.members.values() if member.awaiting_join is not None] if classic else []
     )

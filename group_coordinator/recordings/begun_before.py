@@ -19,6 +19,7 @@ from group_coordinator.recordings.expectations import LATE_MS
 from group_coordinator.recordings.group_replay import START, State
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.offsets_log import LoggedRecord
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     NO_OFFSET,
@@ -30,7 +31,9 @@ from schemas.messages import (
 from schemas.recorded import RecordedGroup, RecordedMember, RecordedOffset
 from schemas.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, decode_record
 
-_UNKNOWN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID})
+_UNKNOWN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND})
+NEW_GROUP_EPOCH = 2
+"""The epoch of the first member of a new consumer group that subscribes to something."""
 
 
 class Beginning(Struct, frozen=True):
@@ -50,23 +53,40 @@ class Beginning(Struct, frozen=True):
 
 def begun_before(requests: Sequence[GroupRequest]) -> bool:
     """Return whether the group is older than the log: a member is known that never joined, or the first generation is
-    not 1."""
+    not 1, or the first epoch not that of a new group."""
     first_joins_us: dict[str, int] = {}
-    first_generation: tuple[int, int] | None = None
+    first: tuple[int, int] | None = None
     for request in requests:
-        if isinstance(request.request, JoinGroupRequest) and (member_id := request.response.get("memberId")):
-            ready_us = request.logged.ready_us
-            first_joins_us[member_id] = min(ready_us, first_joins_us.get(member_id, ready_us))
-            if request.response.get("errorCode") == ErrorCode.NONE:
-                generation = ready_us, int(request.response["generationId"])
-                first_generation = min(first_generation or generation, generation)
-    if first_generation is not None and first_generation[1] > 1:
+        if not (member_id := _joined(request)):
+            continue
+        is_classic, ready_us = isinstance(request.request, JoinGroupRequest), request.logged.ready_us
+        known_us = ready_us if is_classic else request.logged.handled_us
+        first_joins_us[member_id] = min(known_us, first_joins_us.get(member_id, known_us))
+        if request.response.get("errorCode") == ErrorCode.NONE:
+            epochs_before = request.response["generationId"] - 1 if is_classic else _epochs_before(request)
+            first = min(first or (ready_us, epochs_before), (ready_us, epochs_before))
+    if first is not None and first[1] > 0:
         return True
     return any(
         request.logged.handled_us < first_joins_us.get(member_id, 2**62) and _was_known(request)
         for request in requests
         if (member_id := _speaker(request.request))
     )
+
+
+def _joined(request: GroupRequest) -> str | None:
+    """Return the member that joins by a request, as far as the answer names it."""
+    body = request.request
+    if isinstance(body, JoinGroupRequest):
+        return request.response.get("memberId")
+    if isinstance(body, ConsumerGroupHeartbeatRequest) and body.member_epoch == JOIN_EPOCH:
+        return request.response.get("memberId") or body.member_id
+    return None
+
+
+def _epochs_before(request: GroupRequest) -> int:
+    """Return how many epochs a consumer group has had before a member joined it."""
+    return int(request.response["memberEpoch"]) - NEW_GROUP_EPOCH
 
 
 def _speaker(request: Request) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 
@@ -12,6 +13,7 @@ from group_coordinator.recordings.expectations import CLOCK_MS, LATE_MS
 from group_coordinator.recordings.group_requests import GroupRequest, Json
 from group_coordinator.recordings.offsets_log import LoggedRecord, value_version
 from group_coordinator.recordings.old_brokers import is_of_old_broker
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest, OffsetCommitRequest
@@ -27,7 +29,7 @@ ROUND_STEPS_MS = (1_000, 500, 100, 50, 10, 1)
 
 _OWN = frozenset({
     "group_max_bytes", "group_offsets_max_bytes", "member_max_protocols", "offsets_retention_check_phase_ms",
-    "offset_commit_value_version",
+    "offset_commit_value_version", "group_consumer_mends_defects",
 })  # fmt: skip
 """Settings of ours that no broker has."""
 
@@ -96,6 +98,7 @@ def settings_of(
     _infer_max_size(groups, inferred)
     _infer_metadata_limit(requests, inferred)
     _infer_from_records(records, inferred)
+    _infer_consumer_groups(requests, inferred)
     if any(is_of_old_broker(request.logged.connection) for request in requests):
         inferred.setdefault(
             "offset_commit_value_version", (3, "offset commits are written as version 3, as brokers before Kafka 4 do")
@@ -282,6 +285,34 @@ def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: dict[str, 
             longest,
             f"offset.metadata.max.bytes = {longest} (the longest that the broker took)",
         )
+
+
+# -------------------------------------------------------------------------------------------------- consumer groups
+
+
+def _infer_consumer_groups(requests: Iterable[GroupRequest], inferred: dict[str, tuple[int, str]]) -> None:
+    """What native members of consumer groups are told, and the order in which they are assigned."""
+    intervals = Counter(
+        int(request.response["heartbeatIntervalMs"])
+        for request in requests
+        if isinstance(request.request, ConsumerGroupHeartbeatRequest)
+        and request.request.member_epoch >= JOIN_EPOCH
+        and request.response.get("errorCode") == ErrorCode.NONE
+    )
+    if not intervals:
+        return
+    inferred["group_consumer_hash_order"] = (
+        True, "members of consumer groups are assigned in the order of the broker's hash maps"
+    )  # fmt: skip
+    name, defaults = "group_consumer_heartbeat_interval_ms", GroupConfig()
+    interval_ms = intervals.most_common(1)[0][0]
+    if interval_ms != defaults.group_consumer_heartbeat_interval_ms:
+        inferred[name] = interval_ms, f"{name.replace('_', '.')} = {interval_ms} (as most members were told)"
+        least_ms, most_ms = "group_consumer_min_heartbeat_interval_ms", "group_consumer_max_heartbeat_interval_ms"
+        if interval_ms < defaults.group_consumer_min_heartbeat_interval_ms:
+            inferred[least_ms] = interval_ms, f"{least_ms.replace('_', '.')} = {interval_ms} (at most)"
+        if interval_ms > defaults.group_consumer_max_heartbeat_interval_ms:
+            inferred[most_ms] = interval_ms, f"{most_ms.replace('_', '.')} = {interval_ms} (at least)"
 
 
 # --------------------------------------------------------------------------------------------- from the offsets log

@@ -20,11 +20,13 @@ from schemas.history import (
     GroupEmpty,
     History,
     JoinPhaseCompleted,
+    MemberDropped,
     MemberExpired,
     MemberLeft,
     MemberReplaced,
     RebalanceStarted,
 )
+from schemas.observed_history import ConsumerMemberAway, GroupConverted, GroupEpochBumped, TargetAssignmentComputed
 
 
 class LogEntry(Struct, frozen=True):
@@ -59,6 +61,7 @@ class LogEntry(Struct, frozen=True):
 
 _LEFT = "members left"
 _REJOINED = "member rejoined or changed"
+_CONVERTED = "group converted"
 _TRIGGERS = {
     "member_joined": "member joined",
     "leader_rejoined": _REJOINED,
@@ -69,6 +72,7 @@ _TRIGGERS = {
     "member_expired": "member expired",
     "members_did_not_sync": "members did not sync",
     "assignment_too_large": "assignment could not be stored",
+    "group_converted": _CONVERTED,
 }
 _CAUSED_BY_SEVERAL = frozenset({_LEFT, "members did not sync", "assignment could not be stored"})
 """Causes where the line that starts the rebalance is not compared by members: other lines name those who left."""
@@ -104,6 +108,8 @@ def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> Coordinat
 def _place(entries: list[LogEntry], entry: LogEntry) -> int:
     """Brokers from Kafka 3 to 3.9 tell of a rebalance before they tell which member has left: that one goes first."""
     place = len(entries)
+    if entry.kind == _CONVERTED and entries and entries[-1].cause == _CONVERTED:
+        return place - 1  # told after the rebalance that it begins
     if entry.kind == "member left":
         recent = entries[-LEAVE_ENTRIES:]
         for back, earlier in enumerate(reversed(recent), 1):
@@ -133,6 +139,23 @@ def _entry_of_line(line: BrokerLine) -> LogEntry | None:
         case line_events.StaticMemberReplaced():
             return LogEntry(ms, "member replaced", member_ids=frozenset({event.old_member_id}))
         case _:
+            return _entry_of_consumer_group(ms, event)
+
+
+def _entry_of_consumer_group(ms: int, event: line_events.LineEvent) -> LogEntry | None:
+    match event:
+        case line_events.EpochBumped():
+            return LogEntry(ms, "epoch bumped", event.epoch)
+        case line_events.TargetComputed():
+            return LogEntry(ms, "target computed", event.epoch, event.assignor)
+        case line_events.MemberFencedOut():
+            kind = "member expired" if event.is_expiry else "member fenced"
+            return LogEntry(ms, kind, member_ids=frozenset({event.member_id}))
+        case line_events.StaticMemberAway():
+            return LogEntry(ms, "static member away", member_ids=frozenset({event.member_id}))
+        case line_events.GroupConverted():
+            return LogEntry(ms, _CONVERTED, cause=f"to {event.to_protocol}")
+        case _:
             return None
 
 
@@ -141,15 +164,15 @@ def _prepared(time_ms: int, event: line_events.RebalancePrepared) -> LogEntry:
     return LogEntry(time_ms, "rebalance starts", event.old_generation_id, cause, frozenset(event.member_ids))
 
 
-def entry_of_history(record: History) -> LogEntry | None:
+def entry_of_history(record: History, *, in_consumer_group: bool) -> LogEntry | None:
     """Return the broker's log entry for a history record; None if it writes none."""
     match record:
         case RebalanceStarted():
-            return _started(record)
+            return None if in_consumer_group else _started(record)
         case JoinPhaseCompleted():
             return LogEntry(record.time_ms, "join phase ends", record.generation_id, count=len(record.members))
         case GroupEmpty():
-            return LogEntry(record.time_ms, "group is empty", record.generation_id)
+            return None if in_consumer_group else LogEntry(record.time_ms, "group is empty", record.generation_id)
         case AssignmentReceived():
             member_ids = frozenset({record.leader_id})
             return LogEntry(
@@ -165,6 +188,23 @@ def entry_of_history(record: History) -> LogEntry | None:
             return LogEntry(record.time_ms, "member left", member_ids=frozenset({record.member.member_id}))
         case MemberReplaced():
             return LogEntry(record.time_ms, "member replaced", member_ids=frozenset({record.old_member_id}))
+        case _:
+            return _entry_of_epochs(record, in_consumer_group=in_consumer_group)
+
+
+def _entry_of_epochs(record: History, *, in_consumer_group: bool) -> LogEntry | None:
+    """What a broker tells of groups that count epochs, and of conversions."""
+    match record:
+        case GroupConverted():
+            return LogEntry(record.time_ms, _CONVERTED, cause=f"to {record.to_protocol}")
+        case GroupEpochBumped() if record.reasons != ("converted",):
+            return LogEntry(record.time_ms, "epoch bumped", record.generation_id)
+        case TargetAssignmentComputed() if record.assignor is not None:
+            return LogEntry(record.time_ms, "target computed", record.assignment_epoch, record.assignor)
+        case MemberDropped() if in_consumer_group:
+            return LogEntry(record.time_ms, "member fenced", member_ids=frozenset({record.member.member_id}))
+        case ConsumerMemberAway():
+            return LogEntry(record.time_ms, "static member away", member_ids=frozenset({record.member.member_id}))
         case _:
             return None
 

@@ -94,4 +94,5 @@ def _request(request: GroupRequest) -> bytes:
         client_id=request.logged.client_id,
         client_host=request.logged.client_host,
         new_member_id=request.new_member_id,
+        topic_metadata=request.topic_metadata,
     )

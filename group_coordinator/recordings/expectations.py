@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, cast
 
@@ -15,8 +16,9 @@ from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_json import response_to_kafka
 from group_coordinator.recordings.offsets_log import LoggedRecord, describe_record, same_record
 from group_coordinator.recordings.old_brokers import comparable_of_old_broker, is_of_old_broker, sorted_topics
-from group_coordinator.recordings.transaction_ends import TransactionEnd
 from schemas.error_codes import ErrorCode
+from schemas.events import TopicsDeleted, TransactionEnded
+from schemas.group_metadata_events import GroupConfiguration, TopicMetadata
 from schemas.messages import FindCoordinatorResponse, OffsetFetchRequest
 
 Json = dict[str, Any]
@@ -93,6 +95,26 @@ class Load(Struct, frozen=True, kw_only=True):
     broker_id: int | None = None
 
 
+FactValue = TopicMetadata | TopicsDeleted | GroupConfiguration | TransactionEnded
+
+
+class Fact(Struct, frozen=True):
+    """The group is told something that is no request."""
+
+    at_us: int
+    earliest_us: int
+    """It may have had its effect since then."""
+    value: FactValue
+
+
+class Resolution(Struct, frozen=True):
+    """A regular expression was resolved, as the offsets log tells it."""
+
+    began_ms: int
+    regex: str
+    topics: tuple[str, ...]
+
+
 class Expected(Struct, kw_only=True):
     """The broker's side of one group, as far as it is known."""
 
@@ -103,8 +125,10 @@ class Expected(Struct, kw_only=True):
     """In the order of time."""
     loads: list[Load] = field(default_factory=list)
     """In the order of time."""
-    ends: list[TransactionEnd] = field(default_factory=list)
-    """Of transactions, in the order of time."""
+    facts: list[Fact] = field(default_factory=list)
+    """In the order of time."""
+    resolutions: list[Resolution] = field(default_factory=list)
+    """In the order of time."""
     instances: dict[str, str] = field(default_factory=dict)
     """Member id -> group instance id, of static members."""
 
@@ -156,6 +180,20 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
     return None
 
 
+def not_answered(step: Step, at_us: int) -> Disagreement:
+    """Tell that the broker had answered long before, and here nothing came."""
+    logged = step.request.logged
+    return Disagreement(
+        kind="answer",
+        about=f"answer:{step.request.request_id}",
+        at_us=at_us,
+        where=f"{logged.api} v{logged.api_version} of {logged.client_id}, line {logged.line_number}",
+        broker=f"answered at {logged.ready_us // 1000}: {logged.response.decode(errors='replace')}",
+        here="not answered by then",
+        step=step.index,
+    )
+
+
 def answered_stable(step: Step) -> bool:
     """Return whether the broker answered a fetch of stable offsets with offsets: no transaction over them was open."""
     request = step.request.request
@@ -170,7 +208,10 @@ def comparable(request: GroupRequest, response: Json) -> Json:
         response = comparable_of_old_broker(response)
     if api == "JoinGroup":
         return {**response, "members": _by("memberId", response.get("members"))}
-    if api == "DescribeGroups":
+    if api == "ConsumerGroupHeartbeat":
+        told = {name: value for name, value in response.items() if name != "errorMessage"}
+        return {**told, "assignment": _sorted_assignment(response.get("assignment"))}
+    if api in ("DescribeGroups", "ConsumerGroupDescribe"):
         return {**response, "groups": [_comparable_group(group) for group in response["groups"]]}
     if isinstance(request.request, OffsetFetchRequest) and request.request.groups[0].topics is None:
         if "groups" in response:
@@ -183,11 +224,31 @@ def _comparable_group(group: Json) -> Json:
     compared_fields = {
         name: value for name, value in group.items() if name not in ("errorMessage", "authorizedOperations")
     }
-    return {**compared_fields, "members": _by("memberId", group.get("members"))}
+    members = [
+        member | {name: sort(member[name]) for name, sort in _SETS_OF_MEMBER.items() if name in member}
+        for member in group.get("members") or ()
+    ]
+    return {**compared_fields, "members": _by("memberId", members)}
+
+
+def _sorted_assignment(assignment: Json | None) -> Json | None:
+    """Topics by id, partitions in ascending order: Kafka has them in hash maps."""
+    if assignment is None:
+        return None
+    topics = [{**topic, "partitions": sorted(topic["partitions"])} for topic in assignment["topicPartitions"]]
+    return {**assignment, "topicPartitions": _by("topicId", topics)}
 
 
 def _sorted_topics(group: Json) -> Json:
     return {**group, "topics": sorted_topics(group["topics"])}
+
+
+_SETS_OF_MEMBER: dict[str, Callable[[Any], Any]] = {
+    "assignment": _sorted_assignment,
+    "targetAssignment": _sorted_assignment,
+    "subscribedTopicNames": sorted,
+}
+"""What ConsumerGroupDescribe tells of a member from Kafka's hash maps and sets."""
 
 
 def _by(name: str, entries: list[Json] | None) -> list[Json]:

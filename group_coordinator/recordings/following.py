@@ -14,8 +14,9 @@ from msgspec import Struct, field
 from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
 from group_coordinator.recordings.broker_settings import BrokerSettings, settings_of
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
-from group_coordinator.recordings.expectations import Disagreement, Expected, Load, Step
-from group_coordinator.recordings.group_replay import START, GroupReplay, ReplayInput
+from group_coordinator.recordings.expectations import Disagreement, Expected, Load
+from group_coordinator.recordings.group_facts import facts_between, facts_of
+from group_coordinator.recordings.group_replay import START, GroupReplay, InputValue
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
@@ -23,8 +24,7 @@ from group_coordinator.recordings.offsets_log import LoggedRecord, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
 from group_coordinator.recordings.transaction_ends import ends_for
-from schemas.events import TransactionEnded
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
+from schemas.recorded import RecordedGroup, RecordingGap
 
 EDGE_MS = 100
 """What the broker wrote up to this much before the first line, or after the last, may belong to the log."""
@@ -41,7 +41,7 @@ class GroupInput(Struct, frozen=True):
     """An input of a group, at a time of its clock."""
 
     clock_ms: int
-    value: GroupRequest | RecordedLeader | RecordedLoad | RecordedGroup | RecordingGap | TransactionEnded
+    value: InputValue | RecordedGroup | RecordingGap
 
 
 class Part(Struct, kw_only=True):
@@ -144,12 +144,12 @@ def _groups(
     log: RequestLog, records: Mapping[str, list[LoggedRecord]], set_aside: dict[str, int]
 ) -> dict[str, list[GroupRequest]]:
     """The requests of each group, in the order of arrival."""
-    topic_ids = dict(log.topic_ids)
+    topic_ids: dict[str, str] = {}
     for of_group in records.values():
         topic_ids |= topic_ids_of(of_group)
     groups: dict[str, list[GroupRequest]] = {}
     refused_before = log.counts.damaged_lines
-    for request in log.group_requests(topic_ids):
+    for request in log.group_requests(log.topic_ids(topic_ids)):
         groups.setdefault(request.group_id, []).append(request)
     if refused := log.counts.damaged_lines - refused_before:
         set_aside[NOT_UNDERSTOOD] = refused
@@ -186,7 +186,7 @@ class _Follower:
     ) -> None:
         self._loads, self._protocols = loads, log.contents.protocols
         self._config, self._partitions = settings.config, settings.partitions
-        self._ends = log.transaction_ends()
+        self._ends, self._cluster = log.transaction_ends(), log.cluster
         self._records, self._entries = records, entries
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
 
@@ -253,9 +253,9 @@ class _Follower:
             entries = _after_join_phase(entries, beginning.group.generation_id)
         records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)
         loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
-        own_ends = ends_for(followed.requests, self._ends, group_id, self._partitions)
-        ends = [end for end in own_ends if from_us < end.at_us <= until_ms * 1000]
-        expected = expected_of(requests, records, entries, loads, ends)
+        ends = ends_for(followed.requests, self._ends, group_id, self._partitions)
+        facts = facts_between(facts_of(followed.requests, self._cluster, ends), from_us, until_ms * 1000)
+        expected = expected_of(requests, records, entries, loads, facts)
         result = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up).run()
         doubt = result.track.doubt
         order = result.order if doubt is None else result.order[: doubt[0].position]
@@ -266,7 +266,7 @@ class _Follower:
             replay.finish(until_ms)
         else:
             replay.advance_to(doubt[0].time_ms)
-        inputs = [GroupInput(item.clock_ms, _input_of(item)) for item in replay.inputs]
+        inputs = [GroupInput(item.clock_ms, item.value) for item in replay.inputs]
         if beginning is not None:
             inputs.insert(0, GroupInput(from_us // 1000, beginning.group))
         part = Part(beginning=beginning, expected=expected, result=result, inputs=inputs)
@@ -307,10 +307,6 @@ def _known_from(
     if set_aside_count:
         followed.not_compared[reason] = followed.not_compared.get(reason, 0) + set_aside_count
     return known_requests
-
-
-def _input_of(item: ReplayInput) -> GroupRequest | RecordedLeader | RecordedLoad | TransactionEnded:
-    return item.value.request if isinstance(item.value, Step) else item.value
 
 
 def _after_join_phase(entries: list[LogEntry] | None, generation: int) -> list[LogEntry] | None:

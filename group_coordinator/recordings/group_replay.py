@@ -20,29 +20,33 @@ from coordinator_state import (
     Output,
     RecordedEvent,
     RequestEvent,
-    TransactionEndedEvent,
-    classic_group,
     decode_group,
     encode_group,
 )
-from coordinator_state.classic import timers
 from coordinator_state.classic.recordings import put_first
+from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.outputs import group_event
 from group_coordinator.recordings.coordinator_log import entry_of_history
 from group_coordinator.recordings.expectations import (
     CLOCK_MS,
     LATE_MS,
     NOTHING,
-    PUNCTUAL_MS,
     Disagreement,
     Expected,
+    FactValue,
     Step,
     answer_disagreement,
     answered_stable,
     entry_disagreement,
+    not_answered,
 )
+from group_coordinator.recordings.group_facts import resolved, told_at_join
+from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.recordings.hash_order import first_members, put_expiration_first
 from group_coordinator.recordings.old_brokers import is_of_old_broker
 from group_coordinator.recordings.record_cursor import RESYNC_ENTRIES, RecordCursor
 from schemas.events import TransactionEnded
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
 from schemas.recorded import RecordedLeader, RecordedLoad
 from schemas.records import GROUP_METADATA_TYPE
@@ -65,7 +69,8 @@ class State(Struct, frozen=True):
     next_load: int
     group_metadata: bytes | None
     """The value of the group's last record in the offsets log."""
-    next_end: int
+    next_fact: int
+    """Of what the group is told besides requests."""
     state_slack_ms: int
     """How far the time of the group's last transition may differ from the broker's."""
 
@@ -80,11 +85,14 @@ class Agreed(Struct, frozen=True):
     """By a timer on the way to the next request, not by that request."""
 
 
+InputValue = GroupRequest | RecordedLeader | RecordedLoad | RegexesResolved | FactValue
+
+
 class ReplayInput(Struct, frozen=True):
     """An input of the group at a time of its clock: a request, the leader that the broker elects, or another fact."""
 
     clock_ms: int
-    value: Step | RecordedLeader | RecordedLoad | TransactionEnded
+    value: InputValue
 
 
 NO_STEP = -1
@@ -110,7 +118,7 @@ class GroupReplay:
         self._records = RecordCursor(expected.records, state.next_record, state.taken_records)
         self._next_entry = state.next_entry
         self._taken_entries = set(state.taken_entries)
-        self._next_load, self._next_end = state.next_load, state.next_end
+        self._next_load, self._next_fact = state.next_load, state.next_fact
         self._group_metadata = state.group_metadata
         self._at_us = 0
         self._handled: Step | None = None
@@ -140,7 +148,7 @@ class GroupReplay:
             tuple(self._taken_entries),
             self._next_load,
             self._group_metadata,
-            self._next_end,
+            self._next_fact,
             self._state_slack_ms,
         )
 
@@ -157,24 +165,27 @@ class GroupReplay:
         """Let the clock run to the step and handle its request."""
         self._at_us = step.effect_us
         self._load_until(step.effect_us)
-        self._end_transactions(step.effect_us, step.latest_us if answered_stable(step) else 0)
+        self._tell_facts(step.effect_us, step.latest_us if answered_stable(step) else 0)
         self.advance_to(self._clock_for(step))
         self._handled = step
         self._last_step = step.index
         self._waiting[step.index] = None
         self._by_request[step.request.request_id] = step
         self._prepare_election(self._clock_ms)
-        self.inputs.append(ReplayInput(self._clock_ms, step))
+        topics = told_at_join(step.request, self._expected.facts, self._next_fact)
+        request = step.request if topics is None else replace(step.request, topic_metadata=topics)
+        self.inputs.append(ReplayInput(self._clock_ms, request))
         self._coordinator.handle(
             RequestEvent(
                 offset=step.index,
                 clock_ms=self._clock_ms,
                 timestamp_ms=self._clock_ms,
-                envelope=step.request.envelope,
-                request=step.request.request,
+                envelope=request.envelope,
+                request=request.request,
             )
         )
         self._check(self._coordinator.take_outputs())
+        self._resolve_regexes()
         self._handled = None
 
     def _clock_for(self, step: Step) -> int:
@@ -201,23 +212,48 @@ class GroupReplay:
         """End the replay where the log ends."""
         self._at_us = clock_ms * 1000
         self._load_until(self._at_us)
-        self._end_transactions(self._at_us, 0)
+        self._tell_facts(self._at_us, 0)
         self.advance_to(clock_ms)
         self._check_overdue(clock_ms + 2**40)
 
-    def _end_transactions(self, us: int, shown_us: int) -> None:
-        """End the transactions whose markers were written by then. `shown_us`: an answer shows that those which were
-        being written then had their effect."""
-        ends = self._expected.ends
-        while self._next_end < len(ends):
-            end = ends[self._next_end]
-            if end.at_us > us and end.earliest_us > shown_us:
+    def _tell_facts(self, us: int, shown_us: int) -> None:
+        """Tell the group what it had been told by then. `shown_us`: an answer shows that the transactions which were
+        being ended then had their effect."""
+        facts = self._expected.facts
+        while self._next_fact < len(facts):
+            fact = facts[self._next_fact]
+            may_be_shown = isinstance(fact.value, TransactionEnded) and fact.earliest_us <= shown_us
+            if fact.at_us > us and not may_be_shown:
                 return
-            self._next_end += 1
-            self.advance_to(max(self._clock_ms, min(end.at_us, us) // 1000))
-            self.inputs.append(ReplayInput(self._clock_ms, end.ended))
-            self._coordinator.handle(TransactionEndedEvent(NO_STEP, self._clock_ms, self._clock_ms, end.ended))
-            self._check(self._coordinator.take_outputs())
+            self._next_fact += 1
+            if self._matters(fact.value):
+                self.advance_to(max(self._clock_ms, min(fact.at_us, us) // 1000))
+                self._tell(fact.value)
+
+    def _matters(self, value: FactValue) -> bool:
+        """Return whether the group is there, and of a kind that needs the fact: members that join bring topics
+        along."""
+        if isinstance(value, GroupConfiguration):
+            return True
+        group = self._coordinator.group
+        is_consumer_group = group is not None and type(group.body) is ConsumerGroup
+        return is_consumer_group if isinstance(value, TopicMetadata) else group is not None
+
+    def _tell(self, value: FactValue | RegexesResolved) -> None:
+        self.inputs.append(ReplayInput(self._clock_ms, value))
+        offset = NO_STEP if self._handled is None else self._handled.index
+        self._coordinator.handle(group_event(value, offset, self._clock_ms, self._clock_ms))
+        self._check(self._coordinator.take_outputs())
+
+    def _resolve_regexes(self) -> None:
+        """Have the group's expressions resolved, if it has just begun to."""
+        group, facts = self._coordinator.group, self._expected.facts
+        body = None if group is None else group.body
+        if type(body) is not ConsumerGroup or body.regex_refresh_began_ms is None:
+            return
+        images = (fact.value for fact in reversed(facts[: self._next_fact]) if isinstance(fact.value, TopicMetadata))
+        image = next(images, TopicMetadata(version=0, topics=()))
+        self._tell(resolved(body.regex_counts, image, self._clock_ms, self._expected.resolutions))
 
     def _load_until(self, us: int) -> None:
         """Let the brokers load the group that took it over by then."""
@@ -234,57 +270,18 @@ class GroupReplay:
             self._check(self._coordinator.take_outputs())
 
     def _prepare_election(self, moment_ms: int) -> None:
-        """Kafka elects by the order of a hash map: whom it elected is known from the answers, and is put first.
-
-        The leader that the next generation began with may have come after others had led and gone; so next come those
-        that will be gone by then.
-        """
-        group = None if self._coordinator.group is None else classic_group(self._coordinator.group)
-        if group is None or len(group.members) < 2:
-            return
-        next_generation = self._expected.generation(group.generation_id + 1, self._clock_ms * 1000)
-        if next_generation is None:
-            return
-        leader_id = self._present(group, next_generation.leader)
-        if leader_id == group.leader_id:
-            return
-        staying_ids = {self._present(group, member) for member in next_generation.members}
-        leading = [leader_id] if leader_id in group.members else []
-        first = (
-            *leading,
-            *(
-                member
-                for member in group.members
-                if next_generation.members and member not in staying_ids and member != leader_id
-            ),
-        )
-        if tuple(group.members)[: len(first)] != first:
-            put_first(group, first)
+        """Kafka elects by the order of a hash map: whom it elected is known from the answers, and is put first."""
+        body = None if self._coordinator.group is None else self._coordinator.group.body
+        if type(body) is ClassicGroup and (first := first_members(body, self._expected, self._clock_ms)):
+            put_first(body, first)
             self.inputs.append(ReplayInput(moment_ms, RecordedLeader(member_ids=first)))
 
     def _prepare_expiration(self, deadline_ms: int) -> None:
         """Sessions that end in one moment expire in any order: if the coordinator log tells it, that one is taken."""
         group, entries = self._coordinator.group, self._expected.entries
         self._skip_taken_entries()
-        if group is None or entries is None or self._next_entry >= len(entries):
-            return
-        entry = entries[self._next_entry]
-        first = min(group.timers, key=lambda name: group.timers[name].deadline_ms)
-        for member_id in entry.member_ids if entry.kind == "member expired" else ():
-            name = timers.session(member_id)
-            timer = group.timers.get(name)
-            if timer is None or timers.member_of(first) is None or timer.deadline_ms > deadline_ms + PUNCTUAL_MS:
-                return
-            group.timers = {
-                name: replace(timer, deadline_ms=deadline_ms),
-                **{timer: group.timers[timer] for timer in group.timers if timer != name},
-            }
-
-    def _present(self, group: ClassicGroup, member_id: str) -> str:
-        """A member by its id of now: a static member may be about to come back under another."""
-        if member_id in group.members:
-            return member_id
-        return group.static_members.get(self._expected.instances.get(member_id, ""), member_id)
+        if group is not None and entries is not None and self._next_entry < len(entries):
+            put_expiration_first(group, entries[self._next_entry], deadline_ms)
 
     # ------------------------------------------------------------------------------------------------------ comparing
 
@@ -329,7 +326,9 @@ class GroupReplay:
             self._state_slack_ms = self._slack_ms(record.cause.offset)
         if isinstance(record, LeaderElected) and record.reason in ("leader_gone", "leader_did_not_rejoin"):
             self.elections.add(record.generation_id)
-        entry, entries = entry_of_history(record), self._expected.entries
+        group, entries = self._coordinator.group, self._expected.entries
+        in_consumer_group = group is not None and type(group.body) is ConsumerGroup
+        entry = entry_of_history(record, in_consumer_group=in_consumer_group)
         if entry is None or entries is None:
             return
         self._skip_taken_entries()
@@ -366,7 +365,7 @@ class GroupReplay:
             if step.inferred is None and ready_ms + LATE_MS < clock_ms:
                 del self._waiting[index]
                 del self._by_request[step.request.request_id]
-                self.disagreements.append(_not_answered(step, self._at_us))
+                self.disagreements.append(not_answered(step, self._at_us))
         self.disagreements += self._records.overdue(clock_ms - LATE_MS, self._at_us, self._last_step)
         entries = self._expected.entries or []
         self._skip_taken_entries()
@@ -384,16 +383,3 @@ class GroupReplay:
             )
             self._next_entry += 1
             self._skip_taken_entries()
-
-
-def _not_answered(step: Step, at_us: int) -> Disagreement:
-    logged = step.request.logged
-    return Disagreement(
-        kind="answer",
-        about=f"answer:{step.request.request_id}",
-        at_us=at_us,
-        where=f"{logged.api} v{logged.api_version} of {logged.client_id}, line {logged.line_number}",
-        broker=f"answered at {logged.ready_us // 1000}: {logged.response.decode(errors='replace')}",
-        here="not answered by then",
-        step=step.index,
-    )

@@ -7,17 +7,20 @@ the client do this) is no history of the group: such requests and partitions are
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from uuid import UUID, uuid5
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from group_coordinator.recordings.kafka_json import KafkaJsonError, request_from_kafka, topic_id_from_kafka
 from group_coordinator.recordings.request_lines import LoggedRequest
+from group_coordinator.recordings.topic_ids import TopicIds
+from schemas.consumer_group_messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope
+from schemas.group_metadata_events import TopicMetadata
 from schemas.messages import (
     FindCoordinatorRequest,
     JoinGroupRequest,
@@ -46,7 +49,9 @@ _NOT_OF_THE_GROUP = frozenset(
     }
 )
 _NOT_THE_COORDINATOR = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
-_NOT_OF_THE_PARTITION = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+_NOT_OF_THE_PARTITION = frozenset({
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID,
+})  # fmt: skip
 
 _WithTopics = OffsetCommitRequest | TxnOffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest
 _OF_THE_TRANSACTION = {
@@ -67,6 +72,7 @@ _PER_GROUP = {
     "FindCoordinator": ("coordinators", "key", 4),
     "OffsetFetch": ("groups", "groupId", 8),
     "DescribeGroups": ("groups", "groupId", 0),
+    "ConsumerGroupDescribe": ("groups", "groupId", 0),
     "DeleteGroups": ("results", "groupId", 0),
 }
 """API -> the list in its answer that has an entry for each group, the entry's name of the group, since which
@@ -84,6 +90,8 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
     """The broker's answer as far as it is about this group, in Kafka's names of this version."""
     new_member_id: str | None
     """The member id that the broker gave out with its answer."""
+    topic_metadata: TopicMetadata | UnsetType = UNSET
+    """What the request brings along of the cluster's topics."""
     set_aside: str | None = None
     """Why the group coordinator never saw it; None: it did."""
 
@@ -112,23 +120,36 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
             client_id=self.logged.client_id,
             client_host=self.logged.client_host,
             new_member_id=self.new_member_id,
+            topic_metadata=self.topic_metadata,
             body=Raw(b"null"),
         )
 
 
-def group_requests(logged: LoggedRequest, file_name: str, topic_ids: Mapping[str, str]) -> tuple[GroupRequest, ...]:
+def group_requests(logged: LoggedRequest, file_name: str, topic_ids: TopicIds) -> tuple[GroupRequest, ...]:
     """Return the requests to groups that one logged request holds. Raises `KafkaJsonError`.
 
-    `topic_ids`: topic name -> id. A commit that names its topic gets the id from there, as the broker adds it.
+    A commit that names its topic gets the id from `topic_ids`, as the broker adds it.
     """
     body, response = _object(logged.request), _object(logged.response)
-    names = {topic_id: name for name, topic_id in topic_ids.items()}
+    names: Mapping[str, str] = topic_ids.names
+    if logged.api in ("OffsetCommit", "OffsetFetch") and logged.api_version >= TOPIC_ID_VERSION:
+        names = {**dict.fromkeys(_unknown_ids(response), ""), **names}
     return tuple(
         _group_request(logged, file_name, ordinal, group_id, request, response, topic_ids)
         for ordinal, (group_id, request) in enumerate(
             request_from_kafka(logged.api, logged.api_version, body, names)
         )
     )
+
+
+def _unknown_ids(answer: object) -> Iterator[str]:
+    """Yield the ids of topics that the broker did not know. Raises `KafkaJsonError`."""
+    if isinstance(answer, dict) and isinstance(answer.get("topicId"), str):
+        if ErrorCode.UNKNOWN_TOPIC_ID in _codes(answer):
+            yield topic_id_from_kafka(answer["topicId"]) or ""
+    elif isinstance(answer, dict | list):
+        for value in answer.values() if isinstance(answer, dict) else answer:
+            yield from _unknown_ids(value)
 
 
 def _object(text: bytes) -> Json:
@@ -148,10 +169,14 @@ def _group_request(
     group_id: str,
     request: Request,
     response: Json,
-    topic_ids: Mapping[str, str],
+    topic_ids: TopicIds,
 ) -> GroupRequest:
     answer = _answer_of_group(logged, group_id, response)
     refusal_codes = _codes(answer) & _NOT_OF_THE_GROUP
+    if isinstance(request, OffsetCommitRequest):
+        refusal_codes -= {ErrorCode.UNSUPPORTED_VERSION}  # a consumer group answers it to commits of old clients
+    elif isinstance(request, ConsumerGroupHeartbeatRequest | ConsumerGroupDescribeRequest):
+        refusal_codes |= _codes(answer) & {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     of_transaction = _first_of_transaction(answer) if isinstance(request, TxnOffsetCommitRequest) else None
     set_aside = f"the broker answered {min(refusal_codes).name} before it asked the group" if refusal_codes else None
     if refusal_codes == {ErrorCode.COORDINATOR_NOT_AVAILABLE} and _waited_for_replicas(logged):
@@ -165,7 +190,7 @@ def _group_request(
         if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest) and not request.topics:
             set_aside = "the broker refused all of its topics before it asked the group"
         if isinstance(request, OffsetCommitRequest):
-            request = with_topic_ids(request, topic_ids)
+            request = with_topic_ids(request, lambda name: topic_ids.id_of(name, logged.ready_us))
     return GroupRequest(
         logged=logged,
         group_id=group_id,
@@ -214,7 +239,7 @@ def _codes(answer: object) -> set[ErrorCode]:
 
 
 def _new_member_id(request: Request, answer: Json) -> str | None:
-    if isinstance(request, JoinGroupRequest) and not request.member_id:
+    if isinstance(request, JoinGroupRequest | ConsumerGroupHeartbeatRequest) and not request.member_id:
         return answer.get("memberId") or None
     return None
 
@@ -294,9 +319,9 @@ def _without_partitions(
     return replace(request, topics=tuple(topic for topic in topics if topic.partitions))
 
 
-def with_topic_ids(request: OffsetCommitRequest, topic_ids: Mapping[str, str]) -> OffsetCommitRequest:
+def with_topic_ids(request: OffsetCommitRequest, id_of: Callable[[str], str | None]) -> OffsetCommitRequest:
     """Add the ids of the topics that a commit names: from Kafka 4.1 on the broker looks them up and stores them."""
     topics = tuple(
-        replace(topic, topic_id=topic.topic_id or topic_ids.get(topic.name)) for topic in request.topics
+        replace(topic, topic_id=topic.topic_id or id_of(topic.name)) for topic in request.topics
     )
     return replace(request, topics=topics)

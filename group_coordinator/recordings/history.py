@@ -256,7 +256,7 @@ class _Replay:
         requests = request_from_kafka(api, version, body, self.cluster.topic_names)
         for group_id, request in requests:
             if isinstance(request, OffsetCommitRequest):
-                request = with_topic_ids(request, self.cluster.topic_ids)
+                request = with_topic_ids(request, self.cluster.topic_ids.get)
             envelope = RequestEnvelope(
                 request_id=str(step["id"]),
                 reply_partition=0,

@@ -18,8 +18,9 @@ from typing import IO
 from msgspec import Struct
 from msgspec.structs import replace
 
+from group_coordinator.recordings.cluster_topics import ClusterLog, ClusterTopics, cluster_topics
 from group_coordinator.recordings.group_requests import GroupRequest, group_requests
-from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
+from group_coordinator.recordings.kafka_json import KafkaJsonError
 from group_coordinator.recordings.line_times import LineError
 from group_coordinator.recordings.log_clock import FileClock, FileStep, link_files
 from group_coordinator.recordings.log_contents import LogContents
@@ -27,6 +28,7 @@ from group_coordinator.recordings.log_doubts import doubts_of
 from group_coordinator.recordings.request_lines import MARK, LoggedRequest, ReadLine, read_line
 from group_coordinator.recordings.request_order import ConnectionOrder, RequestSorter
 from group_coordinator.recordings.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
+from group_coordinator.recordings.topic_ids import TopicIds
 from group_coordinator.recordings.transaction_ends import TransactionEnd, transaction_ends
 from schemas.bounded_lines import bounded_lines, too_long
 from schemas.events import EventProblem
@@ -82,8 +84,6 @@ class RequestLog:
         """Of the files: requests are named by them, so logs of several brokers that are called alike need their
         folders, too."""
         self.counts = LogCounts()
-        self.topic_ids: dict[str, str] = {}
-        """Topic name -> id, as the answers to Metadata requests told it."""
         self.start_us: int | None = None
         self.end_us: int | None = None
         """The times of the first and the last completed request."""
@@ -94,6 +94,9 @@ class RequestLog:
         self.order = ConnectionOrder(0)
         self.time_zone = time_zone
         """Of times that do not name theirs."""
+        self.cluster = ClusterTopics()
+        """The topics of which the log tells, when it was read."""
+        self._cluster_log = ClusterLog()
         self._transaction_ends: list[TransactionEnd] = []
         self._dead_letter = dead_letter
         self._progress = progress
@@ -118,6 +121,7 @@ class RequestLog:
         spans = [span for clock in self.clocks if (span := clock.span()) is not None]
         self.start_us = min((start for start, _ in spans), default=None)
         self.end_us = max((end for _, end in spans), default=None)
+        self.cluster = cluster_topics(self._cluster_log, lambda file, line: self.clocks[file].offset_us(line))
 
     def requests(self) -> Iterator[LoggedRequest]:
         """Return the group requests in the order of arrival, once."""
@@ -125,12 +129,16 @@ class RequestLog:
         was_set = any(clock.base_us or clock.end_offset_us or list(clock.steps()) for clock in self.clocks)
         return self.order.arrange(self._sorter.take_sorted(self._shift if was_set else None))
 
-    def group_requests(self, topic_ids: Mapping[str, str] | None = None) -> Iterator[GroupRequest]:
+    def topic_ids(self, others: Mapping[str, str] | None = None) -> TopicIds:
+        """Return the ids that the log tells. `others`: name -> id, where more is known."""
+        return TopicIds(self.cluster.changes, others)
+
+    def group_requests(self, topic_ids: TopicIds | None = None) -> Iterator[GroupRequest]:
         """Yields the requests as they came to each group; those that cannot be understood are refused. Once.
 
-        `topic_ids`: topic name -> id, where more is known than the log tells.
+        `topic_ids`: where more is known than the log tells.
         """
-        known_ids = self.topic_ids if topic_ids is None else topic_ids
+        known_ids = self.topic_ids() if topic_ids is None else topic_ids
         for logged in self.requests():
             try:
                 requests = group_requests(logged, self.file_name(logged), known_ids)
@@ -216,19 +224,13 @@ class RequestLog:
                 *parsed.transaction_markers, len(self.clocks) - 1, line_number
             )
             self.contents.has_transaction_ends = True
-        for name, topic_id in parsed.topics:
-            self._learn_topic(name, topic_id)
+        if parsed.cluster is not None:
+            self._cluster_log.take(parsed.cluster, len(self.clocks) - 1, line_number)
         if parsed.request is None:
             self.counts.other_requests += 1
         else:
             self.counts.group_requests += 1
             self._sorter.add(parsed.request)
-
-    def _learn_topic(self, name: str, topic_id: str) -> None:
-        with suppress(KafkaJsonError):
-            own_id = topic_id_from_kafka(topic_id)
-            if own_id is not None:
-                self.topic_ids[name] = own_id
 
 
 def _first_time_us(path: Path, time_zone: tzinfo) -> int:

@@ -15,6 +15,12 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from group_coordinator.recordings.consumer_records import (
+    consumer_record_group,
+    describe_consumer_record,
+    is_of_consumer_group,
+    same_consumer_record,
+)
 from group_coordinator.recordings.text_files import Damage, read_lines
 from schemas.records import (
     GroupMetadataValue,
@@ -30,8 +36,6 @@ from schemas.records import (
 _CONTROL_KEY_BYTES = 4
 _COMMIT = b"\x00\x01"
 _KINDS = {
-    range(3, 9): "KIP-848 consumer groups",
-    range(16, 17): "KIP-848 consumer groups",
     range(9, 16): "share groups",
     range(17, 24): "streams groups",
 }
@@ -153,14 +157,18 @@ def read_offsets_line(line: bytes) -> LoggedRecord | LoggedMarker | str:
         return _marker(raw, key)
     decoded_key, _ = decode_record(key, value)
     if isinstance(decoded_key, UnknownKey):
-        return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
+        if not is_of_consumer_group(key):
+            return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
+        group_id = consumer_record_group(key, value)
+    else:
+        group_id = decoded_key.group_id
     if raw.is_transactional and (raw.producer_id is None or not isinstance(decoded_key, OffsetCommitKey)):
         return "were written in transactions of producers that are not told"
     return LoggedRecord(
         partition=raw.partition,
         offset=raw.offset,
         timestamp_ms=raw.timestamp_ms,
-        group_id=decoded_key.group_id,
+        group_id=group_id,
         key=key,
         value=value,
         producer_id=raw.producer_id if raw.is_transactional else None,
@@ -212,6 +220,8 @@ def same_record(own_key: bytes, own_value: bytes | None, broker_record: LoggedRe
         return True
     if value_version(own_value) != value_version(broker_record.value):
         return False
+    if is_of_consumer_group(own_key):
+        return same_consumer_record(own_key, own_value, broker_record.value, tolerance_ms)
     own, recorded = decode_record(own_key, own_value)[1], decode_record(broker_record.key, broker_record.value)[1]
     aligned = _aligned(own, recorded, tolerance_ms)
     if aligned is None or recorded is None:
@@ -260,6 +270,8 @@ def _encode(value: Value, version: int) -> bytes:
 
 def describe_record(key: bytes, value: bytes | None) -> str:
     """Describe a record, with the times in it."""
+    if is_of_consumer_group(key):
+        return describe_consumer_record(key, value)
     decoded_key, decoded_value = decode_record(key, value)
     value_text = "tombstone" if value is None else f"v{value_version(value)} {decoded_value}"
     return re.sub(r"\b(OffsetCommit|GroupMetadata)(Key|Value)", r"\1", f"{decoded_key} = {value_text}")

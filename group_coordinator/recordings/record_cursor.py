@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coordinator_state import LogRecord
+from group_coordinator.recordings.consumer_records import has_no_order
 from group_coordinator.recordings.expectations import NOTHING, Disagreement, record_disagreement
 from group_coordinator.recordings.offsets_log import LoggedRecord, describe_record, same_record
 from group_coordinator.recordings.old_brokers import is_kept_in_memory
+from schemas.wire import INT16
 
 RESYNC_ENTRIES = 6
 """How far ahead the broker's side is searched when it has something that is missing here."""
@@ -35,9 +37,10 @@ class RecordCursor:
         if disagreement is None:
             self._go_on(1)
             return None
-        if is_of_old_broker and (
-            is_kept_in_memory(record.key, record.value) or self._take_of_same_commit(record, records, slack_ms)
-        ):
+        if is_of_old_broker and is_kept_in_memory(record.key, record.value):
+            return None
+        is_unordered = is_of_old_broker or has_no_order(record.key, record.value)
+        if is_unordered and self._take_of_same_commit(record, records, slack_ms):
             return None
         ahead = records[number + 1 : number + RESYNC_ENTRIES]
         matching = (
@@ -63,10 +66,12 @@ class RecordCursor:
             self._go_on(1)
 
     def _take_of_same_commit(self, record: LogRecord, records: Sequence[LoggedRecord], slack_ms: int) -> bool:
-        """Find the record among those that the broker wrote with the next one."""
+        """Find the record among those that the broker wrote with the next one. (Consumer groups: of one type.)"""
         for place in range(self.next + 1, len(records)):
             broker_record = records[place]
             if broker_record.timestamp_ms != records[self.next].timestamp_ms:
+                return False
+            if has_no_order(record.key, record.value) and not _are_alike(broker_record, record):
                 return False
             if place not in self.taken and same_record(record.key, record.value, broker_record, slack_ms):
                 self.taken.add(place)
@@ -78,3 +83,9 @@ class RecordCursor:
         while self.next in self.taken:
             self.taken.discard(self.next)
             self.next += 1
+
+
+def _are_alike(broker_record: LoggedRecord, record: LogRecord) -> bool:
+    """Return whether two records are of one type, and both of something that is, or both of something that is gone."""
+    same_type = broker_record.key[: INT16.size] == record.key[: INT16.size]
+    return same_type and (broker_record.value is None) == (record.value is None)

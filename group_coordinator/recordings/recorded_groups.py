@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from group_coordinator.recordings.coordinator_log import LogEntry
-from group_coordinator.recordings.expectations import MAY_BE_PARKED, Expected, Generation, Load, Step
+from group_coordinator.recordings.expectations import MAY_BE_PARKED, Expected, Fact, Generation, Load, Step
+from group_coordinator.recordings.group_facts import resolutions_of
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.offsets_log import LoggedRecord
-from group_coordinator.recordings.transaction_ends import TransactionEnd
 from schemas.messages import JoinGroupRequest
 
 ROUNDING_US = 1_000
@@ -42,15 +42,17 @@ def expected_of(
     records: list[LoggedRecord] | None,
     entries: list[LogEntry] | None,
     loads: list[Load],
-    ends: list[TransactionEnd],
+    facts: list[Fact],
 ) -> Expected:
     """Return the broker's side of one group."""
-    expected = Expected(records=records, entries=entries, loads=loads, ends=ends)
+    expected = Expected(
+        records=records, entries=entries, loads=loads, facts=facts, resolutions=resolutions_of(records or ())
+    )
     for request in requests:
         if not isinstance(request.request, JoinGroupRequest):
             continue
         answer, instance_id = request.response, request.request.group_instance_id
-        if answer.get("errorCode") == 0:
+        if answer.get("errorCode") == 0 and answer.get("leader"):  # a consumer group has none
             _add_generation(expected, request)
         if instance_id is not None and (member_id := request.new_member_id or request.request.member_id):
             expected.instances[member_id] = instance_id

@@ -12,16 +12,14 @@ from datetime import tzinfo
 import msgspec
 from msgspec import Raw, Struct
 
+from group_coordinator.recordings.cluster_lines import ClusterLine, cluster_line
 from group_coordinator.recordings.line_times import MILLISECOND_US, LineError, line_time
-from schemas.messages import APIS, ApiKey
+from schemas.messages import APIS
 
 MARK = b"Completed request:"
-_NOT_REPLAYED = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
-"""Request logs are not replayed for these yet."""
-_API_NAMES = {int(api.key): name for name, api in APIS.items() if api.key not in _NOT_REPLAYED}
-_METADATA_KEY = 3
+_API_NAMES = {int(api.key): name for name, api in APIS.items()}
 _WRITE_TXN_MARKERS_KEY = 27
-OTHER_PROTOCOLS = {68: "KIP-848 consumer group", 76: "share group", 88: "streams group"}
+OTHER_PROTOCOLS = {76: "share group", 88: "streams group"}
 """Heartbeats that make a group one of another protocol, and what it then is."""
 _OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat"})
 _TELLS_MEMBERS = b'"members":[{'
@@ -74,8 +72,8 @@ class ReadLine(Struct):
     client_id: str
     request: LoggedRequest | None = None
     """None: a request of another kind."""
-    topics: tuple[tuple[str, str], ...] = ()
-    """Names and ids (as Kafka prints them) that an answer to Metadata tells."""
+    cluster: ClusterLine | None = None
+    """What the line tells of the cluster's topics and of groups' settings."""
     transaction_markers: tuple[Raw, Raw, int, int] | None = None
     """A WriteTxnMarkers request and its answer, when a handler took it up and when its answer was ready."""
     session_us: int | None = None
@@ -108,19 +106,11 @@ class _Line(Struct):
     response: Raw
     connection: str
     totalTimeMs: float
+    isForwarded: bool = False
     requestQueueTimeMs: float = 0.0
     localTimeMs: float = 0.0
     responseQueueTimeMs: float = 0.0
     sendTimeMs: float = 0.0
-
-
-class _MetadataTopic(Struct):
-    name: str | None = None
-    topicId: str | None = None
-
-
-class _MetadataResponse(Struct):
-    topics: tuple[_MetadataTopic, ...] = ()
 
 
 class _Glimpse(Struct):
@@ -133,7 +123,6 @@ class _Glimpse(Struct):
 
 
 _decode = msgspec.json.Decoder(_Line).decode
-_decode_metadata = msgspec.json.Decoder(_MetadataResponse).decode
 _decode_glimpse = msgspec.json.Decoder(_Glimpse).decode
 
 
@@ -179,10 +168,12 @@ def _look_into(raw: _Line, parsed: ReadLine, file_index: int, line_number: int) 
     api = _API_NAMES.get(header.requestApiKey)
     if api is not None:
         parsed.request = _logged_request(api, raw, parsed, file_index, line_number)
-    elif header.requestApiKey == _METADATA_KEY:
-        parsed.topics = _topics(raw)
     elif header.requestApiKey == _WRITE_TXN_MARKERS_KEY:
         parsed.transaction_markers = (raw.request, raw.response, *_handled_and_ready_us(raw, parsed))
+    if not raw.isForwarded:  # those are in the log a second time, as the broker passed them on
+        parsed.cluster = cluster_line(
+            header.requestApiKey, raw.request, raw.response, *_handled_and_ready_us(raw, parsed)
+        )
     if api in _OF_MEMBERS:
         request = _glimpse(raw.request)
         parsed.is_well = bool(request.memberId) and _glimpse(raw.response).errorCode == 0
@@ -261,11 +252,3 @@ def _client_host(connection: str) -> str:
     if len(parts) < 2 or ":" not in parts[1]:
         raise LineError(f"the connection {connection[:200]!r} names no client address")
     return "/" + parts[1].rsplit(":", 1)[0]
-
-
-def _topics(raw: _Line) -> tuple[tuple[str, str], ...]:
-    try:
-        topics = _decode_metadata(raw.response).topics
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ()
-    return tuple((topic.name, topic.topicId) for topic in topics if topic.name and topic.topicId)

@@ -29,6 +29,7 @@ from group_coordinator.recordings.kafka_json import KafkaJsonError
 from group_coordinator.recordings.line_times import LineError
 from group_coordinator.recordings.offsets_log import read_offsets_line
 from group_coordinator.recordings.request_lines import MARK, read_line
+from group_coordinator.recordings.topic_ids import NO_IDS
 from schemas import consumer_protocol
 from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
 from schemas.history import decode_history, decode_snapshot
@@ -257,7 +258,7 @@ def _decode_request_line(data: bytes) -> None:
     read = read_line(data, 0, 1, UTC)
     if read is None or read.request is None:
         return
-    group_requests(read.request, "request.log", {})
+    group_requests(read.request, "request.log", NO_IDS)
 
 
 def _decode_blob(data: bytes) -> None:

@@ -73,10 +73,39 @@ def test_a_coordinator_that_moves_is_followed_by_the_answers_alone(order: tuple[
     assert_all_agrees(report)
 
 
-@pytest.mark.parametrize("name", ["migration", "migration-refused", "transactions", "connect"])
-def test_what_is_not_understood_is_counted(name: str) -> None:
+CONSUMER_GROUPS = pytest.mark.parametrize(
+    ("name", "records", "entries"),
+    [
+        ("consumer-protocol", 960, 43),
+        ("migration", 523, 70),
+        ("migration-refused", 489, 76),
+        ("transactions", 890, 35),
+        ("connect", 71, 82),
+    ],
+)
+
+
+@CONSUMER_GROUPS
+def test_agrees_with_the_coordinator_of_kafka_4(name: str, records: int, entries: int) -> None:
+    """Consumer groups, by name and by expression, migrations both ways, transactions: all that the broker did."""
     report = verify(name)
     assert not report.differences, "\n".join(report.lines())
-    assert report.requests.equal == report.requests.total > 500
-    unknown = sum(count for reason, count in report.not_compared.items() if "not understood yet" in reason)
-    assert (unknown > 0) == (name != "connect")
+    assert report.requests.equal == report.requests.total > 800
+    assert report.records is not None
+    assert report.records.equal == report.records.total == records
+    assert report.log_entries is not None
+    assert report.log_entries.equal == report.log_entries.total == entries
+    assert not any("not understood yet" in reason for reason in report.not_compared)
+
+
+@CONSUMER_GROUPS
+def test_agrees_by_the_answers_of_kafka_4_alone(name: str, records: int, entries: int) -> None:
+    report = verify_recording(CLUSTERS / f"{name}.request.log.gz")
+    assert not report.differences, "\n".join(report.lines())
+    assert report.requests.equal == report.requests.total > 800
+
+
+def test_what_is_not_understood_is_counted() -> None:
+    report = verify("share-streams")
+    assert not report.differences, "\n".join(report.lines())
+    assert sum(count for reason, count in report.not_compared.items() if "not understood yet" in reason) > 100

@@ -131,7 +131,7 @@ def test_partitions_that_the_broker_refused_are_left_out(tmp_path: Path) -> None
     commits = [
         request
         for logged in log.requests()
-        for request in group_requests(logged, "log", log.topic_ids)
+        for request in group_requests(logged, "log", log.topic_ids())
         if isinstance(request.request, OffsetCommitRequest)
     ]
     assert len(commits) == 11

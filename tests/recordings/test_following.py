@@ -35,29 +35,13 @@ def test_owners_of_every_generation_are_the_broker_s(path: Path) -> None:
     assert owners_told(outputs_of(followed(path))) == owners_of_broker(path)
 
 
-CLASSIC = [dump for dump in CLUSTERS if request_logs_of(dump) and not dump.name.startswith("migration")]
-CONVERTED = {
-    "migration": {"live": [10], "mixed": [2]},
-    "migration-refused": {"mixed": [2, 3]},
-}
-"""Generations that come with a conversion, or before the classic group's next join phase."""
+LOGGED = [dump for dump in CLUSTERS if request_logs_of(dump)]
 
 
-@pytest.mark.parametrize("dump", CLASSIC, ids=lambda dump: dump.name)
+@pytest.mark.parametrize("dump", LOGGED, ids=lambda dump: dump.name)
 def test_owners_in_clusters_are_those_of_the_offsets_topic(dump: Path) -> None:
     owners = owners_told(outputs_of(followed(*request_logs_of(dump))))
     assert _stored(owners) == _stored(owners_of_dump(dump))
-
-
-@pytest.mark.parametrize("name", CONVERTED)
-def test_owners_are_told_as_long_as_a_group_is_classic(name: str) -> None:
-    dump = next(dump for dump in CLUSTERS if dump.name == f"{name}.offsets.jsonl.gz")
-    owners = _stored(owners_told(outputs_of(followed(*request_logs_of(dump)))))
-    expected = {
-        group_id: [assignment for assignment in of_group if assignment[0] not in CONVERTED[name].get(group_id, ())]
-        for group_id, of_group in _stored(owners_of_dump(dump)).items()
-    }
-    assert owners == expected
 
 
 def _stored(owners: Owners) -> Owners:

@@ -187,7 +187,10 @@ def test_answers_to_metadata_tell_topic_ids() -> None:
         line(requestHeader=header, response={"topics": [{"name": "t", "topicId": "yYT9PLz_QtWszuitHlLHsQ"}]}), 0, 1, UTC
     )
     assert read is not None
-    assert read.topics == (("t", "yYT9PLz_QtWszuitHlLHsQ"),)
+    assert read.cluster is not None
+    assert [(seen.name, seen.topic_id) for seen in read.cluster.sightings] == [
+        ("t", "c984fd3c-bcff-42d5-acce-e8ad1e52c7b1")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_an_import_has_the_ends_as_events() -> None:
         for group_id, value in keyed
         if isinstance(event := decode_group_event(group_id, value), TransactionEnded)
     ]
-    assert {group_id for group_id, _ in ended} == {"tx-classic"}
+    assert {group_id for group_id, _ in ended} == {"tx-classic", "tx-new"}
     assert {event.committed for _, event in ended} == {True, False}
 
 
