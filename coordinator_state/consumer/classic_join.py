@@ -81,13 +81,13 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
         step.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
         return
     changes, epoch_before, before = Changes(step, group), group.group_epoch, group.members.get(member_id)
-    old_id = group.static_members.get(request.group_instance_id) if request.group_instance_id is not None else None
+    replaced = _replaced(group, request)
     member = _find_member(changes, request, member_id)
     subscription = _subscription(protocols)
     updated = _updated(step, member, request, protocols, subscription)
     update = update_subscription(changes, member, updated, any_regex_change_bumps=True)
-    gone = {old_id} if old_id is not None and old_id not in (None, request.member_id) else set()
-    downgrades = bool(gone) and may_downgrade(step, group, gone)
+    is_native = replaced is not None and replaced.classic is None
+    downgrades = replaced is not None and is_native and may_downgrade(step, group, {replaced.member_id}, joining=1)
     if downgrades and update.epoch > group.assignment_epoch:
         reconciled = updated
     else:
@@ -129,6 +129,13 @@ def _require_classic_members(
 
 def _no_common_protocol(detail: str) -> Refusal:
     return Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no_common_protocol", detail)
+
+
+def _replaced(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerMember | None:
+    """Return the static member whose place is taken."""
+    if request.member_id or request.group_instance_id is None:
+        return None
+    return static_member(group, request.group_instance_id)
 
 
 def _find_member(changes: Changes, request: JoinGroupRequest, member_id: str) -> ConsumerMember:

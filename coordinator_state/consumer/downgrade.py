@@ -27,14 +27,15 @@ from schemas.observed_history import GroupConverted
 from schemas.wire import INT16
 
 
-def may_downgrade(step: Step, group: ConsumerGroup, gone: Collection[str]) -> bool:
-    """Return whether the group becomes a classic one when these members are gone."""
+def may_downgrade(step: Step, group: ConsumerGroup, gone: Collection[str], *, joining: int = 0) -> bool:
+    """Return whether the group becomes a classic one when these members are gone. `joining`: so many classic members
+    take their place."""
     left = [member for member_id, member in group.members.items() if member_id not in gone]
+    size = len(left) + joining
     return (
-        bool(left)
+        0 < size <= step.config.group_max_size
         and all(member.classic is not None for member in left)
         and step.config.may_downgrade
-        and len(left) <= step.config.group_max_size
     )
 
 

@@ -26,7 +26,7 @@ def find_group(step: Step, joins: bool) -> Changes:
         return Changes(step, body)
     if not joins:
         raise not_found(step)
-    if type(body) is ClassicGroup and body.members:
+    if type(body) is ClassicGroup and not body.is_empty:
         return upgrade(step, body)
     changes = Changes(step, ConsumerGroup(), is_new=True)
     if type(body) is ClassicGroup:

@@ -41,7 +41,7 @@ def update_target(changes: Changes, updated: ConsumerMember, subscription: Subsc
     """Compute the target assignment if the group epoch is ahead of it and its interval is over. Raises `Refusal`."""
     group, step = changes.group, changes.step
     if group.assignment_epoch >= subscription.epoch or _is_too_early(changes):
-        return Target(group.assignment_epoch, group.target_of(updated.member_id, updated.instance_id))
+        return Target(group.assignment_epoch, _target_before(group, updated))
     assignor = preferred_assignor(group, updated, step.config.consumer_assignors)
     members = _members(group, updated, in_hash_order=step.config.group_consumer_hash_order)
     try:
@@ -76,6 +76,14 @@ def _is_too_early(changes: Changes) -> bool:
     """Return whether the last target assignment is not yet as old as the interval."""
     interval_ms, computed_ms = assignment_interval_ms(changes.step), changes.group.assignment_timestamp_ms
     return bool(computed_ms and interval_ms) and changes.step.now_ms < computed_ms + interval_ms
+
+
+def _target_before(group: ConsumerGroup, updated: ConsumerMember) -> TargetAssignment:
+    """Return the stored target of a member. That of a static one is its instance's: one that has just got its instance
+    id has none, until the next one is computed (`ModernGroup.targetAssignment`)."""
+    if updated.instance_id is not None and updated.instance_id not in group.static_members:
+        return ()
+    return group.target_of(updated.member_id, updated.instance_id)
 
 
 def _members(

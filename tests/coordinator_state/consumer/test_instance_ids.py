@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.consumer_group_messages import JOIN_EPOCH, LEAVE_EPOCH
+from schemas.consumer_group_messages import JOIN_EPOCH, LEAVE_EPOCH, ConsumerGroupAssignment
 from schemas.error_codes import ErrorCode
 from schemas.messages import LeaveGroupMember
-from tests.coordinator_state.consumer.harness import ConsumerHarness
+from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness
 from tests.coordinator_state.harness import subscription
 
 
@@ -47,3 +47,18 @@ def test_nobody_of_the_classic_protocol_gets_it(group: ConsumerHarness, member_i
     assert group.answer(group.heartbeat("m", 2, group_instance_id="i")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     leave = group.leave(LeaveGroupMember(member_id=member_id, group_instance_id="i"))
     assert [entry.error_code for entry in group.answer(leave).members] == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_a_member_that_has_just_got_an_instance_id_has_no_target_before_the_next_one() -> None:
+    """As in Kafka: the target of a static member is that of its instance, and this one is new
+    (`ModernGroup.targetAssignment`)."""
+    group = ConsumerHarness()
+    group.joins("a", "foo")
+    group.sleep(1_000)
+    group.joins("b", "foo")
+    assert group.body.targets["a"] == ((FOO, (0, 1)),)
+    told = group.joins("a", "foo", instance_id="i")
+    assert (told.member_epoch, told.assignment) == (3, ConsumerGroupAssignment(topic_partitions=()))
+    group.sleep(1_000)
+    group.joins("c", "foo")
+    assert group.told("a", 3).assignment is not None
