@@ -15,15 +15,22 @@ from coordinator_state import (
     GroupConfig,
     GroupCoordinator,
     GroupEvent,
+    LogRecord,
     Output,
     RenewalEvent,
     RequestEvent,
     TopicsDeletedEvent,
     classic_group,
 )
+from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.no_group import NoGroup
+from coordinator_state.outputs import MetadataEvent
 from schemas.events import DeletedTopic, EventError, decode_group_id
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.history import MemberExpired
+from schemas.observed_history import GroupConverted
 from schemas.ticks import read_tick
+from simulation.decided import decided_targets
 from simulation.driver import DeadLetter, Row, to_event
 from simulation.log import Log, Record
 from simulation.model import Model
@@ -51,6 +58,8 @@ class Facts(NamedTuple):
     generation_id: int
     members: dict[str, str | None]
     """Member id -> group instance id."""
+    is_consumer: bool = False
+    """It was a consumer group."""
 
 
 class Step(NamedTuple):
@@ -75,10 +84,27 @@ class Step(NamedTuple):
     """By so much the group's time was moved on, and all that it counts from with it."""
     """The sessions were renewed."""
 
+    told: TopicMetadata | RegexesResolved | GroupConfiguration | None = None
+    """The group is told this."""
+
     @property
     def classic(self) -> ClassicGroup | None:
-        """The part of the group that classic groups have."""
-        return None if self.group is None else classic_group(self.group)
+        """The part of the group that classic groups have; None for another group."""
+        body = None if self.group is None else self.group.body
+        return body if isinstance(body, ClassicGroup) else None
+
+    @property
+    def consumer(self) -> ConsumerGroup | None:
+        """The part of the group that consumer groups have; None for another group."""
+        body = None if self.group is None else self.group.body
+        return body if isinstance(body, ConsumerGroup) else None
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether the group was a classic one all the time, or was not there."""
+        was_consumer = self.before is not None and self.before.is_consumer
+        became_other = any(isinstance(output, GroupConverted) for output in self.outputs)
+        return not was_consumer and self.consumer is None and not became_other
 
 
 class CoreBroken(Exception):
@@ -188,27 +214,20 @@ class _Shard:
 
     def _step(self, group_id: str, watched: _Watched, event: GroupEvent | None) -> None:
         coordinator, model, rules = watched
-        before = facts(coordinator.group)
+        before = facts(existing(coordinator.group))
         # Before the first tick a group's time stands where its first event began it.
-        clock_ms = self._clock_ms or (coordinator.group.now_ms if coordinator.group is not None else self._timestamp_ms)
+        group = existing(coordinator.group)
+        clock_ms = self._clock_ms or (group.now_ms if group is not None else self._timestamp_ms)
         try:
             coordinator.advance_to(self._clock_ms)
-            moved_ms = moved_by(event, coordinator.group)
+            moved_ms = moved_by(event, existing(coordinator.group))
             if event is not None:
                 coordinator.handle(event)
         except Exception as error:
             self._accuse("NothingBreaks", f"the core raised {type(error).__name__}: {error}", group_id)
             raise CoreBroken from error
-        if event is None:
-            expected = model.pass_time(self._clock_ms)
-        elif isinstance(event, RenewalEvent):
-            expected = model.renew_sessions(event.clock_ms, event.timestamp_ms if event.moves_time else None)
-        elif isinstance(event, TopicsDeletedEvent):
-            expected = model.forget_topics(event)
-        else:
-            assert isinstance(event, RequestEvent), "nothing is recorded in a simulated world"
-            expected = model.handle(event)
         outputs = coordinator.take_outputs()
+        expected = _ask(model, event, self._clock_ms, outputs)
         self._result.outputs.setdefault((self._shard, group_id), []).extend(outputs)
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
         self._result.expiries += [(self._time_ms, expiry) for expiry in expiries]
@@ -218,13 +237,14 @@ class _Shard:
             clock_ms,
             request,
             before,
-            coordinator.group,
+            existing(coordinator.group),
             outputs,
             model,
             expected,
             renewed=isinstance(event, RenewalEvent),
             gone=event.topics if isinstance(event, TopicsDeletedEvent) else (),
             moved_ms=moved_ms,
+            told=event.fact if isinstance(event, MetadataEvent) else None,
         )
         if self._keep_steps and (event is not None or outputs):
             self._result.steps.append((self._time_ms, step))
@@ -244,9 +264,32 @@ def moved_by(event: GroupEvent | None, group: Group | None) -> int:
     return max(event.timestamp_ms - max(group.now_ms, event.clock_ms), 0)
 
 
+def _ask(model: Model, event: GroupEvent | None, clock_ms: int, outputs: list[Output]) -> list[ModelOutput]:
+    """Return what the model says. The targets of members of a consumer group are those that the coordinator decided."""
+    if event is None:
+        return model.pass_time(clock_ms)
+    if isinstance(event, RenewalEvent):
+        return model.renew_sessions(event.clock_ms, event.timestamp_ms if event.moves_time else None)
+    if isinstance(event, TopicsDeletedEvent):
+        return model.forget_topics(event)
+    if isinstance(event, MetadataEvent):
+        return model.take_in(event)
+    assert isinstance(event, RequestEvent), "nothing is recorded in a simulated world"
+    records = ((output.key, output.value) for output in outputs if isinstance(output, LogRecord))
+    return model.handle(event, decided_targets(records))
+
+
+def existing(group: Group | None) -> Group | None:
+    """Return a group that is there: of one that is not, its settings may be kept."""
+    return None if group is None or isinstance(group.body, NoGroup) else group
+
+
 def facts(group: Group | None) -> Facts | None:
     if group is None:
         return None
+    if isinstance(group.body, ConsumerGroup):
+        ids = {member.member_id: member.instance_id for member in group.body.members.values()}
+        return Facts(group.epoch, group.body.state_name, group.body.group_epoch, ids, is_consumer=True)
     classic = classic_group(group)
     members = {member.member_id: member.group_instance_id for member in classic.members.values()}
     return Facts(group.epoch, classic.state.value, classic.generation_id, members)

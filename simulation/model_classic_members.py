@@ -129,7 +129,7 @@ class ClassicMembers(Conversions):
         replaced_id: str | None = None
         if instance_id is not None:
             holder = group.holder(instance_id)
-            if request.member_id and holder is None:
+            if (request.member_id and holder is None) or group.is_left_behind(instance_id):
                 raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
             if request.member_id and holder is not None and holder.member_id != request.member_id:
                 raise ModelError(ErrorCode.FENCED_INSTANCE_ID)
@@ -141,7 +141,7 @@ class ClassicMembers(Conversions):
             raise ModelError(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         wishes = Wishes(
             instance_id=instance_id if instance_id is not None else member.wishes.instance_id,
-            rack_id=subscription.rack_id,
+            rack_id=member.wishes.rack_id if subscription.rack_id is None else subscription.rack_id,
             client_id=event.envelope.client_id,
             client_host=event.envelope.client_host,
             names=frozenset(subscription.topics),

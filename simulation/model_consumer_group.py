@@ -17,6 +17,7 @@ from simulation.model_consumer_records import (
     GroupRecord,
     Holding,
     Partition,
+    RecordValue,
     Resolved,
     Target,
     TargetEpochRecord,
@@ -41,6 +42,8 @@ class ConsumerModelGroup(ModelLife):
     target_ms: int = 0
     """When the target was computed; 0: never."""
     members: dict[str, ConsumerMember] = field(default_factory=dict)
+    instances: dict[str, str] = field(default_factory=dict)
+    """Instance id -> member id. One that its member has given up for another still stands for it, as in Kafka."""
     targets: dict[str, Target] = field(default_factory=dict)
     resolved: dict[str, Resolved] = field(default_factory=dict)
     looks_again: tuple[int, int] = (0, 0)
@@ -59,10 +62,6 @@ class ConsumerModelGroup(ModelLife):
             self.looks_again = (self.looks_again[0] + skipped_ms, self.looks_again[1])
         if self.resolving_ms is not None:
             self.resolving_ms += skipped_ms
-        self.resolved = {
-            regex: known._replace(timestamp_ms=known.timestamp_ms + skipped_ms)
-            for regex, known in self.resolved.items()
-        }
 
     # --------------------------------------------------------------------------------------------- what records change
 
@@ -72,25 +71,34 @@ class ConsumerModelGroup(ModelLife):
         match record.type, value:
             case 3, EpochRecord():
                 self.epoch, self.metadata_hash = value
-            case 5, None:
-                self.members.pop(name, None)
-            case 5, Wishes():
-                self.members[name] = self._member(name).wanting(value)
             case 6, TargetEpochRecord():
                 self.target_epoch, self.target_ms = value
-            case 7, None:
-                self.targets.pop(name, None)
-            case 7, frozenset():
-                self.targets[name] = value
-            case 8, None:
-                self.members[name] = self._member(name).having(Holding(epoch=-1))
-            case 8, Holding():
-                self.members[name] = self._member(name).having(value)
             case 16, None:
                 self.resolved.pop(name, None)
             case 16, Resolved():
                 self.resolved[name] = value
-        if record.type in (5, 8):
+            case _:
+                self._read_of_member(record.type, name, value)
+
+    def _read_of_member(self, record_type: int, member_id: str, value: RecordValue | None) -> None:
+        match record_type, value:
+            case 5, None:
+                gone = self.members.pop(member_id, None)
+                if gone is not None and self.instances.get(gone.wishes.instance_id or "") == member_id:
+                    del self.instances[gone.wishes.instance_id or ""]
+            case 5, Wishes():
+                self.members[member_id] = self._member(member_id).wanting(value)
+                if value.instance_id is not None:
+                    self.instances[value.instance_id] = member_id
+            case 7, None:
+                self.targets.pop(member_id, None)
+            case 7, frozenset():
+                self.targets[member_id] = value
+            case 8, None:
+                self.members[member_id] = self._member(member_id).having(Holding(epoch=-1))
+            case 8, Holding():
+                self.members[member_id] = self._member(member_id).having(value)
+        if record_type in (5, 8):
             self.held_type = subscription_type(self.members.values(), self.resolved.values())
 
     def _member(self, member_id: str) -> ConsumerMember:
@@ -110,8 +118,11 @@ class ConsumerModelGroup(ModelLife):
 
     def holder(self, instance_id: str | None) -> ConsumerMember | None:
         """Return the member with this instance id."""
-        holders = [member for member in self.members.values() if member.wishes.instance_id == instance_id]
-        return holders[0] if instance_id is not None and holders else None
+        return None if instance_id is None else self.members.get(self.instances.get(instance_id, ""))
+
+    def is_left_behind(self, instance_id: str | None) -> bool:
+        """Return whether an instance id stands for a member that is gone: Kafka forgets only the last one of each."""
+        return instance_id in self.instances and self.instances[instance_id] not in self.members
 
     def with_changed(self, member: ConsumerMember) -> list[ConsumerMember]:
         """Return the members as they will be when this one is new or has changed, those who were there first.

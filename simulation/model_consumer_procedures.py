@@ -164,6 +164,8 @@ class ConsumerProcedures(OffsetRequests):
             group.resolving_ms = group.now_ms
         if change.replaced_id not in (None, member.member_id):
             self.forget_timers(group, change.replaced_id or "")
+        if not is_native(member) and member.holding.epoch != change.before.holding.epoch:
+            self.disarm(group, "rebalance", member.member_id)  # it was for the epoch before
         if member.holding != change.before.holding and is_native(member):
             self.disarm(group, "rebalance", member.member_id)
             if member.holding.state == UNREVOKED:

@@ -130,6 +130,8 @@ class ConsumerRequests(ClassicMembers):
         known = group.members.get(member_id)
         holder = group.holder(request.instance_id)
         epoch = request.member_epoch
+        if group.is_left_behind(request.instance_id):
+            raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
         if request.instance_id is not None and epoch == 0:
             if holder is None:
                 return known or ConsumerMember(member_id), [], None

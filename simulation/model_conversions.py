@@ -4,6 +4,7 @@ group may be left with classic members only."""
 from __future__ import annotations
 
 import struct
+from collections.abc import Container
 from typing import NamedTuple
 
 from coordinator_state.outputs import RequestEvent
@@ -163,11 +164,9 @@ class Conversions(ConsumerProcedures):
     def downgrade(self, group: ConsumerModelGroup, left: list[ConsumerMember], generation: int) -> ModelGroup:
         """Make a classic group of these members."""
         targets = dict(group.targets)
-        classic = _classic_group(group)
+        classic = _classic_group(group, [member.member_id for member in left])
         classic.state, classic.protocol_type, classic.generation = "Stable", "consumer", generation
         self.write(group, self.whole_group_tombstones(group))
-        ids = {member.member_id for member in left}
-        classic.timers = [timer for timer in classic.timers if timer.who in ids]
         classic.members = [_classic_member(member) for member in left]
         classic.leader = classic.members[0].member_id
         classic.protocol = self.vote(classic)
@@ -203,8 +202,7 @@ class Conversions(ConsumerProcedures):
     def become_empty_classic(self, group: ConsumerModelGroup) -> ModelGroup:
         """Make a classic group that has nothing but the offsets."""
         self.write(group, group.empty_tombstones())
-        classic = _classic_group(group)
-        classic.timers = []
+        classic = _classic_group(group, ())
         self.group, self.consumer = classic, None
         return classic
 
@@ -226,13 +224,13 @@ class Conversions(ConsumerProcedures):
 def _consumer_group(group: ModelGroup) -> ConsumerModelGroup:
     """Return a consumer group without members that goes on with what a classic group has."""
     consumer = ConsumerModelGroup(now_ms=group.now_ms, checked_ms=group.checked_ms)
-    consumer.take_over(group)
+    consumer.take_over(group, [member.member_id for member in group.members])
     return consumer
 
 
-def _classic_group(group: ConsumerModelGroup) -> ModelGroup:
+def _classic_group(group: ConsumerModelGroup, member_ids: Container[str]) -> ModelGroup:
     classic = ModelGroup(now_ms=group.now_ms, checked_ms=group.checked_ms, since_ms=group.now_ms)
-    classic.take_over(group)
+    classic.take_over(group, member_ids)
     return classic
 
 

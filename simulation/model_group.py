@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -107,10 +108,10 @@ class ModelLife:
     offsets: dict[tuple[str, int], Stored] = field(default_factory=dict)
     known: KnownTopics = field(default_factory=KnownTopics)
 
-    def take_over(self, life: ModelLife) -> None:
+    def take_over(self, life: ModelLife, member_ids: Container[str]) -> None:
         """Go on with what a group keeps when it becomes one of the other kind. Of its timers it keeps those by which a
         classic member of a consumer group must join or sync: should it be one again, they count."""
-        self.timers = [timer for timer in life.timers if timer.kind in ("join", "sync") and timer.who]
+        self.timers = [timer for timer in life.timers if timer.kind in ("join", "sync") and timer.who in member_ids]
         self.in_log, self.offsets, self.known = life.in_log, life.offsets, life.known
 
     def leave_out(self, skipped_ms: int) -> None:

@@ -67,18 +67,22 @@ TOPIC_IDS = (None, None, "00000000-0000-0000-0000-00000000000a", "00000000-0000-
 class RequestGenerator:
     """Makes requests. Remembers the ids that it has seen, so that old ones come back."""
 
-    def __init__(self, dice: Random, config: GroupConfig, topics: Random) -> None:
+    def __init__(self, dice: Random, config: GroupConfig, topics: Random, *, leads_well: bool = False) -> None:
+        """`leads_well`: leaders give each partition to one member."""
         self._dice = dice
+        self._leads_well = leads_well
         self._topics = topics
         self._config = config
         self._seen: list[str] = ["nobody"]
         self._made = 0
 
-    def request(self, group_id: str, group: ModelGroup | None) -> GeneratedRequest:
+    def request(self, group_id: str, group: ModelGroup | None, api: str | None = None) -> GeneratedRequest:
+        """Return the next request to a group: of this API, or of any."""
         dice = self._dice
-        api = dice.choices(tuple(MENU), tuple(MENU.values()))[0]
-        if dice.random() < 0.5:
-            api = self._next_in_a_rebalance(group) or api
+        if api is None:
+            api = dice.choices(tuple(MENU), tuple(MENU.values()))[0]
+            if dice.random() < 0.5:
+                api = self._next_in_a_rebalance(group) or api
         client_id = dice.choice(("c1", "c2", ""))
         if api == "garbage":
             return "Heartbeat", 4, client_id, None, None
@@ -97,7 +101,7 @@ class RequestGenerator:
             ),
         }[api]
         request: Request = make(group_id, group)
-        return api, self._version(api), client_id, self._new_member_id(group), request
+        return api, self.version(api), client_id, self._new_member_id(group), request
 
     def _next_in_a_rebalance(self, group: ModelGroup | None) -> str | None:
         """Return a request that moves a rebalance on, if there is one."""
@@ -105,7 +109,7 @@ class RequestGenerator:
             return "JoinGroup"
         return "SyncGroup" if group.state == "CompletingRebalance" else None
 
-    def _version(self, api: str) -> int:
+    def version(self, api: str) -> int:
         api_versions = APIS[api]
         if self._dice.random() < 0.02:
             return api_versions.max_version + 1
@@ -194,11 +198,14 @@ class RequestGenerator:
             else dice.choice((None, "connect")),
             protocol_name=(group and group.protocol) or "range" if names_protocol else dice.choice((None, "sticky")),
             assignments=tuple(
-                SyncGroupAssignment(member_id=member_id, assignment=self._assignment()) for member_id in assigned_ids
+                SyncGroupAssignment(member_id=member_id, assignment=self._assignment(number))
+                for number, member_id in enumerate(assigned_ids)
             ),
         )
 
-    def _assignment(self) -> bytes:
+    def _assignment(self, number: int) -> bytes:
+        if self._leads_well and self._dice.random() < 0.97:
+            return encode_assignment(Assignment(partitions=(TopicPartition("t1", number),)))
         partition = TopicPartition("t1", self._dice.randrange(4))
         return self._dice.choice((encode_assignment(Assignment(partitions=(partition,))), b"", b"\x00"))
 

@@ -6,12 +6,14 @@ be left out of it.
 
 from __future__ import annotations
 
+import dataclasses
 from random import Random
 from typing import NamedTuple
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from coordinator_state import GroupConfig, RequestEvent, TopicsDeletedEvent
+from coordinator_state.outputs import MetadataEvent
 from schemas.events import (
     RENEWAL_AT_PRESENT,
     SESSION_RENEWAL,
@@ -22,11 +24,14 @@ from schemas.events import (
     encode_request_event,
     encode_tick,
 )
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.messages import Request
 from schemas.ticks import CLOCK_MAX_MS
+from simulation.consumer_request_generator import ConsumerRequestGenerator
 from simulation.driver import BatchFailed, Driver, Written
 from simulation.log import Log
 from simulation.model import Model
+from simulation.random_cluster import NAMES, RandomCluster
 from simulation.random_streams import RandomStreams
 from simulation.request_generator import TOPIC_IDS, TOPICS, RequestGenerator
 
@@ -53,6 +58,10 @@ class SequenceStep(NamedTuple):
     """With that, the group's time goes on at the present."""
     gone: tuple[DeletedTopic, ...] = ()
     """Before it, the group is told that these topics are gone."""
+    facts: tuple[TopicMetadata | RegexesResolved | GroupConfiguration, ...] = ()
+    """Before it, the group is told of topics, of what its expressions match, or of settings of its own."""
+    attached: TopicMetadata | None = None
+    """The request brings this along."""
     stray_ms: int | None = None
     """Before it, somebody writes a tick that lies so far after its own record, or before."""
 
@@ -68,23 +77,13 @@ class RequestSequence(Struct, frozen=True, kw_only=True):
 def sequence_of(seed: int) -> RequestSequence:
     """Return the sequence of a seed."""
     dice, pauses = RandomStreams(seed).of("soup"), RandomStreams(seed).of("pauses")
-    config = GroupConfig(
-        group_min_session_timeout_ms=1_000,
-        group_max_session_timeout_ms=60_000,
-        group_initial_rebalance_delay_ms=dice.choice((0, 500, 3_000)),
-        group_max_size=dice.choice((1_000, 1_000, 3, 2)),
-        offset_metadata_max_bytes=8,
-        offsets_retention_minutes=dice.choice((1, 10_080)),
-        offsets_retention_check_interval_ms=dice.choice((5_000, 20_000, 600_000)),
-        offsets_retention_check_phase_ms=dice.choice((0, 1_234)),
-        offset_commit_value_version=dice.choice((3, 4)),
-        group_offsets_max_bytes=RandomStreams(seed)
-        .of("bounds")
-        .choice((1_000_000, 1_000_000, 1_000_000, 1_000_000, 350, 220)),
-    )
+    config = _config(seed, dice)
     models = {group_id: Model(group_id, config) for group_id in ("a", "b", "")}
     topics = RandomStreams(seed).of("topics")
-    generator = RequestGenerator(dice, config, topics)
+    classic = RequestGenerator(dice, config, topics, leads_well=has_both_protocols(seed))
+    protocols = RandomStreams(seed).of("both protocols")
+    cluster = RandomCluster(protocols) if has_both_protocols(seed) else None
+    generator = None if cluster is None else ConsumerRequestGenerator(protocols, config, cluster, classic)
     steps = []
     strangers = RandomStreams(seed).of("strangers")
     clock_ms = now_ms = 0
@@ -105,16 +104,73 @@ def sequence_of(seed: int) -> RequestSequence:
         moves_time = renews and pauses.random() < 0.3
         if renews:
             model.renew_sessions(START_MS + clock_ms, START_MS + now_ms if moves_time else None)
-        deleted = _some_topics(topics) if topics.random() < 0.08 else ()
+        deleted = _some_topics(topics, cluster) if topics.random() < 0.08 else ()
         if deleted:
             model.forget_topics(TopicsDeletedEvent(number, START_MS + clock_ms, START_MS + clock_ms, deleted))
-        step = SequenceStep(
-            wait_ms, ticks, group_id, *generator.request(group_id, model.group), renews, moves_time, deleted, stray_ms
-        )
+        facts = () if cluster is None else _facts(cluster, protocols, model, START_MS + clock_ms)
+        for fact in facts:
+            model.take_in(MetadataEvent(number, START_MS + clock_ms, START_MS + clock_ms, fact))
+        made = classic.request(group_id, model.group) if generator is None else generator.request(group_id, model)
+        attached = cluster.told() if cluster is not None and protocols.random() < 0.4 else None
+        step = SequenceStep(wait_ms, ticks, group_id, *made, renews, moves_time, deleted, facts, attached, stray_ms)
         steps.append(step)
         if step.request is not None:
             model.handle(_peek(step, step.request, number, START_MS + clock_ms))
     return RequestSequence(seed=seed, config=config, steps=tuple(steps))
+
+
+def has_both_protocols(seed: int) -> bool:
+    """Return whether the members of a sequence use both protocols; those of the others use the classic one."""
+    return RandomStreams(seed).of("protocols").random() < 0.5
+
+
+def _config(seed: int, dice: Random) -> GroupConfig:
+    config = GroupConfig(
+        group_min_session_timeout_ms=1_000,
+        group_max_session_timeout_ms=60_000,
+        group_initial_rebalance_delay_ms=dice.choice((0, 500, 3_000)),
+        group_max_size=dice.choice((1_000, 1_000, 3, 2)),
+        offset_metadata_max_bytes=8,
+        offsets_retention_minutes=dice.choice((1, 10_080)),
+        offsets_retention_check_interval_ms=dice.choice((5_000, 20_000, 600_000)),
+        offsets_retention_check_phase_ms=dice.choice((0, 1_234)),
+        offset_commit_value_version=dice.choice((3, 4)),
+        group_offsets_max_bytes=RandomStreams(seed)
+        .of("bounds")
+        .choice((1_000_000, 1_000_000, 1_000_000, 1_000_000, 350, 220)),
+    )
+    if not has_both_protocols(seed):
+        return config
+    own = RandomStreams(seed).of("settings of consumer groups")
+    return dataclasses.replace(
+        config,
+        group_consumer_session_timeout_ms=5_000,
+        group_consumer_min_session_timeout_ms=3_000,
+        group_consumer_heartbeat_interval_ms=1_500,
+        group_consumer_min_heartbeat_interval_ms=500,
+        group_consumer_assignment_interval_ms=own.choice((0, 0, 1_000, 4_000)),
+        group_consumer_max_size=own.choice((1_000, 1_000, 1_000, 2)),
+        group_consumer_assignors=own.choice(("uniform,range", "uniform,range", "range,uniform")),
+        group_consumer_migration_policy=own.choice(("bidirectional",) * 3 + ("upgrade", "downgrade", "disabled")),
+        group_consumer_regex_refresh_interval_ms=own.choice((10_000, 600_000)),
+    )
+
+
+def _facts(
+    cluster: RandomCluster, dice: Random, model: Model, now_ms: int
+) -> tuple[TopicMetadata | RegexesResolved | GroupConfiguration, ...]:
+    """Return what the group is told besides requests."""
+    facts: list[TopicMetadata | RegexesResolved | GroupConfiguration] = []
+    if dice.random() < 0.1:
+        cluster.change()
+    if dice.random() < 0.2:
+        facts.append(cluster.told())
+    group = model.consumer
+    if group is not None and dice.random() < (0.03 if group.resolving_ms is None else 0.5):
+        facts.append(cluster.resolved(group.regexes(), now_ms))
+    if dice.random() < 0.03:
+        facts.append(cluster.settings())
+    return tuple(facts)
 
 
 def _wait(dice: Random, hurry: float) -> int:
@@ -131,9 +187,13 @@ def _stray(dice: Random, bound_ms: int) -> int:
     return dice.choice((far_ms, near_ms, 0, -1, -START_MS, 1 - START_MS, -2 * START_MS))
 
 
-def _some_topics(dice: Random) -> tuple[DeletedTopic, ...]:
+def _some_topics(dice: Random, cluster: RandomCluster | None) -> tuple[DeletedTopic, ...]:
     """Some topics, and perhaps the same twice, with ids that are stored, with none, or with one that nobody has
     heard of."""
+    if cluster is not None:
+        return tuple(
+            DeletedTopic(name=name, topic_id=cluster.id_of(name)) for name in dice.sample(NAMES, dice.choice((1, 2)))
+        )
     return tuple(
         DeletedTopic(name=dice.choice(TOPICS), topic_id=dice.choice(TOPIC_IDS))
         for _ in range(dice.choice((1, 1, 2, 3)))
@@ -148,6 +208,7 @@ def _peek(step: SequenceStep, request: Request, number: int, clock_ms: int) -> R
         api_version=step.version,
         client_id=step.client_id,
         new_member_id=step.new_member_id,
+        topic_metadata=UNSET if step.attached is None else step.attached,
         body=Raw(),
     )
     return RequestEvent(number, clock_ms, clock_ms, envelope, request)
@@ -174,6 +235,8 @@ def write_log(sequence: RequestSequence) -> Log:
             log.append(0, now_ms, key, RENEWAL_AT_PRESENT if step.moves_time else SESSION_RENEWAL)
         if step.gone:
             log.append(0, now_ms, key, encode_json(TopicsDeleted(topics=step.gone)))
+        for fact in step.facts:
+            log.append(0, now_ms, key, encode_json(fact))
         if step.request is None:
             log.append(0, now_ms, key, b"{}")
             continue
@@ -185,6 +248,7 @@ def write_log(sequence: RequestSequence) -> Log:
             reply_partition=0,
             client_id=step.client_id,
             new_member_id=step.new_member_id,
+            topic_metadata=UNSET if step.attached is None else step.attached,
         )
         log.append(0, now_ms, key, value)
     log.append(0, now_ms + 400_000, None, encode_tick(now_ms + 400_000))

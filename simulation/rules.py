@@ -15,6 +15,7 @@ from schemas.error_codes import ErrorCode
 from schemas.history import AssignmentReceived, GroupEmpty, JoinPhaseCompleted, MemberReplaced
 from schemas.messages import SyncGroupRequest, SyncGroupResponse
 from simulation.checker import Rule, Step
+from simulation.comparable import comparable
 from simulation.model_group import Answered, Logged, ModelOutput
 
 
@@ -28,8 +29,9 @@ class SameAsModel(Rule):
                 expected.append(Answered(output.request_id, output.time_ms, output.response))
             elif isinstance(output, LogRecord):
                 expected.append(Logged(output.time_ms, output.key, output.value))
-        if expected != step.expected:
-            return f"the core says {_first_difference(expected, step.expected)}"
+        expected, model_outputs = comparable(expected), comparable(step.expected)
+        if expected != model_outputs:
+            return f"the core says {_first_difference(expected, model_outputs)}"
         if step.event is None and not expected and not step.outputs:
             return None
         core = None if step.group is None else group_state(step.group)
@@ -137,6 +139,10 @@ class GenerationsRise(Rule):
         self._epoch, self._generation = -1, 0
 
     def check(self, step: Step) -> str | None:
+        if not step.is_classic:
+            self._epoch = -1 if step.group is None else step.group.epoch
+            self._generation = 0 if step.classic is None else step.classic.generation_id
+            return None
         for output in step.outputs:
             if output.epoch != self._epoch:
                 self._epoch, self._generation = output.epoch, 0
@@ -179,6 +185,11 @@ class AssignmentsAsDecided(Rule):
 
     def check(self, step: Step) -> str | None:
         request = step.event.request if step.event is not None else None
+        if not step.is_classic:
+            members = step.classic.members.values() if step.classic is not None else ()
+            self._assignments = {member.member_id: member.assignment for member in members}
+            self._member_ids.clear()
+            return None
         if step.event is not None and isinstance(request, SyncGroupRequest):
             self._member_ids[step.event.offset] = request.member_id
         for output in step.outputs:

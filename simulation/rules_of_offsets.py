@@ -33,7 +33,7 @@ class OnlyCurrentCommits(Rule):
         if step.event is None or not isinstance(step.event.request, OffsetCommitRequest):
             return None
         request, before = step.event.request, step.before
-        if ErrorCode.NONE not in commit_codes(step):
+        if ErrorCode.NONE not in commit_codes(step) or (before is not None and before.is_consumer):
             return None
         generation = request.generation_id_or_member_epoch
         if before is None or (before.state == "Empty" and generation < 0):
@@ -195,6 +195,8 @@ class LogTellsHardState(Rule):
         }
         if offsets != actual_offsets:
             return f"the log rebuilds the offsets {offsets}, the group has {actual_offsets}"
+        if step.consumer is not None:
+            return None if group_record is None else "the group is a consumer group, and the log has a classic one"
         if classic is None:
             return None if group_record is None else "the group is gone, and the log still has it"
         if classic.state not in ("Stable", "Empty") or group_record is None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator_state import Answer, GroupConfig
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.history import JoinPhaseCompleted, MemberExpired, MemberJoined, MemberReplaced
 from schemas.messages import (
     HeartbeatRequest,
     HeartbeatResponse,
+    JoinGroupResponse,
     OffsetCommitRequest,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from schemas.observed_history import GroupConverted
 from simulation.checker import Rule, Step
 from simulation.rules_of_offsets import MAY_COMMIT, commit_codes
 
@@ -51,12 +54,29 @@ class SessionsKept(Rule):
         self._sessions: dict[str, int] = {}
         """Member -> its session timeout, as it was before this step."""
         self._syncs: dict[int, str] = {}
+        self._sent_away: dict[str, None] = {}
+        """Whose parked requests were answered because the group was to become a consumer group, which it then did not.
+        In Kafka such a member may have lost its session while it waited, and has none until it joins again."""
 
     def check(self, step: Step) -> str | None:
-        problem = self._check(step)
+        problem = None
+        if step.is_classic:
+            problem = self._check(step)
+        else:
+            self._begin_again(step)
         members = step.classic.members.values() if step.classic is not None else ()
         self._sessions = {member.member_id: member.session_timeout_ms for member in members}
         return problem
+
+    def _begin_again(self, step: Step) -> None:
+        """The group has been a consumer group; the sessions of a classic one begin when it becomes that."""
+        converted_ms = [output.time_ms for output in step.outputs if isinstance(output, GroupConverted)]
+        members = step.classic.members.values() if step.classic is not None else ()
+        self._last_heard_ms = {
+            member.member_id: (converted_ms[-1], NEW_MEMBER_MS if member.is_new else member.session_timeout_ms)
+            for member in members
+        }
+        self._syncs.clear()
 
     def _check(self, step: Step) -> str | None:
         now_ms = step.group.now_ms if step.group is not None else step.clock_ms
@@ -72,7 +92,7 @@ class SessionsKept(Rule):
         for output in step.outputs:
             if isinstance(output, MemberExpired):
                 heard_ms, session_ms = self._last_heard_ms.pop(output.member.member_id, (output.time_ms, 0))
-                if output.time_ms - heard_ms < session_ms:
+                if output.time_ms - heard_ms < session_ms and output.member.member_id not in self._sent_away:
                     silent_ms = output.time_ms - heard_ms
                     return f"{output.member.member_id} is expired after a silence of {silent_ms} ms of {session_ms} ms"
             else:
@@ -107,6 +127,8 @@ class SessionsKept(Rule):
             case JoinPhaseCompleted():
                 for member_id in output.members:
                     self._note(step, member_id, output.time_ms)
+            case Answer(response=JoinGroupResponse(member_id=member_id)) if _upgrades(step):
+                self._sent_away[member_id] = None
             case Answer(response=SyncGroupResponse(error_code=code), answers_offset=offset):
                 member_id = self._syncs.pop(offset, "")
                 was_parked = step.event is None or step.event.offset != offset
@@ -123,6 +145,7 @@ class SessionsKept(Rule):
         session_ms = self._sessions.get(member_id) if member is None else member.session_timeout_ms
         if session_ms is not None:
             self._last_heard_ms[member_id] = (now_ms, session_ms)
+            self._sent_away.pop(member_id, None)
 
     def _renew(self, member_id: str, session_ms: int, now_ms: int) -> None:
         """A whole session from now, as the member has it now; but none ends sooner than it would have."""
@@ -139,10 +162,17 @@ class SessionsKept(Rule):
             heard_ms, session_ms = self._last_heard_ms.get(member.member_id, (group.now_ms, 1))
             waits = member.awaiting_join is not None or member.awaiting_sync is not None
             protected = waits and session_ms != NEW_MEMBER_MS
+            if member.member_id in self._sent_away:
+                continue
             if not protected and max(group.now_ms, step.clock_ms) - heard_ms >= session_ms:
                 silent_ms = max(group.now_ms, step.clock_ms) - heard_ms
                 return f"{member.member_id} is still a member after a silence of {silent_ms} ms of {session_ms} ms"
         return None
+
+
+def _upgrades(step: Step) -> bool:
+    """Return whether somebody wants to make a consumer group of the group."""
+    return step.event is not None and isinstance(step.event.request, ConsumerGroupHeartbeatRequest)
 
 
 def _accepts_heartbeat(output: object) -> bool:

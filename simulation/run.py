@@ -17,6 +17,7 @@ from simulation.rules import (
     SameAsModel,
     SeqsWithoutGaps,
 )
+from simulation.rules_of_consumers import EpochsInOrder, NativeSessionsKept, OneOwnerAtATime, TargetsAsPromised
 from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OnlyCurrentCommits
 from simulation.rules_of_sessions import OnlyTicksMoveTime, SessionsKept
 from simulation.rules_of_worlds import check_drivers, check_end, check_expiries, check_ticks, check_topics
@@ -34,6 +35,10 @@ RULES: tuple[type[Rule], ...] = (
     OnlyTicksMoveTime,
     SessionsKept,
     LogTellsHardState,
+    OneOwnerAtATime,
+    EpochsInOrder,
+    TargetsAsPromised,
+    NativeSessionsKept,
 )
 """What must hold of every group, however its members behave."""
 RULES_OF_WORLDS: tuple[type[Rule], ...] = (*RULES, OneOwner)
