@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from datetime import UTC, tzinfo
 
 from group_coordinator.command_line.tables import aligned
-from group_coordinator.narrative import sentences, words
-from group_coordinator.narrative.rebalances import Ownership, Rebalance
-from group_coordinator.narrative.steps import Move, WaitedFor, moves, steps, waited_for
-from schemas.history import MemberIdentity
+from group_coordinator.narrative import holding, sentences, words
+from group_coordinator.narrative.rebalances import Rebalance
+from group_coordinator.narrative.steps import Move, WaitedFor, identities_in, moves_of, steps, waited_for
 
 OWNER_ROWS_SHOWN = 40
 
@@ -30,9 +29,12 @@ def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
     if waited:
         yield ""
         yield from _waiting(rebalance, waited)
-    if rebalance.owned_after is not None:
+    if rebalance.holders:
         yield ""
-        yield from _owners(rebalance.owned_before, rebalance.owned_after)
+        yield from _holders(rebalance, zone)
+    if rebalance.owned_after is not None or rebalance.target is not None:
+        yield ""
+        yield from _owners(moves_of(rebalance))
     yield ""
     yield from _members(rebalance)
 
@@ -73,30 +75,45 @@ def _waiting(rebalance: Rebalance, waited: list[WaitedFor]) -> Iterator[str]:
         )
         mark = "slowest" if member.is_slowest and len(waited) > 1 else ""
         rows.append((words.name(member.member_id), learned, rejoined, duration, mark))
-    yield from aligned(("WAITED FOR", "TOLD", "REJOINED", "TOOK", ""), rows)
+    done = "GAVE UP" if rebalance.counts == "epoch" else "REJOINED"
+    yield from aligned(("WAITED FOR", "TOLD", done, "TOOK", ""), rows)
 
 
-def _owners(before: Ownership, after: Ownership) -> Iterator[str]:
-    all_moves = moves(before, after)
+def _holders(rebalance: Rebalance, zone: tzinfo) -> Iterator[str]:
+    """Who held, or holds, up the others."""
+    members = identities_in(rebalance)
+    yield "Who holds it up:" if rebalance.completed is None else "Who held it up when it ended:"
+    for holder in rebalance.holders:
+        yield f"  {holding.sentence(holder, holder.told_ms, members, zone)}"
+
+
+def _owners(all_moves: list[Move]) -> Iterator[str]:
     if not all_moves:
         yield "No partition had an owner before, and none has one since."
         return
+    header = ["TOPIC", "PARTITIONS", "OWNER BEFORE", "OWNER SINCE", "TARGET", ""]
     table = [
-        (
-            holding.topic,
-            words.ranges(holding.partitions),
-            _owner(holding.before),
-            _owner(holding.after),
-            "moved" if _has_moved(holding) else "",
-        )
-        for holding in all_moves
+        [
+            move.topic,
+            words.ranges(move.partitions),
+            _owner(move.before),
+            _owner(move.after),
+            _owner(move.target),
+            "moved" if _has_moved(move) else "",
+        ]
+        for move in all_moves
     ]
-    yield from aligned(("TOPIC", "PARTITIONS", "OWNER BEFORE", "OWNER SINCE", ""), table[:OWNER_ROWS_SHOWN])
+    if all(move.target == move.after for move in all_moves):
+        for row in (header, *table):
+            del row[4]
+    yield from aligned(header, table[:OWNER_ROWS_SHOWN])
     if len(table) > OWNER_ROWS_SHOWN:
         yield f"... and {len(table) - OWNER_ROWS_SHOWN} more lines"
-    moved = sum(len(holding.partitions) for holding in all_moves if _has_moved(holding))
-    total = sum(len(holding.partitions) for holding in all_moves)
-    yield f"{moved} of {words.count(total, 'partition')} changed owner."
+    moved = sum(len(move.partitions) for move in all_moves if _has_moved(move))
+    on_the_way = sum(len(move.partitions) for move in all_moves if move.target != move.after)
+    total = sum(len(move.partitions) for move in all_moves)
+    rest = f"; {words.count(on_the_way, 'partition')} not yet where the target has them" if on_the_way else ""
+    yield f"{moved} of {words.count(total, 'partition')} changed owner{rest}."
 
 
 def _owner(member_id: str | None) -> str:
@@ -110,20 +127,14 @@ def _has_moved(move: Move) -> bool:
 
 def _members(rebalance: Rebalance) -> Iterator[str]:
     """Whom the short names stand for."""
-    identities: dict[str, MemberIdentity] = {}
-    for record in (*rebalance.causes, *rebalance.steps):
-        for attribute in ("member", "leader"):
-            identity = getattr(record, attribute, None)
-            if isinstance(identity, MemberIdentity):
-                identities[identity.member_id] = identity
     rows = [
         (
-            words.name(holding.member_id),
-            holding.client_id,
-            holding.client_host,
-            holding.group_instance_id or "-",
-            holding.member_id,
+            words.name(identity.member_id),
+            identity.client_id,
+            identity.client_host,
+            identity.group_instance_id or "-",
+            identity.member_id,
         )
-        for holding in identities.values()
+        for identity in identities_in(rebalance).values()
     ]
     yield from aligned(("MEMBER", "CLIENT-ID", "HOST", "INSTANCE", "MEMBER ID"), rows)

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from group_coordinator.command_line.tables import aligned
 from group_coordinator.history.holding import holders_of, target_of
 from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.narrative import words
+from group_coordinator.narrative import holding, words
 from schemas.events import encode_json
 from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember
 from schemas.records import OffsetCommitValue
@@ -125,17 +125,8 @@ def _partitions(topics: tuple[AssignedTopic, ...] | None) -> str:
 def holder_lines(snapshot: GroupSnapshot) -> Iterator[str]:
     """Yield who must give up partitions, since when, and who waits for them."""
     for holder in holders_of(snapshot):
-        waits = f"; {words.names(holder.waiting)} {'waits' if len(holder.waiting) == 1 else 'wait'} for it"
-        if holder.told_ms is None:
-            since = "and has not heard of it yet"
-        else:
-            told_ms = holder.told_ms + _behind_ms(snapshot)
-            since = f"since {words.day(told_ms)} {words.clock(told_ms)}"
-        yield (
-            f"{words.name(holder.member_id)} must give up {words.owned(holder.topics)} {since}"
-            + (waits if holder.waiting else "")
-            + "."
-        )
+        told_ms = None if holder.told_ms is None else holder.told_ms + _behind_ms(snapshot)
+        yield f"{holding.sentence(holder, told_ms)}."
 
 
 def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds) -> Iterator[str]:

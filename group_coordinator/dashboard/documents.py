@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
+from group_coordinator.dashboard.epochs_page import present
 from group_coordinator.dashboard.facts import CLASSIC, CONSUMER, Committed
 from group_coordinator.dashboard.group_page import Now, Window, group_page
 from group_coordinator.dashboard.health import expires_ms
@@ -155,14 +156,13 @@ class Documents:
             offsets: dict[tuple[str, int], Committed] = dict(facts.offsets)
             moments = tuple(facts.moments())
             expires = expires_ms(facts, index.settings.health)
-            targets, progress = dict(facts.targets), dict(facts.progress)
+            epochs = present(facts)
         now = Now(
             row=row,
             moments=moments,
             offsets=offsets,
             expires_ms=expires,
-            targets=targets,
-            progress=progress,
+            epochs=epochs,
             now_ms=now_ms,
         )
         return group_page(window, now, index.ends_of(group_id))

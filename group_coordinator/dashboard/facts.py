@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from group_coordinator.history.fold import GroupFold
+from group_coordinator.history.holding import Holder
+from group_coordinator.history.reconciliation import Reconciliation, rename
 from group_coordinator.history.view import Departure, JoinedMember, Removal
 from schemas.group_states import ASSIGNING, NO_GROUP, RECONCILING, UNKNOWN, GroupState
 from schemas.history import (
@@ -25,7 +27,15 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import GroupConverted, GroupEpochBumped, MemberReconciled, OffsetsRemoved
+from schemas.observed_history import (
+    ConsumerMember,
+    GroupConverted,
+    GroupEpochBumped,
+    MemberReconciled,
+    OffsetsRemoved,
+    RegexResolved,
+    TargetAssignmentComputed,
+)
 
 CLASSIC, CONSUMER = "classic", "consumer"
 STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN, ASSIGNING, RECONCILING)
@@ -72,11 +82,11 @@ class GroupFacts(GroupFold):
     """One group as it is now, and what recently happened to it."""
 
     __slots__ = (
-        "_transitions", "completed", "deadline_ms", "departures", "first_ms", "generation_id", "group_id",
-        "had_members", "idle", "kind", "last_commit_ms", "last_ms", "leader_id", "members",
-        "offsets", "partitions", "progress", "protocol_name",
-        "rebalances", "recent", "refusals", "started", "state", "state_since_ms", "target_epoch", "targets",
-        "topics", "version", "waiting",
+        "_resolved", "_transitions", "asks", "completed", "deadline_ms", "departures", "first_ms", "generation_id",
+        "group_id", "had_members", "idle", "kind", "last_commit_ms", "last_ms", "leader_id", "members",
+        "offsets", "partitions", "protocol_name",
+        "rebalances", "recent", "refusals", "started", "state", "state_since_ms",
+        "topics", "version", "waiting", "way",
     )  # fmt: skip
 
     def __init__(self, group_id: str) -> None:
@@ -89,11 +99,12 @@ class GroupFacts(GroupFold):
         self.generation_id = 0
         self.kind = CLASSIC
         """Of what kind of group; those that are not classic count epochs."""
-        self.target_epoch = 0
-        self.targets: dict[str, tuple[AssignedTopic, ...]] = {}
-        """What each member shall own in this epoch ..."""
-        self.progress: dict[str, MemberReconciled] = {}
-        """... and how far it has come."""
+        self.way = Reconciliation()
+        """Of such a group: its target, and how far members have come."""
+        self.asks: dict[str, ConsumerMember] = {}
+        """What its members ask for; without those that came with it when it was a classic one."""
+        self._resolved: dict[str, tuple[str, ...]] = {}
+        """Expression -> the topics that match it."""
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
         self.members: dict[str, MemberIdentity] = {}
@@ -138,6 +149,34 @@ class GroupFacts(GroupFold):
             for i in range(0, len(transitions), _WIDTH)
         ]
 
+    # ----------------------------------------------------------------------------------------- groups that count epochs
+
+    @property
+    def classic_members(self) -> list[str]:
+        """Return the members of the classic protocol in a consumer group."""
+        if self.kind != "consumer":
+            return []
+        asks = self.asks
+        return [each for each in self.members if each not in asks or asks[each].uses_classic_protocol]
+
+    @property
+    def regexes(self) -> dict[str, tuple[str, ...] | None]:
+        """Return the members' expressions, with the topics that match; None: these have not been looked for yet."""
+        asked = {asks.subscribed_regex for asks in self.asks.values() if asks.subscribed_regex}
+        return {regex: self._resolved.get(regex) for regex in sorted(asked)}
+
+    def holders(self) -> tuple[Holder, ...]:
+        """Return who must give up partitions, the one that has known it longest first; in a share group, where several
+        members have the same partitions, nobody."""
+        return () if self.kind == "share" else self.way.holders()
+
+    def gives_up_by_ms(self, member_id: str) -> int | None:
+        """Return when a member that does not give up what it was told to is dropped; None: not known."""
+        record, asks = self.way.progress.get(member_id), self.asks.get(member_id)
+        if record is None or asks is None or asks.uses_classic_protocol or asks.rebalance_timeout_ms is None:
+            return None
+        return record.timestamp_ms + asks.rebalance_timeout_ms if record.state == "unrevoked_partitions" else None
+
     # ------------------------------------------------------------------------------------------------------ the group
 
     def follow(self, record: History) -> None:
@@ -147,12 +186,18 @@ class GroupFacts(GroupFold):
         if isinstance(record, GroupEpochBumped):
             self.kind = record.protocol
         elif isinstance(record, GroupConverted):
-            self.kind, self.targets, self.progress = record.to_protocol, {}, {}
+            self.kind = record.to_protocol
+            self.way.clear()
+            self.asks, self._resolved = {}, {}
+        elif isinstance(record, RegexResolved):
+            self._resolved.pop(record.regex, None)
+            if record.topics is not None:
+                self._resolved[record.regex] = record.topics
         super().follow(record)
 
     def life_began(self, record: HistoryRecord) -> None:
-        self.members, self.waiting = {}, {}
-        self.kind, self.targets, self.progress = CLASSIC, {}, {}
+        self._forget_members()
+        self.kind = CLASSIC
         self.leader_id = self.protocol_name = None
         self.generation_id = 0
         self.topics, self.partitions, self.idle = (), 0, 0
@@ -176,7 +221,7 @@ class GroupFacts(GroupFold):
             return  # as when a life began
         self.state, self.state_since_ms, self.generation_id = entered
         if state in WITHOUT_MEMBERS and not isinstance(record, GroupConverted):  # members go over with their group
-            self.members, self.waiting = {}, {}
+            self._forget_members()
         if state == GroupState.DEAD:
             self.offsets = {}
         # A moment is never before the one that came first, so that it can be found by bisection.
@@ -191,6 +236,11 @@ class GroupFacts(GroupFold):
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
         self.members[joined.member.member_id] = joined.member
         self.had_members = True
+        self.member_changed(record, joined)
+
+    def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
+        if isinstance(updated, ConsumerMember):
+            self.asks[updated.member.member_id] = updated
 
     def member_rejoined(
         self, record: HistoryRecord, member: MemberIdentity, subscribed_topics: tuple[str, ...] | None
@@ -201,7 +251,9 @@ class GroupFacts(GroupFold):
     def member_replaced(
         self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
     ) -> None:
-        self._forget(old_member_id)
+        self.way.replace(old_member_id, member.member_id)
+        rename(self.asks, old_member_id, member.member_id)
+        self.members.pop(old_member_id, None)
         self.members[member.member_id] = member
         if old_member_id in self.waiting:
             del self.waiting[old_member_id]
@@ -218,8 +270,12 @@ class GroupFacts(GroupFold):
 
     def _forget(self, member_id: str) -> None:
         self.members.pop(member_id, None)
-        self.targets.pop(member_id, None)
-        self.progress.pop(member_id, None)
+        self.asks.pop(member_id, None)
+        self.way.forget(member_id)
+
+    def _forget_members(self) -> None:
+        self.members, self.waiting, self.asks, self._resolved = {}, {}, {}, {}
+        self.way.clear()
 
     # ----------------------------------------------------------------------------------------------------- rebalances
 
@@ -260,16 +316,15 @@ class GroupFacts(GroupFold):
         self.partitions = sum(len(topic.partitions) for topic in topics)
         self.idle = sum(share.topics == () for share in assignments)
 
-    def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
+    def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
         self.partitions_assigned(record, assignments, None, None)
-        self.target_epoch = record.generation_id
-        self.targets = {share.member_id: share.topics or () for share in assignments}
+        self.way.aim(record.assignment_epoch, assignments)
 
     def partitions_of_member(
         self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
     ) -> None:
         if isinstance(record, MemberReconciled):
-            self.progress[member.member_id] = record
+            self.way.come(record)
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         self.completed = record

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from group_coordinator.dashboard.advice import advice
-from group_coordinator.dashboard.epochs_page import epochs_document
+from group_coordinator.dashboard.epochs_page import Present, epochs_document
 from group_coordinator.dashboard.facts import Committed, Moment
 from group_coordinator.dashboard.index import GroupRecords, decoded
 from group_coordinator.dashboard.lag import EndOffsets
@@ -23,8 +23,8 @@ from group_coordinator.narrative.rebalances import Rebalance as RebalanceStory
 from group_coordinator.narrative.rebalances import rebalances
 from group_coordinator.tables.fold import GroupTables, row_key
 from group_coordinator.tables.rows import AnyRow, Member, Ownership, Rebalance
-from schemas.history import AssignedTopic, AssignmentReceived, History, ProtocolChosen, RequestRefused
-from schemas.observed_history import MemberReconciled, TargetAssignmentComputed
+from schemas.history import AssignmentReceived, History, ProtocolChosen, RequestRefused
+from schemas.observed_history import TargetAssignmentComputed
 
 SEGMENTS_MAX = 60_000
 RECORDS_SHOWN = 1_000
@@ -40,10 +40,7 @@ class Now(Struct, frozen=True, kw_only=True):
     moments: tuple[Moment, ...]
     offsets: Mapping[Partition, Committed]
     expires_ms: int | None
-    targets: Mapping[str, tuple[AssignedTopic, ...]]
-    """What members shall own, and ..."""
-    progress: Mapping[str, MemberReconciled]
-    """... how far each has come, where the group counts epochs."""
+    epochs: Present
     now_ms: int
 
 
@@ -114,7 +111,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
         "rebalances": [_rebalance(row, window.stories.get((row.epoch, row.seq))) for row in rows],
         "offsets": offset_documents(window.commits, now.offsets, ends, now.now_ms, now.expires_ms),
         "rewinds": window.commits.rewinds[-REWINDS_MAX:],
-        "epochs": epochs_document(window.life, now.targets, now.progress),
+        "epochs": epochs_document(window.life, now.epochs),
         "votes": _votes(window.life),
         "refusals": _refusals(window.life),
         "records": _records(window.life),

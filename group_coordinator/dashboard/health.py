@@ -3,45 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal
 
-from msgspec import Struct
-
-from group_coordinator.dashboard.facts import GroupFacts
+from group_coordinator.dashboard import underway
+from group_coordinator.dashboard.facts import CLASSIC, GroupFacts, Recent
 from group_coordinator.dashboard.lag import Lag
 from group_coordinator.dashboard.settings import HealthSettings
+from group_coordinator.dashboard.verdicts import Verdict
 from group_coordinator.narrative import sentences, words
 from schemas.group_states import NO_GROUP, REBALANCING, UNKNOWN, GroupState
-
-VerdictKind = Literal[
-    "stuck", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable", "empty", "unknown", "dead"
-]
-"""The worst first: the order in which groups are listed."""
-SEVERITY: dict[VerdictKind, int] = {
-    "stuck": 3,
-    "flapping": 3,
-    "storming": 3,
-    "expiring": 2,
-    "empty_with_lag": 2,
-    "rebalancing": 1,
-    "stable": 0,
-    "empty": 0,
-    "unknown": 1,
-    "dead": 0,
-}
-"""3: somebody should look now. 2: somebody should look. 1: it passes. 0: all is well."""
-
-
-class Verdict(Struct, frozen=True, kw_only=True):
-    """The judgement of a group."""
-
-    kind: VerdictKind
-    reason: str
-    """A sentence, without the group's name; no word of how long, where that would change by the minute."""
-    who: str | None = None
-    """The member (or client) that it is about."""
-    holds_until_ms: int | None = None
-    """When time alone may change it; None: only a record can."""
 
 
 def verdict(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> Verdict:
@@ -72,7 +41,7 @@ def _stuck(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict 
         leader = words.name(group.leader_id) if group.leader_id else "its leader"
         reason = f"waits for {leader}, the leader, to send the assignment for {words.duration(running_ms)}"
         return Verdict(kind="stuck", reason=reason, who=group.leader_id, holds_until_ms=now_ms + 5_000)
-    return None
+    return underway.stuck(group, now_ms, settings)
 
 
 def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict | None:
@@ -94,12 +63,24 @@ def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdi
         departures_text = ", ".join(f"{how} {_times(number)}" for how, number in Counter(departures).items())
         reason = f"{client} comes and goes: {doing} of {times} are its doing ({departures_text})"
         return Verdict(kind="flapping", reason=reason, who=client, holds_until_ms=over_ms)
-    if len(recent) >= settings.storm_rebalances:
+    if _beyond_comings_and_goings(group, recent) >= settings.storm_rebalances:
         trigger, number = Counter(rebalance.trigger for rebalance in recent).most_common(1)[0]
         mostly = sentences.TRIGGERS[trigger]  # type: ignore[index]
         reason = f"{times}, {number} of them because {mostly}"
         return Verdict(kind="storming", reason=reason, who=client or None, holds_until_ms=over_ms)
     return None
+
+
+def _beyond_comings_and_goings(group: GroupFacts, recent: list[Recent]) -> int:
+    """Return how many rebalances count for a storm.
+
+    Each member that comes or goes makes an epoch of a group that counts them, for which nobody else stops: a deployment
+    of ten members is no storm. There, those count that are nobody's doing, and of one client those beyond two.
+    """
+    if group.kind == CLASSIC:
+        return len(recent)
+    by_client = Counter(rebalance.client for rebalance in recent)
+    return sum(number if not client else max(0, number - 2) for client, number in by_client.items())
 
 
 def _times(number: int) -> str:
@@ -139,10 +120,12 @@ def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:
 
 def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
     if group.state in REBALANCING:
-        due_ms = group.state_since_ms + settings.stuck_after_ms
+        due_ms = underway.due_ms(group, settings)
+        if due_ms is None:
+            due_ms = group.state_since_ms + settings.stuck_after_ms
         if group.deadline_ms is not None:
             due_ms = min(due_ms, group.deadline_ms + settings.deadline_grace_ms)
-        waits = f", waits for {words.names(group.waiting)}" if group.waiting else ""
+        waits = f", waits for {words.names(group.waiting)}" if group.waiting else underway.waits(group)
         because = f": {sentences.because(group.started)}" if group.started is not None else ""
         reason = f"rebalancing{because}{waits}"
         return Verdict(kind="rebalancing", reason=reason, holds_until_ms=due_ms + 1)

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from group_coordinator.dashboard.advice import advice
+from group_coordinator.history.holding import Holder
 from group_coordinator.narrative import seen, sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline
-from group_coordinator.narrative.steps import Step, WaitedFor, moves, steps, waited_for
+from group_coordinator.narrative.steps import Step, WaitedFor, identities_in, moves_of, steps, waited_for
 from schemas.history import (
     Cause,
     History,
-    LeaderElected,
-    MemberIdentity,
     ProtocolChosen,
     RequestRefused,
 )
@@ -30,7 +29,6 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
     """Return the document of a rebalance."""
     started, completed = rebalance.started, rebalance.completed
     all_steps = steps(rebalance)
-    found_moves = moves(rebalance.owned_before, rebalance.owned_after) if rebalance.owned_after is not None else []
     return {
         "key": rebalance_key(rebalance),
         "generation": rebalance.generation_id,
@@ -48,22 +46,34 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
         "outcome": None if completed is None else completed.outcome,
         "interrupts": None if started.interrupts is None else f"{started.epoch}-{started.interrupts}",
         "initial": started.initial,
-        "waiting": list(started.waiting_for) if rebalance.join_phase is None else [],
+        "waiting": list(started.waiting_for) if rebalance.join_phase is None and rebalance.counts != "epoch" else [],
+        "holders": [holder_document(holder) for holder in rebalance.holders],
         "steps": [_step(step) for step in all_steps[:STEPS_MAX]],
         "steps_left_out": max(len(all_steps) - STEPS_MAX, 0),
         "waited": [_waited(member) for member in waited_for(rebalance)],
         "dropped": list(completed.dropped) if completed is not None else [],
         "moves": [
             {"topic": move.topic, "partitions": words.ranges(move.partitions), "count": len(move.partitions),
-             "before": move.before, "after": move.after}
-            for move in found_moves
+             "before": move.before, "after": move.after, "target": move.target}
+            for move in moves_of(rebalance)
         ],
         "votes": votes(rebalance.steps),
         "members": [
-            {"id": member.member_id, "name": words.name(member.member_id), "client": member.client_id,
+            {"id": member.member_id, "name": words.member(member), "client": member.client_id,
              "host": member.client_host, "instance": member.group_instance_id}
-            for member in _members((*rebalance.causes, *rebalance.steps))
+            for member in identities_in(rebalance).values()
         ],
+    }
+
+
+def holder_document(holder: Holder, until_ms: int | None = None) -> dict[str, Any]:
+    """Return who must give up what, since when, until when at the latest, and who waits for it."""
+    return {
+        "id": holder.member_id,
+        "what": words.owned(holder.topics),
+        "since": holder.told_ms,
+        "until": until_ms,
+        "waiting": list(holder.waiting),
     }
 
 
@@ -142,12 +152,3 @@ def votes(records: Iterable[History]) -> dict[str, Any] | None:
 
 def _type(record: History | None) -> str | None:
     return None if record is None else str(type(record).__struct_config__.tag)
-
-
-def _members(records: Iterable[History]) -> list[MemberIdentity]:
-    members: dict[str, MemberIdentity] = {}
-    for record in records:
-        identity = record.leader if isinstance(record, LeaderElected) else getattr(record, "member", None)
-        if isinstance(identity, MemberIdentity):
-            members[identity.member_id] = identity
-    return list(members.values())

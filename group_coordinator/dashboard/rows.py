@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.dashboard.health import SEVERITY, VerdictKind, verdict
+from group_coordinator.dashboard.facts import CLASSIC, GroupFacts
+from group_coordinator.dashboard.health import verdict
 from group_coordinator.dashboard.lag import Lag
 from group_coordinator.dashboard.settings import HealthSettings
+from group_coordinator.dashboard.verdicts import SEVERITY, VerdictKind
 from group_coordinator.narrative import sentences
 
 SPARK_MAX = 48
@@ -24,6 +25,8 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     """When it came into this state."""
     members: int
     generation: int
+    target_epoch: int | None
+    """Of a group that counts epochs: that of its target."""
     topics: tuple[str, ...]
     partitions: int
     lag: int | None
@@ -57,6 +60,7 @@ def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthS
         since=group.state_since_ms,
         members=len(group.members),
         generation=group.generation_id,
+        target_epoch=group.way.epoch if group.kind != CLASSIC and group.way.targets else None,
         topics=group.topics,
         partitions=group.partitions,
         lag=None if lag is None else lag.messages,

@@ -20,7 +20,11 @@ class HealthSettings(Struct, frozen=True, kw_only=True):
     flapping_departures: int = 2
     """And so often it must have gone."""
     stuck_after_ms: int = _MINUTE_MS
-    """A rebalance that runs longer, or beyond its deadline, is stuck."""
+    """A rebalance that runs longer, or beyond its deadline, is stuck; in a consumer group a member that does not give
+    up partitions for so long."""
+    assigning_max_ms: int = 30_000
+    """The target of a consumer group's epoch comes with the first heartbeat after the assignment interval: either takes
+    at most 15 s."""
     deadline_grace_ms: int = 15_000
     """How far beyond its deadline a rebalance may run before it is called stuck: batches and clocks need a moment."""
     offsets_retention_ms: int = 7 * _DAY_MS

@@ -1,12 +1,15 @@
-"""Who holds up a consumer group: members that still have partitions which the target gives to others. Pure."""
+"""Who holds up a group: members that still have partitions which the target gives to others. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import UNSET, Struct
 
 from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember
+
+Place = tuple[str, int]
+"""Topic and partition."""
 
 
 class Underway(Struct, frozen=True, kw_only=True):
@@ -15,9 +18,12 @@ class Underway(Struct, frozen=True, kw_only=True):
     member_id: str
     held: tuple[AssignedTopic, ...]
     """What it has in hand, also what it must give up."""
-    target: tuple[AssignedTopic, ...]
+    target: tuple[AssignedTopic, ...] | None
+    """None: it is not known."""
+    pending: tuple[AssignedTopic, ...]
+    """What it was told to give up. A newer target may give it back; it must be given up all the same."""
     told_ms: int | None
-    """When it was told what to give up; None: it need not give up anything, or has not heard of it."""
+    """When it was told so; None: it need not give up anything, or has not heard of it."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):
@@ -32,38 +38,52 @@ class Holder(Struct, frozen=True, kw_only=True):
     """The members that shall have any of them."""
 
 
-def holders(members: Iterable[Underway]) -> list[Holder]:
-    """Return who must give up partitions, the one that has known it longest first; those that do not know it last."""
-    underway = list(members)
-    owners = {place: member.member_id for member in underway for place in _places(member.target)}
-    found = []
-    for member in underway:
-        too_many = sorted(_places(member.held) - _places(member.target))
-        if too_many:
-            waiting = dict.fromkeys(owners[place] for place in too_many if place in owners)
-            found.append(
-                Holder(
-                    member_id=member.member_id,
-                    topics=_topics(too_many),
-                    told_ms=member.told_ms,
-                    waiting=tuple(waiting),
-                )
-            )
-    return sorted(found, key=lambda holder: (holder.told_ms is None, holder.told_ms or 0))
+def must_give_up(member: Underway) -> list[Place]:
+    """Return what a member has and must give up."""
+    must_go = places(member.pending)
+    if member.target is not None:
+        must_go |= places(member.held) - places(member.target)
+    return sorted(must_go)
+
+
+def holder(member: Underway, must_go: Iterable[Place], owners: Mapping[Place, str]) -> Holder:
+    """Return a member that must give up these partitions. `owners` are those of the target."""
+    by_topic: dict[str, list[int]] = {}
+    waiting: dict[str, None] = {}
+    for topic, partition in must_go:
+        by_topic.setdefault(topic, []).append(partition)
+        owner = owners.get((topic, partition), member.member_id)
+        if owner != member.member_id:
+            waiting[owner] = None
+    topics = tuple([AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items()])
+    return Holder(member_id=member.member_id, topics=topics, told_ms=member.told_ms, waiting=tuple(waiting))
+
+
+def target_owners(targets: Iterable[tuple[str, Iterable[AssignedTopic]]]) -> dict[Place, str]:
+    """Return who shall own each partition. `targets`: members with theirs."""
+    return {place: member_id for member_id, topics in targets for place in places(topics)}
+
+
+def longest_first(holders: Iterable[Holder]) -> list[Holder]:
+    """Return the one that has known it longest first, those that do not know it last."""
+    return sorted(holders, key=lambda each: (each.told_ms is None, each.told_ms or 0))
 
 
 def holders_of(snapshot: GroupSnapshot) -> list[Holder]:
     """Return who holds up a group as it is published; of groups of another kind nobody."""
-    return holders(
+    underway = [
         Underway(
             member_id=member.member_id,
             held=member.partitions or (),
             target=target_of(member),
+            pending=member.consumer.pending_revocation,
             told_ms=member.consumer.revoking_since_ms,
         )
         for member in snapshot.members
         if member.consumer is not UNSET
-    )
+    ]
+    owners = target_owners((member.member_id, member.target or ()) for member in underway)
+    return longest_first(holder(member, must_go, owners) for member in underway if (must_go := must_give_up(member)))
 
 
 def target_of(member: SnapshotMember) -> tuple[AssignedTopic, ...]:
@@ -72,12 +92,7 @@ def target_of(member: SnapshotMember) -> tuple[AssignedTopic, ...]:
     return (member.partitions or ()) if target is None else target
 
 
-def _places(topics: Iterable[AssignedTopic]) -> set[tuple[str, int]]:
+def places(topics: Iterable[AssignedTopic]) -> set[Place]:
+    """Return partitions one by one."""
     return {(topic.topic, partition) for topic in topics for partition in topic.partitions}
 
-
-def _topics(places: Iterable[tuple[str, int]]) -> tuple[AssignedTopic, ...]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in places:
-        by_topic.setdefault(topic, []).append(partition)
-    return tuple([AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items()])

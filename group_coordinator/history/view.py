@@ -19,7 +19,7 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import OffsetsRemoved
+from schemas.observed_history import OffsetsRemoved, TargetAssignmentComputed
 
 Departure = Literal["left", "expired", "dropped", "unknown"]
 """How a member that was in the group went: by itself, unheard for its session timeout, put out by a rule, or untold."""
@@ -144,7 +144,7 @@ class HistoryView:
     ) -> None:
         """Called with all that one member owns from now on. Others keep what they have."""
 
-    def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
+    def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
         """Called with the target assignment, to which members come one by one."""
 
     def ownership_lost_from_view(self, record: HistoryRecord, member_ids: Sequence[str]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from group_coordinator.narrative.words import count, listed, name, names, owned
+from group_coordinator.narrative.words import client, count, listed, member, name, names, owned
+from schemas.history_parts import Cause
 from schemas.observed_history import (
     ConsumerMemberAway,
     ConsumerMemberJoined,
@@ -87,13 +88,14 @@ def _of_consumer_group(
             return f"the target of epoch {record.assignment_epoch} is computed{by}: {target}"
         case ConsumerMemberJoined():
             topics = f" for {listed(list(record.joined.subscribed_topics))}" if record.joined.subscribed_topics else ""
-            regex = f" for {record.joined.subscribed_regex}" if record.joined.subscribed_regex else ""
-            return f"{name(record.joined.member.member_id)} ({record.joined.member.client_id}) joins{topics}{regex}"
+            regex = f" for the pattern {record.joined.subscribed_regex}" if record.joined.subscribed_regex else ""
+            protocol = " with the classic protocol" if record.joined.uses_classic_protocol else ""
+            return f"{member(record.joined.member)} joins{topics}{' and' if topics and regex else ''}{regex}{protocol}"
         case ConsumerMemberUpdated():
             changes = listed([setting.replace("_", " ") for setting in record.changed])
-            return f"{name(record.updated.member.member_id)} changes its {changes}"
+            return f"{member(record.updated.member)} changes its {changes}"
         case ConsumerMemberAway():
-            return f"{name(record.member.member_id)} is away for a while; its partitions are kept for it"
+            return f"{member(record.member)} is away for a while; its partitions are kept for it"
         case MemberReconciled():
             return _reconciled(record)
         case MembersReconciled():
@@ -106,16 +108,25 @@ def _of_consumer_group(
             topics = f"{count(len(record.topics), 'topic')}: {listed(list(record.topics))}"
             return f"the pattern {record.regex} matches {topics}"
         case GroupConverted():
-            return f"the group goes over to the {record.to_protocol} protocol"
+            return f"the group goes over to the {record.to_protocol} protocol{_occasion(record.cause)}"
         case _:
             assert_never(record)
 
 
 def _reconciled(record: MemberReconciled) -> str:
-    who = name(record.member.member_id)
+    who = member(record.member)
     if record.member_epoch == _AWAY:
         return f"{who} keeps {owned(record.assigned)} while it is away"
     text = f"{who} is in epoch {record.member_epoch} and owns {owned(record.assigned)}"
     if record.pending_revocation:
         text += f"; it must give up {owned(record.pending_revocation)}"
     return text + ("; it waits for what others give up" if record.state == "unreleased_partitions" else "")
+
+
+def _occasion(cause: Cause) -> str:
+    """Return what a group was converted by."""
+    if cause.kind == "request":
+        return f", with the {cause.api} of {client(cause)}"
+    if cause.kind == "timer" and cause.member_id is not None:
+        return f", when the {cause.timer} timer of {name(cause.member_id)} fires"
+    return ""

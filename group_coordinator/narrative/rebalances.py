@@ -13,7 +13,9 @@ from msgspec import Struct, field
 
 from group_coordinator.history.causes import Chain, chain_before, extend_chain
 from group_coordinator.history.fold import GroupFold
-from group_coordinator.history.view import Departure
+from group_coordinator.history.holding import Holder
+from group_coordinator.history.reconciliation import Reconciliation
+from group_coordinator.history.view import Departure, JoinedMember
 from group_coordinator.narrative import sentences, words
 from schemas.history import (
     AssignedTopic,
@@ -32,7 +34,7 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from schemas.observed_history import GroupEpochBumped
+from schemas.observed_history import GroupEpochBumped, MemberReconciled, TargetAssignmentComputed
 
 Ownership = dict[str, tuple[AssignedTopic, ...] | None]
 """Member id -> what it owns, in the order of the leader's assignment; None: not an assignment of the consumer
@@ -52,12 +54,18 @@ class Rebalance(Struct, kw_only=True):
     causes: tuple[History, ...]
     """The records that led to it, the first cause first."""
     owned_before: Ownership
+    members: dict[str, MemberIdentity]
+    """Those that are in the group when it starts."""
     steps: list[History] = field(default_factory=list)
     """All that happened from its start to its end, offsets apart."""
     join_phase: JoinPhaseCompleted | None = None
     completed: RebalanceCompleted | None = None
     owned_after: Ownership | None = None
     """None: no assignment was made."""
+    target: Ownership | None = None
+    """Of a consumer group: who shall own what. None: it was not computed."""
+    holders: tuple[Holder, ...] = ()
+    """Who still had to give up partitions when it ended, or has to now."""
     gap: str | None = None
     """Why a recording does not tell its end."""
 
@@ -83,7 +91,7 @@ class Rebalance(Struct, kw_only=True):
 class GroupStory(GroupFold):
     """One group's rebalances, followed record by record."""
 
-    __slots__ = ("_by_member", "_chain", "current", "owners")
+    __slots__ = ("_by_member", "_chain", "_members", "_way", "current", "owners")
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,6 +102,8 @@ class GroupStory(GroupFold):
         self._chain: Chain[History] = []
         self._by_member = False
         """Members come to their partitions one by one, and nobody tells of all at once."""
+        self._way = Reconciliation()
+        self._members: dict[str, MemberIdentity] = {}
 
     def follow(self, record: History) -> None:
         if self.current is not None and (self.current.completed is not None or self.current.gap is not None):
@@ -101,9 +111,18 @@ class GroupStory(GroupFold):
         super().follow(record)
         if self.current is not None and not isinstance(record, _OFFSETS):
             self.current.steps.append(record)
+            if self._way.held_up or self.current.holders:
+                self.current.holders = self._way.holders()
 
     def life_began(self, record: HistoryRecord) -> None:
-        self.current, self.owners, self._chain = None, {}, []
+        self.current, self.owners, self._chain, self._members = None, {}, [], {}
+        self._way.clear()
+
+    def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
+        self._members[joined.member.member_id] = joined.member
+
+    def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
+        self._way.clear()
 
     def cause_given(self, record: History) -> None:
         self._chain = extend_chain(self._chain, record, record)
@@ -112,7 +131,7 @@ class GroupStory(GroupFold):
         chain = chain_before(self._chain, record.caused_by)
         # That the group was created says nothing that the first member's joining does not say.
         causes = tuple(cause for _, cause in chain if not isinstance(cause, GroupCreated))
-        self.current = Rebalance(started=record, causes=causes, owned_before=self.owners)
+        self.current = Rebalance(started=record, causes=causes, owned_before=self.owners, members=dict(self._members))
         self._chain = []
 
     def members_settled(self, record: JoinPhaseCompleted) -> None:
@@ -135,9 +154,16 @@ class GroupStory(GroupFold):
         self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
     ) -> None:
         self._by_member = True
+        if isinstance(record, MemberReconciled):
+            self._way.come(record)
         self.owners = {**self.owners, member.member_id: topics}
         if self.current is not None:
             self.current.owned_after = self.owners
+
+    def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
+        self._way.aim(record.assignment_epoch, assignments)
+        if self.current is not None:
+            self.current.target = dict(self._way.targets)
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         if self.current is not None:
@@ -145,20 +171,25 @@ class GroupStory(GroupFold):
 
     def group_emptied(self, record: HistoryRecord) -> None:
         self.owners = {}
+        self._way.clear()
         if self.current is not None:
             self.current.owned_after = self.owners
 
     def group_died(self, record: HistoryRecord) -> None:
+        self._members = {}
         self.group_emptied(record)
 
     def track_lost(self, record: HistoryRecord, reason: str) -> None:
         self.owners = {}
+        self._way.clear()
         if self.current is not None:
             self.current.gap = reason
 
     def member_departed(
         self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
     ) -> None:
+        self._way.forget(member.member_id)
+        self._members.pop(member.member_id, None)
         # Where all are told at once, the next assignment says what became of its partitions.
         if self._by_member:
             self.owners = {owner: topics for owner, topics in self.owners.items() if owner != member.member_id}
@@ -166,6 +197,9 @@ class GroupStory(GroupFold):
     def member_replaced(
         self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
     ) -> None:
+        self._way.replace(old_member_id, member.member_id)
+        self._members.pop(old_member_id, None)
+        self._members[member.member_id] = member
         if old_member_id in self.owners:
             names = {old_member_id: member.member_id}
             self.owners = {names.get(owner, owner): topics for owner, topics in self.owners.items()}
@@ -204,9 +238,8 @@ def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     if rebalance.gap is not None:
         return text + "; how it ended is not recorded"
     if completed is None:
-        return (
-            text + "; not over" + (f", waiting for {words.names(started.waiting_for)}" if started.waiting_for else "")
-        )
+        waiting = [holder.member_id for holder in rebalance.holders] or started.waiting_for
+        return text + "; not over" + (f", waiting for {words.names(waiting)}" if waiting else "")
     text += sentences.waited(completed, _held_up_by(rebalance))
     ends = {"stable": "done after", "empty": "the group is empty after", "interrupted": "interrupted after"}
     return f"{text}; {ends[completed.outcome]} {words.duration(completed.duration_ms)}"

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from group_coordinator.narrative import observed_sentences
 from group_coordinator.narrative.words import (
+    client,
     clock,
     committed,
     count,
@@ -101,7 +102,7 @@ def sentence(record: History, zone: tzinfo = UTC) -> str:
         case OffsetsCommitted() | OffsetsExpired() | OffsetsDeleted():
             return _of_offsets(record)
         case RequestRefused():
-            requester = name(record.cause.member_id) if record.cause.member_id else _client(record.cause)
+            requester = name(record.cause.member_id) if record.cause.member_id else client(record.cause)
             met = "there was no such group" if record.state == "none" else f"the group was {record.state}"
             return f"{record.api} of {requester} is refused with {record.error}: {record.detail} ({met})"
         case _:
@@ -145,7 +146,7 @@ def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> st
         case GroupCreated(cause=Cause(kind="observed")):
             return "the group is created"
         case GroupCreated():
-            return f"the group is created by the {record.cause.api} of {_client(record.cause)}"
+            return f"the group is created by the {record.cause.api} of {client(record.cause)}"
         case GroupEmpty():
             return f"the group is empty (generation {record.generation_id}); its offsets stay until they expire"
         case GroupStable():
@@ -155,7 +156,7 @@ def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> st
                 + (f", assignor {record.protocol_name}" if record.protocol_name else "")
             )
         case GroupDead(reason="deleted"):
-            return f"the group is deleted by {_client(record.cause)}"
+            return f"the group is deleted by {client(record.cause)}"
         case GroupDead(reason="not_known"):
             return "the group is gone: deleted, or expired with its last offset, not known which"
         case GroupDead():
@@ -176,7 +177,7 @@ def _of_recording(record: GroupRecorded | RecordingGap) -> str:
 def _of_pending_member(record: MemberIdAssigned | PendingMemberRemoved) -> str:
     if isinstance(record, MemberIdAssigned):
         return (
-            f"{_client(record.cause)} is given the member id {name(record.member.member_id)}"
+            f"{client(record.cause)} is given the member id {name(record.member.member_id)}"
             + _time_to_join(record.session_timeout_ms)
         )
     match record.reason:
@@ -242,9 +243,10 @@ def _expires(record: MemberExpired) -> str:
     )
 
 
-_DROPPED = {
+_DROPPED: dict[str, str] = {
     "did_not_rejoin": "it did not rejoin before the rebalance timeout",
     "did_not_sync": "it did not send SyncGroup before the rebalance timeout",
+    "did_not_revoke": "it did not give up its partitions before the rebalance timeout",
     "group_full": "the group is full",
     "fenced": "the coordinator fences it",
     "not_stored": "the coordinator moved before it was stored",
@@ -363,7 +365,7 @@ def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> s
                 return f"committed: {changes}"
             if record.cause.kind == "transaction_ended":
                 return f"the transaction of producer {record.cause.producer_id} commits {changes}"
-            who = name(record.member_id) if record.member_id else f"{_client(record.cause)}, no member,"
+            who = name(record.member_id) if record.member_id else f"{client(record.cause)}, no member,"
             return f"{who} commits {changes}"
         case OffsetsExpired():
             return f"the offsets of {removed(record.offsets)} expire"
@@ -372,15 +374,9 @@ def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> s
             deletion = f"topic {next(iter(topics))} was" if len(topics) == 1 else f"topics {listed(list(topics))} were"
             return f"the offsets of {removed(record.offsets)} are dropped: {deletion} deleted"
         case OffsetsDeleted():
-            return f"the offsets of {removed(record.offsets)} are deleted by {_client(record.cause)}"
+            return f"the offsets of {removed(record.offsets)} are deleted by {client(record.cause)}"
         case _:
             assert_never(record)
-
-
-def _client(cause: Cause) -> str:
-    if cause.client_id is None:
-        return "a client" if cause.kind == "observed" else "the coordinator"
-    return f"client {cause.client_id or '(no id)'} ({cause.client_host})"
 
 
 def _instance(member: MemberIdentity | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, tzinfo
+from typing import assert_never
 
 from msgspec import Struct
 
@@ -16,12 +17,22 @@ from schemas.history import (
     History,
     MemberDropped,
     MemberExpired,
+    MemberIdentity,
     MemberLeft,
     RequestRefused,
     Waited,
 )
 
 _FATES: dict[type[Gone], str] = {MemberLeft: "left", MemberExpired: "expired", MemberDropped: "dropped"}
+
+
+_EVENTS = {
+    "topics_deleted": "topics deleted",
+    "topic_metadata": "what the cluster's topics are",
+    "regexes_resolved": "what patterns match",
+    "group_config": "the group's settings",
+}
+"""Events that are no requests, in words."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -50,12 +61,14 @@ class WaitedFor(Struct, frozen=True, kw_only=True):
 
 
 class Move(Struct, frozen=True, kw_only=True):
-    """Partitions of a topic that had, and have, the same owners; None: nobody."""
+    """Partitions of a topic that had, have and shall have the same owners; None: nobody."""
 
     topic: str
     partitions: tuple[int, ...]
     before: str | None
     after: str | None
+    target: str | None
+    """In a consumer group: the member that shall own them. In others: the owner."""
 
 
 def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
@@ -70,7 +83,8 @@ def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
         causes.insert(0, Step(time_ms=start_ms, text=text, is_cause=True))
     members_by_ms: dict[int, list[str]] = {}
     for member in _waited(rebalance):
-        if member.told_ms is not None:
+        # Of a consumer group a record says who is told what to give up.
+        if member.told_ms is not None and rebalance.counts != "epoch":
             members_by_ms.setdefault(member.told_ms, []).append(member.member_id)
     notes = [
         Step(time_ms=time_ms, text=f"{words.names(members)} {'learns' if len(members) == 1 else 'learn'} of it")
@@ -106,17 +120,42 @@ def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
     return members
 
 
-def moves(before: Ownership, after: Ownership) -> list[Move]:
-    """Return whose partitions changed hands, and whose did not."""
-    owners_before, owners_after = _by_partition(before), _by_partition(after)
-    partitions_by_change: dict[tuple[str, str | None, str | None], list[int]] = {}
-    for topic, partition in sorted(owners_before.keys() | owners_after.keys()):
-        change = topic, owners_before.get((topic, partition)), owners_after.get((topic, partition))
-        partitions_by_change.setdefault(change, []).append(partition)
+def moves_of(rebalance: Rebalance) -> list[Move]:
+    """Return whose partitions a rebalance moved, shall move, and left where they were; of one that assigned nothing,
+    nothing."""
+    before, after = rebalance.owned_before, rebalance.owned_after
+    if after is None and rebalance.target is None:
+        return []
+    return moves(before, before if after is None else after, rebalance.target)
+
+
+def moves(before: Ownership, after: Ownership, target: Ownership | None = None) -> list[Move]:
+    """Return whose partitions changed hands, and whose did not. Without a `target` it is `after`."""
+    owners = tuple([_by_partition(ownership) for ownership in (before, after, after if target is None else target)])
+    partitions_by_change: dict[tuple[str, str | None, str | None, str | None], list[int]] = {}
+    for topic, partition in sorted(dict.fromkeys(place for each in owners for place in each)):
+        was, is_now, shall_be = [each.get((topic, partition)) for each in owners]
+        partitions_by_change.setdefault((topic, was, is_now, shall_be), []).append(partition)
     return [
-        Move(topic=topic, partitions=tuple(partitions), before=owner_before, after=owner_after)
-        for (topic, owner_before, owner_after), partitions in partitions_by_change.items()
+        Move(topic=topic, partitions=tuple(partitions), before=was, after=is_now, target=shall_be)
+        for (topic, was, is_now, shall_be), partitions in partitions_by_change.items()
     ]
+
+
+def identities_in(rebalance: Rebalance) -> dict[str, MemberIdentity]:
+    """Return the members that a rebalance's records tell of, and those that hold it up or wait for them."""
+    concerned = [member_id for holder in rebalance.holders for member_id in (holder.member_id, *holder.waiting)]
+    members = {
+        member_id: rebalance.members[member_id] for member_id in concerned if member_id in rebalance.members
+    }
+    for record in (*rebalance.causes, *rebalance.steps):
+        asks = getattr(record, "joined", None) or getattr(record, "updated", None)
+        for identity in (
+            getattr(asks, "member", None), getattr(record, "member", None), getattr(record, "leader", None)
+        ):  # fmt: skip
+            if isinstance(identity, MemberIdentity):
+                members[identity.member_id] = identity
+    return members
 
 
 def place(cause: Cause) -> str:
@@ -126,14 +165,16 @@ def place(cause: Cause) -> str:
             origin = str(cause.api)
         case "timer":
             origin = f"{cause.timer} timer, armed"
-        case "topics_deleted":
-            origin = "topics deleted,"
         case "transaction_ended":
             origin = f"end of a transaction of producer {cause.producer_id},"
         case "recording":
             origin = "recording"
+        case "topics_deleted" | "topic_metadata" | "regexes_resolved" | "group_config":
+            origin = f"{_EVENTS[cause.kind]},"
         case "observed":
             return seen.places(cause)
+        case _:
+            assert_never(cause.kind)
     return f"{origin} at events partition {cause.partition}, offset {cause.offset}"
 
 

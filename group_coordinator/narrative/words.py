@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 
-from schemas.history import AssignedTopic, MemberIdentity, OffsetChange
+from schemas.history import AssignedTopic, Cause, MemberIdentity, OffsetChange
 
 NAMES_SHOWN = 5
 _KIP_848_ID = re.compile(r"[A-Za-z0-9_/+-]{22}")
@@ -44,15 +44,24 @@ def duration(duration_ms: int) -> str:
 
 
 def name(member_id: str) -> str:
-    """Return a readable member id: only the first eight digits are left of the UUID at its end."""
+    """Return a readable member id: eight characters are left of the UUID that it ends with, or is (KIP-848)."""
+    if _KIP_848_ID.fullmatch(member_id):
+        return member_id[:8]
     return _UUID_TAIL.sub(r"-\1", member_id) or "a client without a member id"
 
 
 def member(identity: MemberIdentity) -> str:
     """Return a recognizable name of a member: member ids of KIP-848 have nothing of the client's name in them."""
     if identity.client_id and _KIP_848_ID.fullmatch(identity.member_id):
-        return f"{identity.client_id} ({identity.member_id[:8]})"
+        return f"{identity.client_id} ({name(identity.member_id)})"
     return name(identity.member_id)
+
+
+def client(cause: Cause) -> str:
+    """Return who sent a request, as a client; the coordinator, where it was no request."""
+    if cause.client_id is None:
+        return "a client" if cause.kind == "observed" else "the coordinator"
+    return f"client {cause.client_id or '(no id)'} ({cause.client_host})"
 
 
 def names(member_ids: Iterable[str]) -> str:

@@ -9,8 +9,9 @@ import pytest
 from msgspec import UNSET
 
 from group_coordinator.command_line.group_tables import member_lines, state_lines
+from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.history.fold import GroupFold
-from group_coordinator.history.holding import target_of
+from group_coordinator.history.holding import Holder, target_of
 from group_coordinator.tables.fold import GroupTables
 from group_coordinator.tables.rows import Ownership, Target
 from schemas.history import (
@@ -222,12 +223,67 @@ Place = tuple[str, str, int]
 """Member, topic, partition."""
 
 
+class HeldUp:
+    """The dashboard names who must give up partitions, since when, and who waits for them: by Kafka's groups after each
+    step those that were told to, since the first step in which they were."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, GroupFacts] = {}
+        self._told: dict[str, dict[Place, int]] = {}
+
+    def take(self, step: Played) -> None:
+        for record in step.records:
+            self._facts.setdefault(record.group_id, GroupFacts(record.group_id)).add(record)
+        for group_id, group in step.groups.items():
+            if group["type"] == "consumer":
+                before, at_ms = self._told.get(group_id, {}), int(step.step["at_ms"])
+                told = self._places(group, "pending_revocation")
+                self._told[group_id] = {place: before.get(place, at_ms) for place in told}
+
+    def compare(self, step: Played, group_id: str, group: Json) -> None:
+        if not _topic_ids(group) <= step.topics:
+            return  # by name, a topic that is gone is the one that has its name now
+        facts, told = self._facts[group_id], self._told[group_id]
+        pending, target = self._places(group, "pending_revocation"), self._places(group, "target")
+        must_go = pending | (self._places(group, "assigned") - target)
+        owners = {place[1:]: place[0] for place in target}
+        expected = {}
+        for member_id in {place[0] for place in must_go}:
+            own = {place for place in must_go if place[0] == member_id}
+            expected[member_id] = (
+                {(step.topic_names[topic_id], partition) for _, topic_id, partition in own},
+                min((told_ms for place, told_ms in told.items() if place[0] == member_id), default=None),
+                {owners[place[1:]] for place in own if place[1:] in owners} - {member_id},
+            )
+        holders = facts.way.holders()
+        assert {each.member_id: (self._named(step, each), each.told_ms, set(each.waiting)) for each in holders} == (
+            expected
+        )
+        assert set(facts.classic_members) == {
+            member_id for member_id, member in group["members"].items() if "classic" in member
+        }
+
+    def _places(self, group: Json, part: str) -> set[Place]:
+        return {
+            (member_id, topic_id, int(partition))
+            for member_id, member in group["members"].items()
+            for topic_id, partitions in member[part].items()
+            for partition in partitions
+        }
+
+    def _named(self, step: Played, holder: Holder) -> set[tuple[str, int]]:
+        return {
+            (topic, partition) for topic, partitions in step.by_name(holder.topics).items() for partition in partitions
+        }
+
+
 def checks() -> Iterator[Check]:
     yield States()
     yield Rebalances()
     yield Snapshots()
     yield Printed()
     yield Tables()
+    yield HeldUp()
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "txn_classic"])

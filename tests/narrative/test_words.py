@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from datetime import timedelta, timezone
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.narrative import sentences, words
-from schemas.history import AssignedTopic, History, MemberExpired, MemberJoined, RebalanceTrigger
+from group_coordinator.narrative import sentences, steps, words
+from schemas.history import (
+    AssignedTopic,
+    Cause,
+    CauseKind,
+    History,
+    MemberDropped,
+    MemberExpired,
+    MemberIdentity,
+    MemberJoined,
+    RebalanceTrigger,
+)
 from schemas.observed_history import ObservedHistory
 from tests.command_line.histories import A, crash, everything
 from tests.coordinator_state.harness import GroupHarness, of_type
@@ -150,3 +160,23 @@ def test_who_expires_after_a_pause_of_the_clock_is_not_said_to_have_had_one_sess
     assert sentences.sentence(expired).endswith(
         "last heard 19 s ago, its time was 10 s, begun anew after a pause of the clock"
     )
+
+
+@pytest.mark.parametrize("reason", get_args(get_type_hints(MemberDropped)["reason"]))
+def test_every_reason_to_drop_a_member_has_words(reason: str) -> None:
+    a = MemberIdentity(member_id="a", client_id="a", client_host="h")
+    cause = Cause(kind="timer", partition=0, offset=1)
+    record = MemberDropped("g", 1, 1, 0, 0, 3, cause, member=a, reason=reason)  # type: ignore[arg-type]
+    assert sentences.sentence(record).startswith("a is dropped: ")
+
+
+def test_ids_of_the_consumer_protocol_are_short_everywhere() -> None:
+    identity = MemberIdentity(member_id="q7PSb5mLRyGCVxRVgnDvwQ", client_id="orders-1", client_host="h")
+    assert words.member(identity) == "orders-1 (q7PSb5mL)"
+    assert words.name(identity.member_id) == "q7PSb5mL"
+    assert words.name("payments-consumer-9") == "payments-consumer-9"
+
+
+@pytest.mark.parametrize("kind", sorted(set(get_args(CauseKind)) - {"observed"}))
+def test_every_cause_has_a_place_in_the_log(kind: CauseKind) -> None:
+    assert steps.place(Cause(kind=kind, partition=3, offset=17)).endswith("at events partition 3, offset 17")

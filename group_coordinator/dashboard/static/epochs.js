@@ -1,46 +1,103 @@
-// Groups that count epochs (consumer, share, streams): what each member shall own, what it has, what it must give up.
+// Groups that count epochs (consumer, share, streams): what each member shall own, what it has, who holds up whom.
 
 import { h } from "dashboard/dom";
 import { lastBefore } from "dashboard/data";
-import { count } from "dashboard/format";
+import { clock, count, duration, moment } from "dashboard/format";
 import { memberName } from "dashboard/rebalance";
+import { requestDetails } from "dashboard/requests";
 
 export const KINDS = { consumer: "consumer group (KIP-848)", share: "share group", streams: "streams group" };
 
 /** What a group counts: "generation" or "epoch". */
 export const counts = (group) => (KINDS[group.kind] ? "epoch" : "generation");
 
-/** The target and how far each member had come, at a moment; null where the group was a classic one then. */
+/** The assignor in force: of a group that counts epochs, the one that made its target. */
+export function assignor(page) {
+  return counts(page.group) === "epoch" ? page.epochs?.targets.at(-1)?.[2] : page.votes?.protocol;
+}
+
+/** The group as it is, in the form of `epochsAt`. */
+function epochsNow(page) {
+  const { now } = page.epochs;
+  return KINDS[page.group.kind] && now.targets ? { ...now, epoch: now.target_epoch, assignor: null, progress: now.members } : null;
+}
+
+/** The target, how far each member had come and who held up whom, at a moment; null where the group was a classic one then. */
 function epochsAt(epochs, at) {
   const target = lastBefore(epochs.targets, at);
   if (!target || lastBefore(epochs.conversions, at)?.[1] === "classic") return null;
-  const progress = {};
-  for (const [time, id, ...rest] of epochs.members) {
-    if (time > at) break;
-    progress[id] = rest;
-  }
-  return { epoch: target[1], assignor: target[2], targets: target[3], progress };
+  const latest = (entries) => {
+    const values = {};
+    for (const [time, id, ...rest] of entries) {
+      if (time > at) break;
+      values[id] = rest;
+    }
+    return values;
+  };
+  return {
+    epoch: target[1], assignor: target[2], targets: target[3], progress: latest(epochs.members),
+    holders: epochs.holders.filter(([from, to]) => from <= at && at < (to ?? Infinity)).map((span) => span[2]),
+    classic: lastBefore(epochs.classic, at)?.[1] ?? [],
+    regexes: Object.fromEntries(Object.entries(latest(epochs.regexes)).map(([regex, [topics]]) => [regex, topics]).filter(([, topics]) => topics !== null)),
+  };
 }
 
 export function epochsPanel(page, members, at, now) {
   if (!page.epochs) return null;
-  const shown = now ? { epoch: null, targets: page.epochs.targets_now, progress: page.epochs.members_now } : epochsAt(page.epochs, at);
-  if (!shown || !members.length || (now && !KINDS[page.group.kind])) return null;
-  const rows = members.map((member) => row(member, shown.targets[member.id], shown.progress[member.id]));
-  const revoking = rows.filter((entry) => entry.pending).length;
-  const waiting = rows.filter((entry) => !entry.pending && !entry.settled).length;
-  const parts = [revoking && `${count(revoking, "member")} still ${revoking === 1 ? "has" : "have"} to give up partitions`, waiting && `${waiting} ${waiting === 1 ? "is" : "are"} not there yet`].filter(Boolean);
-  const title = shown.epoch === null ? "Target and current assignment" : `Target of epoch ${shown.epoch}${shown.assignor ? `, by ${shown.assignor}` : ""}`;
-  return [h("h3", {}, title), h("p", { class: parts.length ? "because" : "note" }, parts.length ? `${parts.join(", ")}.` : "Every member has what the target gives it."),
-    h("ul", { class: "targets" }, rows.map((entry) => entry.element))];
+  const shown = now ? epochsNow(page) : epochsAt(page.epochs, at);
+  if (!shown || !members.length) return null;
+  const name = (id) => memberName(page.members.findLast((member) => member.id === id), id);
+  const rows = members.map((member) => row(member, shown, name, at));
+  const late = rows.filter((entry) => !entry.holds && !entry.settled).length;
+  const holders = shown.holders.map((holder) => h("li", { class: holder.since === null ? "" : "culprit" }, heldUp(holder, name, at)));
+  const quiet = late ? `${count(late, "member")} ${late === 1 ? "is" : "are"} on the way to the target.` : "Every member has what the target gives it.";
+  return [h("h3", {}, `Target of epoch ${shown.epoch}${shown.assignor ? `, by ${shown.assignor}` : ""}`),
+    holders.length ? h("ul", { class: "holders", "aria-label": "Who holds up the group" }, holders) : h("p", { class: late ? "because" : "note" }, quiet),
+    h("ul", { class: "targets" }, rows.map((entry) => entry.element)),
+    regexes(shown.regexes)];
 }
 
-function row(member, target, progress) {
-  const [status, epoch, has, pending] = progress ?? ["unknown", null, null, ""];
+/** Who must give up what, since when, until when, and who waits for it. */
+export function heldUp({ id, what, since, until, waiting }, name, at) {
+  const waits = waiting.length ? ["; ", waiting.flatMap((each, number) => [number ? ", " : "", name(each)]), waiting.length === 1 ? " waits for it" : " wait for it"] : null;
+  const time = since === null ? " and has not heard of it yet" : h("span", { title: `${moment(since)} UTC` }, ` since ${clock(since)}`, at > since ? `, for ${duration(at - since)}` : null);
+  return [name(id), " must give up ", h("span", { class: "mono" }, what), time, waits, until ? h("span", { class: "muted" }, ` (else it is dropped at ${clock(until)})`) : null];
+}
+
+function row(member, shown, name, at) {
+  const target = shown.targets[member.id];
+  const [status, epoch, has, pending] = shown.progress[member.id] ?? ["unknown", null, null, ""];
+  const holder = shown.holders.find((each) => each.id === member.id);
   const settled = status === "stable" && (target === undefined || target === has);
-  const waits = status === "unreleased_partitions" ? "waits for what others give up" : status === "stable" && !settled ? "has not heard of it yet" : null;
-  return { pending: Boolean(pending), settled, element: h("li", {},
-    h("div", { class: "line" }, memberName(member, member.id), h("span", { class: "space" }), h("span", { class: "muted" }, epoch === null ? "" : `epoch ${epoch}`)),
-    pending ? h("span", { class: "tag warn" }, `must give up ${pending}`) : null, waits ? h("span", { class: "tag busy" }, waits) : null,
-    h("dl", {}, h("dt", {}, "has"), h("dd", { class: "mono" }, has ?? "not known"), h("dt", {}, "target"), h("dd", { class: "mono" }, target === undefined ? "–" : target === has ? h("span", { class: "muted" }, "the same") : target))) };
+  const awaited = shown.holders.filter((each) => each.waiting.includes(member.id)).map((each) => each.id);
+  const isBehind = epoch !== null && epoch >= 0 && epoch < shown.epoch;
+  const waits = status === "unreleased_partitions" ? (awaited.length ? ["waits for ", awaited.flatMap((each, number) => [number ? ", " : "", name(each)])] : "waits for what others give up")
+    : status === "stable" && !settled && !holder ? "has not heard of it yet" : null;
+  return { holds: Boolean(holder), settled, element: h("li", {},
+    h("div", { class: "line" }, memberName(member, member.id), shown.classic.includes(member.id) ? h("span", { class: "tag", title: "It speaks the classic protocol, and goes on with it in this group" }, "classic protocol") : null, h("span", { class: "space" }),
+      h("span", { class: isBehind ? "behind" : "muted", title: isBehind ? "Behind the target's epoch" : "" }, epoch === null ? "" : epoch === -2 ? "away" : `epoch ${epoch}`)),
+    holder ? h("span", { class: "tag warn" }, `must give up ${holder.what}`, holder.since === null || at <= holder.since ? null : ` for ${duration(at - holder.since)}`) : pending ? h("span", { class: "tag warn" }, `must give up ${pending}`) : null,
+    waits ? h("span", { class: "tag busy" }, waits) : null,
+    h("dl", {}, h("dt", {}, "has"), h("dd", { class: "mono" }, has === null ? (target === undefined ? "not known" : "nothing yet") : held(has, pending)), h("dt", {}, "target"), h("dd", { class: "mono" }, target === undefined ? "–" : target === has && !pending ? h("span", { class: "muted" }, "the same") : target))) };
+}
+
+/** What a member has in hand: what it must give up is its own until it has. */
+function held(has, pending) {
+  if (!pending) return has;
+  return [has === "nothing" ? null : `${has}; `, h("s", { title: "It must give this up" }, pending)];
+}
+
+function regexes(found) {
+  const entries = Object.entries(found ?? {});
+  if (entries.length === 0) return null;
+  return [h("h3", {}, "Regular expressions"), h("dl", { class: "regexes" }, entries.map(([regex, topics]) => [h("dt", { class: "mono" }, regex),
+    h("dd", {}, topics === null ? h("span", { class: "tag busy" }, "not resolved yet") : topics.length ? h("span", { class: "mono" }, topics.join(", ")) : "matches no topic")]))];
+}
+
+/** When and why the group changed its type. */
+export function conversions(page) {
+  const all = page.epochs?.conversions ?? [];
+  if (all.length === 0) return null;
+  return [h("h3", {}, "Migrations"), h("ul", { class: "conversions" }, all.map(([time, , text, request]) => h("li", {},
+    h("details", {}, h("summary", {}, h("time", { title: `${moment(time)} UTC` }, clock(time)), " ", text), requestDetails(request)))))];
 }

@@ -9,7 +9,7 @@ import { momentPanel } from "dashboard/moment";
 import { rebalancePanel } from "dashboard/rebalance";
 import { TABS, tabPanel } from "dashboard/tabs";
 import { compareView } from "dashboard/compare";
-import { KINDS, counts } from "dashboard/epochs";
+import { KINDS, assignor, counts } from "dashboard/epochs";
 import { state, verdict } from "dashboard/verdicts";
 
 export function groupView(app, id, parameters) {
@@ -95,13 +95,13 @@ export function groupView(app, id, parameters) {
     const { group } = page;
     const fact = (title, value, tip) => h("div", { title: tip }, h("dt", {}, title), h("dd", {}, value));
     const now = page.now;
-    const protocol = page.votes?.protocol;
+    const protocol = assignor(page);
     replace(head,
       h("p", { class: "crumb" }, h("a", { href: address("groups") }, "Groups"), " /"),
       h("h1", {}, id), verdict(group.verdict), h("p", { class: "reason" }, group.reason),
       app.overview.what_if || page.no_what_if || shown.compare ? h("a", { class: "asked", href: shown.compare ? address("group", id) : address("group", id, { compare: "yes" }) }, shown.compare ? "Back to what happened" : "What if …?") : null,
       h("dl", { class: "facts" },
-        fact("state", [state(group.state), ` for ${roughly(now - group.since)}`]), KINDS[group.kind] ? fact("kind", KINDS[group.kind]) : null, fact(counts(group), number(group.generation)), fact("members", number(group.members)),
+        fact("state", [state(group.state), ` for ${roughly(now - group.since)}`]), KINDS[group.kind] ? fact("kind", KINDS[group.kind]) : null, fact(counts(group), number(group.generation)), group.target_epoch !== null && group.target_epoch !== group.generation ? fact("target of epoch", number(group.target_epoch), "The target assignment of the newest epoch is not computed yet") : null, fact("members", number(group.members)),
         fact("partitions", number(group.partitions)), protocol ? fact("assignor", h("span", { class: "mono" }, protocol)) : null,
         fact("lag", group.lag === null ? "not known" : number(group.lag), group.lag === null ? "The ends of the logs are not known here" : null),
         group.lag_ms === null ? null : fact("behind", `${group.lag_at_least ? "more than " : ""}${duration(group.lag_ms)}`),

@@ -5,6 +5,7 @@ import { duration, host, moment, preciseClock } from "dashboard/format";
 import { colour } from "dashboard/palette";
 import { requestDetails, seenMark } from "dashboard/requests";
 import { trigger } from "dashboard/verdicts";
+import { heldUp } from "dashboard/epochs";
 import { kindTag } from "dashboard/events";
 
 const OUTCOMES = { stable: ["good", "stable"], empty: ["calm", "group empty"], interrupted: ["warn", "interrupted"], unknown: ["calm", "unknown"] };
@@ -25,6 +26,7 @@ export function rebalancePanel(story, page, { onClose, onMoment, onRebalance, ne
     h("dl", { class: "numbers" }, number(story.begin_known ? "began" : "known from", h("button", { type: "button", class: "linklike", title: "Show this moment", onclick: () => onMoment(story.started) }, preciseClock(story.started))),
       number("took", story.begin_known ? duration(story.took) : "not known"), story.counts === "epoch" ? null : [number("join phase", story.begin_known ? duration(story.join) : "not known"), number("sync phase", story.took !== null && story.join !== null ? duration(story.took - story.join) : "–")]),
     story.interrupts ? h("p", { class: "note" }, "It cut short ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(story.interrupts) }, "the rebalance before"), story.counts === "epoch" ? ": not every member had come to its target." : ": its members had not all synced.") : null,
+    story.holders.length ? [h("h3", {}, story.outcome === null ? "Who holds it up" : "Who held it up when it ended"), h("ul", { class: "holders" }, story.holders.map((holder) => h("li", { class: holder.since === null ? "" : "culprit" }, heldUp(holder, name, story.ended ?? page.now))))] : null,
     waitedFor(story, name, bySlot),
     h("h3", {}, "Chain of cause, and what followed"),
     h("ol", { class: "steps" }, story.steps.map((entry) => stepItem(entry, story.started))),
@@ -66,7 +68,7 @@ function waitedFor(story, name, bySlot) {
   const part = (ms) => `${(100 * Math.max(0, ms - story.started)) / span}%`;
   const row = (member, end) => {
     const toldAt = member.told ?? end;
-    const outcome = member.joined !== null ? `rejoined after ${duration(member.joined - story.started)}` : `${member.fate}${member.gone ? ` after ${duration(member.gone - story.started)}` : ""}`;
+    const outcome = member.joined !== null ? `${story.counts === "epoch" ? "gave up" : "rejoined"} after ${duration(member.joined - story.started)}` : `${member.fate}${member.gone ? ` after ${duration(member.gone - story.started)}` : ""}`;
     const learned = member.told === null ? "never told" : `told after ${duration(member.told - story.started)}`;
     return h("li", { class: member.joined === null ? "lost" : "" },
       h("div", { class: "line" }, name(member.id), member.slowest && story.waited.length > 1 ? h("span", { class: "tag warn" }, "slowest") : null, h("span", { class: "space" }), h("span", { class: "muted" }, `${learned}, ${outcome}`)),
@@ -79,12 +81,14 @@ function waitedFor(story, name, bySlot) {
 
 function moved(story, name) {
   if (story.moves.length === 0) return null;
-  const changed = story.moves.filter((move) => move.before !== move.after);
-  const total = story.moves.reduce((sum, move) => sum + move.count, 0);
-  const count = changed.reduce((sum, move) => sum + move.count, 0);
-  return [h("h3", {}, `Partitions: ${count} of ${total} changed owner`),
+  const changed = story.moves.filter((move) => move.before !== move.after || move.after !== move.target);
+  const sum = (moves) => moves.reduce((partitions, move) => partitions + move.count, 0);
+  const total = sum(story.moves);
+  const moved = sum(changed.filter((move) => move.before !== move.after));
+  const onTheWay = sum(changed.filter((move) => move.after !== move.target));
+  return [h("h3", {}, `Partitions: ${moved} of ${total} changed owner${onTheWay ? `, ${onTheWay} still to move` : ""}`),
     changed.length === 0 ? null : h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["Partitions", "Before", "Since"].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, changed.slice(0, MOVES_SHOWN).map((move) => h("tr", {}, h("td", { class: "mono" }, `${move.topic} ${move.partitions}`), h("td", {}, move.before ? name(move.before) : "nobody"), h("td", {}, move.after ? name(move.after) : "nobody"))))),
+      h("tbody", {}, changed.slice(0, MOVES_SHOWN).map((move) => h("tr", {}, h("td", { class: "mono" }, `${move.topic} ${move.partitions}`), h("td", {}, move.before ? name(move.before) : "nobody"), h("td", {}, move.after ? name(move.after) : "nobody", move.after === move.target ? null : h("small", {}, "shall be of ", move.target ? name(move.target) : "nobody")))))),
     changed.length > MOVES_SHOWN ? h("p", { class: "note" }, `… and ${changed.length - MOVES_SHOWN} more lines`) : null];
 }
 

@@ -51,6 +51,9 @@ function members(page) {
   const { from, to } = page.window;
   const owned = new Map();
   for (const lane of page.lanes) for (const [number, , end] of lane.owned) if (end === null) owned.set(number, (owned.get(number) ?? 0) + 1);
+  const isOfEpochs = counts(page.group) === "epoch";
+  const present = page.epochs?.now ?? {};
+  const epoch = (member) => (member.ended === null ? present.members?.[member.id]?.[1] ?? null : null);
   const part = (ms) => (100 * (Math.min(Math.max(ms, from), to) - from)) / Math.max(1, to - from);
   const ended = (member) => [h("span", { class: `tag ${member.ended_by === "expired" || member.ended_by === "dropped" ? "bad" : ""}` }, words(member.ended_by)), " ", preciseClock(member.ended), h("small", {}, [`lived ${duration(member.ended - member.first)}`, member.reason?.replaceAll("_", " ")].filter(Boolean).join("; "))];
   const rows = order.slice(0, ROWS_MAX).map(({ member, at }) => h("tr", { class: member.ended === null ? "" : "over" },
@@ -58,10 +61,11 @@ function members(page) {
     h("td", { class: "life" }, s("svg", { width: 84, height: 10, role: "img", "aria-label": `from ${moment(member.first)} to ${member.ended === null ? "now" : moment(member.ended)}` }, s("rect", { class: "all", x: 0, y: 4, width: "100%", height: 2 }), s("rect", { class: "lived", x: `${part(member.first)}%`, y: 1, height: 8, width: `${Math.max(1, part(member.ended ?? to) - part(member.first))}%` }))),
     h("td", { class: "mono" }, preciseClock(member.first)),
     h("td", { class: "end" }, member.ended === null ? (member.joined === null ? "has its id, not joined" : h("span", { class: "state good" }, "there")) : ended(member)),
-    h("td", { class: "number" }, number(member.rejoins)), h("td", { class: "number" }, member.ended === null ? number(owned.get(at) ?? 0) : "–"),
-    h("td", {}, (member.protocols ?? []).join(", "), h("small", {}, `session ${duration(member.session)}${member.rebalance ? `, rebalance ${duration(member.rebalance)}` : ""}`))));
-  const titles = ["Member", "Life", "First seen", "End", "#Rejoins", "#Partitions", "Assignors, timeouts"];
-  return [few(page.members, "life", table(titles, rows, "No member within this window.")), votesOf(page.votes, (id) => memberName(page.members.find((member) => member.id === id), id))];
+    h("td", { class: "number" }, isOfEpochs ? (epoch(member) === -2 ? "away" : number(epoch(member))) : number(member.rejoins)), h("td", { class: "number" }, member.ended === null ? number(owned.get(at) ?? 0) : "–"),
+    h("td", {}, isOfEpochs && member.ended === null && present.classic?.includes(member.id) ? [h("span", { class: "tag" }, "classic protocol"), " "] : null, (member.protocols ?? []).join(", "),
+      h("small", {}, [member.session && `session ${duration(member.session)}`, member.rebalance && `rebalance ${duration(member.rebalance)}`].filter(Boolean).join(", ")))));
+  const titles = ["Member", "Life", "First seen", "End", isOfEpochs ? "#Epoch" : "#Rejoins", "#Partitions", isOfEpochs ? "Protocol, timeouts" : "Assignors, timeouts"];
+  return [few(page.members, "life", table(titles, rows, "No member within this window.")), isOfEpochs ? null : votesOf(page.votes, (id) => memberName(page.members.find((member) => member.id === id), id))];
 }
 
 function offsets(page, { onMoment }) {

@@ -1,0 +1,37 @@
+"""A verdict on a group, and its kinds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+VerdictKind = Literal[
+    "stuck", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable", "empty", "unknown", "dead"
+]
+"""The worst first: the order in which groups are listed."""
+SEVERITY: dict[VerdictKind, int] = {
+    "stuck": 3,
+    "flapping": 3,
+    "storming": 3,
+    "expiring": 2,
+    "empty_with_lag": 2,
+    "rebalancing": 1,
+    "stable": 0,
+    "empty": 0,
+    "unknown": 1,
+    "dead": 0,
+}
+"""3: somebody should look now. 2: somebody should look. 1: it passes. 0: all is well."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """The judgement of a group."""
+
+    kind: VerdictKind
+    reason: str
+    """A sentence, without the group's name; no word of how long, where that would change by the minute."""
+    who: str | None = None
+    """The member (or client) that it is about."""
+    holds_until_ms: int | None = None
+    """When time alone may change it; None: only a record can."""

@@ -1,0 +1,105 @@
+"""A consumer group explained: each sentence is held against what the members of a story were told and did."""
+
+from __future__ import annotations
+
+from group_coordinator.command_line.explanation import explanation
+from group_coordinator.narrative import sentences, words
+from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
+from schemas.history import History, HistoryRecord
+from schemas.observed_history import GroupConverted
+from tests.coordinator_state.harness import of_type
+from tests.dashboard.consumer_members import START_MS, DrivenMember, Story, cluster
+
+A, B, C = ("q7PSb5mLRyGCVxRVgnDvwQ", "zP8ZtVkqTTa6c1sJfYj4xw", "B0kX7mX1Q1mT2h0vC9aN5g")
+
+
+def records_of(story: Story) -> list[History]:
+    records: list[History] = of_type(story.group.outputs, HistoryRecord)  # type: ignore[arg-type]
+    return records
+
+
+def told(story: Story) -> tuple[Rebalance, list[str]]:
+    """The last rebalance, and what is said of it."""
+    *_, last = rebalances(records_of(story))
+    return last, list(explanation(last))
+
+
+def stuck() -> Story:
+    """`a` keeps what it must give up for `b`."""
+    story = Story("orders", cluster(orders=6))
+    story.join(
+        DrivenMember(
+            member_id=A, client_id="orders-1", topics=("orders",), revokes=False, rebalance_timeout_ms=60_000
+        )
+    )
+    story.go_on(10_000)
+    story.join(DrivenMember(member_id=B, client_id="orders-2", topics=("orders",)))
+    story.go_on(20_000)
+    return story
+
+
+def test_why_whom_the_target_moves_and_who_holds_what_since_when() -> None:
+    story = stuck()
+    a = story.members["orders-1"]
+    rebalance, lines = told(story)
+    assert lines[1:3] == [
+        "Why: orders-2 (zP8ZtVkq) joined.", "How it ended: it is not over, as far as this history goes."
+    ]  # fmt: skip
+    moving = words.ranges(partition for _, partition in a.must_go)
+    since = words.clock(min(a.must_go.values()))
+    assert (
+        f"  orders-1 (q7PSb5mL) must give up orders {moving} since 2026-01-01 {since}; orders-2 (zP8ZtVkq) waits for it"
+    ) in lines
+    assert f"orders  {moving:10}  q7PSb5mL      q7PSb5mL     zP8ZtVkq" in lines
+    assert "0 of 6 partitions changed owner; 3 partitions not yet where the target has them." in lines
+    assert headline(rebalance).endswith("orders-2 (zP8ZtVkq) joined; not over, waiting for q7PSb5mL")
+
+
+def test_who_gave_up_and_when() -> None:
+    story = stuck()
+    a = story.members["orders-1"]
+    told_ms = min(a.must_go.values())
+    a.owned -= set(a.must_go)
+    story.go_on(20_000)
+    rebalance, lines = told(story)
+    assert rebalance.completed is not None
+    (waited,) = rebalance.completed.waited_for
+    assert (waited.member_id, waited.told_ms) == (A, told_ms)
+    took = words.duration((waited.joined_ms or 0) - told_ms)
+    assert any(line.split()[:1] == ["q7PSb5mL"] and line.rstrip().endswith(took) for line in lines)
+    assert "3 of 6 partitions changed owner." in lines
+    assert not [line for line in lines if "must give up" in line and "since" in line]
+
+
+def test_who_is_dropped_for_it() -> None:
+    story = stuck()
+    a = story.members["orders-1"]
+    dropped_ms = min(a.must_go.values()) + a.rebalance_timeout_ms
+    story.go_on(60_000)
+    before, last = list(rebalances(records_of(story)))[-2:]
+    lasted = words.duration(dropped_ms - START_MS - 10_000)
+    assert headline(before).endswith(f"waited for q7PSb5mL; dropped q7PSb5mL; interrupted after {lasted}")
+    assert sentences.because(last.started) == "member orders-1 was too slow"
+    assert "q7PSb5mL is dropped: it did not give up its partitions before the rebalance timeout" in [
+        sentences.sentence(cause) for cause in last.causes
+    ]
+
+
+def test_a_rebalance_that_is_cut_short_says_who_held_it_up() -> None:
+    story = stuck()
+    story.join(DrivenMember(member_id=C, client_id="orders-3", topics=("orders",)))
+    before, _ = list(rebalances(records_of(story)))[-2:]
+    lines = list(explanation(before))
+    assert "Who held it up when it ended:" in lines
+    assert any(line.startswith("  orders-1 (q7PSb5mL) must give up") for line in lines)
+
+
+def test_a_conversion_back_says_what_led_to_it() -> None:
+    story = Story("orders", cluster(orders=6))
+    story.join(DrivenMember(member_id=A, client_id="orders-1", topics=("orders",)))
+    story.group.add("m", client_id="old", session_timeout_ms=45_000)
+    story.leave("orders-1")
+    (record,) = of_type(story.group.outputs, GroupConverted)
+    assert sentences.sentence(record) == (
+        "the group goes over to the classic protocol, with the ConsumerGroupHeartbeat of client orders-1 (/127.0.0.1)"
+    )
