@@ -42,7 +42,7 @@ class ClassicRequests:
         else:
             client = self._roster.of(request.member_id)
         if isinstance(request, SyncGroupRequest):
-            self._share_out(request)
+            self._share_out(time_ms, request)
         if client is None:
             return None
         if isinstance(request, HeartbeatRequest):
@@ -136,12 +136,13 @@ class ClassicRequests:
             client.ends_ms, client.leaves = time_ms, True
         return True
 
-    def _share_out(self, request: SyncGroupRequest) -> None:
+    def _share_out(self, time_ms: int, request: SyncGroupRequest) -> None:
         for share in request.assignments:
             try:
-                self._topics.share_out(decode_assignment(share.assignment).partitions if share.assignment else ())
+                partitions = decode_assignment(share.assignment).partitions if share.assignment else ()
             except DecodeError:
                 continue
+            self._topics.share_out(time_ms, partitions)
 
 
 def _subscription(request: JoinGroupRequest) -> tuple[Wanted, str]:

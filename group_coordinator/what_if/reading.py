@@ -14,13 +14,15 @@ from group_coordinator.what_if.consumer_reading import ConsumerRequests
 from group_coordinator.what_if.group_log import GroupLog, WhatIfError
 from group_coordinator.what_if.recorded_clients import RecordedClient, RecordedClients, Roster
 from group_coordinator.what_if.recorded_topics import RecordedTopics
-from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
+from schemas.consumer_group_messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.messages import (
+    DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
+    OffsetFetchRequest,
     Request,
     SyncGroupRequest,
 )
@@ -93,6 +95,8 @@ class _Reader:
                 client.sign(event.timestamp_ms)
                 client.polled_ms = event.timestamp_ms
                 self._commits.append((client, event))
+            case OffsetFetchRequest() | DescribeGroupsRequest() | ConsumerGroupDescribeRequest():
+                pass  # they change nothing
             case _:
                 self._others.append(event)
         if client is not None:

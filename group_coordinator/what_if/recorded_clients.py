@@ -55,7 +55,7 @@ class RecordedClient(Struct, kw_only=True, eq=False):
     leaves: bool = False
     """It ends by leaving the group; else by falling silent."""
     returns: bool = False
-    """A static member of the consumer protocol that leaves says that it will come back."""
+    """It is static, and leaves so that it may come back: members of the consumer protocol say that, others nothing."""
     member_ids: list[str] = field(default_factory=list)
     subscriptions: list[tuple[int, Wanted]] = field(default_factory=list)
     """When it subscribed to something else."""
@@ -116,6 +116,8 @@ class RecordedClient(Struct, kw_only=True, eq=False):
             and log_ends_ms - self.last_sign_ms > max(long_ms, self.session_timeout_ms // 2)
         ):
             self.ends_ms = self.last_sign_ms + 1
+        if self.protocol == "classic" and self.instance_id is not None and self.ends_ms is not None and not self.leaves:
+            self.leaves = self.returns = True  # static ones say nothing when they are closed
 
     def reaction_at(self, time_ms: int) -> int:
         """Return how long its application takes to do what it is told at this time: as long as it took nearest to it.

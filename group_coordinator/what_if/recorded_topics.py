@@ -23,6 +23,7 @@ class RecordedTopics:
     def __init__(self) -> None:
         self._told: list[tuple[int, TopicMetadata]] = []
         self._shared_out: dict[str, int] = {}
+        self._shared_since_ms: dict[str, int] = {}
 
     @property
     def are_told(self) -> bool:
@@ -33,22 +34,29 @@ class RecordedTopics:
         """Take what the log tells of topics at this time."""
         self._told.append((time_ms, metadata))
 
-    def share_out(self, partitions: Iterable[TopicPartition]) -> None:
+    def share_out(self, time_ms: int, partitions: Iterable[TopicPartition]) -> None:
         """Take partitions that a leader has shared out."""
         for topic, partition in partitions:
+            self._shared_since_ms.setdefault(topic, time_ms)
             self._shared_out[topic] = max(self._shared_out.get(topic, 0), partition + 1)
 
     def events(self, begins_ms: int) -> list[tuple[int, TopicMetadata]]:
-        """Return when a coordinator is to be told what of topics. Those of which the log does not tell are told of
-        when it begins."""
-        told = {topic.name for _, metadata in self._told for topic in metadata.topics}
-        untold = tuple([
-            DescribedTopic(name=name, topic_id=str(uuid5(NAMESPACE_URL, name)), partitions=(_NO_RACKS,) * count)
-            for name, count in sorted(self._shared_out.items())
-            if name not in told
-        ])
-        made = [(begins_ms, TopicMetadata(version=0, topics=untold))] if untold else []
-        return [*made, *self._told]
+        """Return when a coordinator is to be told what of topics. Those that leaders shared out
+        before the log told of them, if it ever did, are told of when it begins."""
+        first_told = {
+            topic.name: (time_ms, topic) for time_ms, metadata in reversed(self._told) for topic in metadata.topics
+        }
+        from_the_start = []
+        for name, count in sorted(self._shared_out.items()):
+            time_ms, topic = first_told.get(name, (None, _made(name, count)))
+            if time_ms is None or self._shared_since_ms[name] < time_ms:
+                from_the_start.append(topic)
+        before = [(begins_ms, TopicMetadata(version=0, topics=tuple(from_the_start)))] if from_the_start else []
+        return [*before, *self._told]
+
+
+def _made(name: str, count: int) -> DescribedTopic:
+    return DescribedTopic(name=name, topic_id=str(uuid5(NAMESPACE_URL, name)), partitions=(_NO_RACKS,) * count)
 
 
 class KnownTopics:

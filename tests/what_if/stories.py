@@ -10,13 +10,14 @@ recordings, and compare what *What if* makes of one group's log with what the me
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import gzip
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -45,13 +46,14 @@ BROKER = {
     "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
     "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
 }
-CONFIG = GroupConfig(
-    group_initial_rebalance_delay_ms=INITIAL_DELAY_MS,
-    group_consumer_min_session_timeout_ms=SESSION_MS,
-    group_consumer_session_timeout_ms=SESSION_MS,
-    group_consumer_min_heartbeat_interval_ms=HEARTBEAT_MS,
-    group_consumer_heartbeat_interval_ms=HEARTBEAT_MS,
-)
+SETTINGS = {
+    "group_initial_rebalance_delay_ms": INITIAL_DELAY_MS,
+    "group_consumer_min_session_timeout_ms": SESSION_MS,
+    "group_consumer_session_timeout_ms": SESSION_MS,
+    "group_consumer_min_heartbeat_interval_ms": HEARTBEAT_MS,
+    "group_consumer_heartbeat_interval_ms": HEARTBEAT_MS,
+}
+CONFIG = dataclasses.replace(GroupConfig(), **cast(Any, SETTINGS))
 """The same settings, here."""
 _APIS = (
     "JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "LEAVE_GROUP", "CONSUMER_GROUP_HEARTBEAT", "OFFSET_COMMIT", "METADATA",
@@ -113,7 +115,7 @@ def events(name: str) -> tuple[Record, ...]:
     """Return the events of a recorded story."""
     log = RequestLog([FIXTURES / f"{name}.request.log.gz"], time_zone=UTC)
     log.read()
-    return tuple(EventsImport(follow(log, {})))
+    return tuple(EventsImport(follow(log, SETTINGS)))
 
 
 def log_of(records: tuple[Record, ...], group: str) -> GroupLog:

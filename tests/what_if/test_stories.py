@@ -1,0 +1,81 @@
+"""The same story in a classic and in a consumer group on a real broker: what *What if* makes of one group's log comes
+near to what the members of the other one said. The stories were recorded by stories.py."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from group_coordinator.assignors import ASSIGNORS
+from group_coordinator.what_if.change import Change
+from group_coordinator.what_if.what_if import play
+from tests.what_if.pages import summary_of
+from tests.what_if.stories import (
+    CONFIG,
+    HEARTBEAT_MS,
+    PROTOCOLS,
+    SESSION_MS,
+    GroupProtocol,
+    events,
+    log_of,
+    read_said,
+    truth,
+)
+
+LIBRARIES = ("librdkafka", "java")
+OTHER: dict[GroupProtocol, GroupProtocol] = {"classic": "consumer", "consumer": "classic"}
+
+
+@cache
+def played(library: str, group: GroupProtocol, protocol: GroupProtocol) -> dict[str, Any]:
+    change = Change() if protocol == group else Change(
+        group_protocol=protocol,
+        session_timeout_ms=SESSION_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        assignor="range" if protocol == "classic" else None,
+    )
+    return summary_of(play(log_of(events(library), group), CONFIG, ASSIGNORS, change), group)
+
+
+def idle_ms(summary: dict[str, Any]) -> int:
+    """The time in which nobody worked on partitions. Members that crashed do not say so: their partitions are with
+    them until they expire."""
+    return int(summary["unowned_ms"] + summary["silent_ms"])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("group", PROTOCOLS)
+def test_with_the_protocol_that_the_group_had(library: str, group: GroupProtocol) -> None:
+    """As many moves as the members said; the time without owner depends on when heartbeats fall."""
+    said = truth(read_said(library), group)
+    again = played(library, group, group)
+    assert again["moves"] == said.moves
+    assert idle_ms(again) == pytest.approx(said.without_owner_ms, rel=0.25)
+    assert again["put_out"] == 1
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("group", PROTOCOLS)
+def test_with_the_other_protocol(library: str, group: GroupProtocol) -> None:
+    """What members of the other group said of the same story."""
+    other = OTHER[group]
+    said = truth(read_said(library), other)
+    would = played(library, group, other)
+    assert idle_ms(would) == pytest.approx(said.without_owner_ms, rel=0.3)
+    assert would["protocols"] == [other]
+    assert would["put_out"] == 1
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_moves_with_the_consumer_protocol(library: str) -> None:
+    """The coordinator assigns by rules: of a classic group's log as many moves follow as the broker made."""
+    assert played(library, "classic", "consumer")["moves"] == truth(read_said(library), "consumer").moves
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_who_stops(library: str) -> None:
+    """A classic group with an eager assignor stops as a whole, time and again; a consumer group never does."""
+    assert played(library, "classic", "consumer")["stops"] == 0
+    assert played(library, "consumer", "classic")["stops"] > 20
