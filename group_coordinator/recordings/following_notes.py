@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from group_coordinator.recordings.expectations import PUNCTUAL_MS, Step
-from group_coordinator.recordings.following import FollowedGroup
+from group_coordinator.recordings.following import FollowedGroup, Part
 from group_coordinator.recordings.order_search import GroupResult
+from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 
 
 def notes_of(group: FollowedGroup) -> Iterator[str]:
@@ -28,9 +30,29 @@ def notes_of(group: FollowedGroup) -> Iterator[str]:
             generation = part.beginning.group.generation_id
             since = "it lived before the log began; replayed" if part is group.parts[0] else "it is replayed again"
             yield f"group {group.group_id}: {since} from generation {generation} on"
+        yield from _of_cluster(group.group_id, part)
         yield from _notes(part.result)
         if part.gap is not None:
             yield f"group {group.group_id}: it cannot be followed from {part.gap_from_ms} on: {part.gap.reason}"
+
+
+def _of_cluster(group_id: str, part: Part) -> Iterator[str]:
+    """What the group is told of the cluster: no line of the log tells it so."""
+    told = Counter(type(item.value) for item in part.inputs)
+    if told[TopicMetadata]:
+        yield (
+            f"group {group_id}: it is told {told[TopicMetadata]} times of topics that changed, when the log shows them "
+            "to have done so"
+        )
+    if told[RegexesResolved]:
+        source = "as in the offsets log" if part.expected.resolutions else "by the names of the topics that are known"
+        yield (
+            f"group {group_id}: its regular expressions are resolved {told[RegexesResolved]} times, {source}, right "
+            "after the heartbeats that asked for it; the version of the cluster's topics in records of them is not "
+            "compared"
+        )
+    if told[GroupConfiguration]:
+        yield f"group {group_id}: it gets settings of its own {told[GroupConfiguration]} times"
 
 
 def _notes(result: GroupResult) -> Iterator[str]:

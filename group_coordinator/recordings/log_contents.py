@@ -24,7 +24,6 @@ NAMES_MAX = 10_000
 """Of groups, connections and kinds of damage that are told apart; what is beyond is counted together."""
 BEYOND = "others"
 
-DELETE_TOPICS = 20
 _NOT_HERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"})
 
@@ -73,7 +72,6 @@ class LogContents:
         """Group -> its commits in transactions."""
         self.has_transaction_ends = False
         """Something tells how transactions ended: brokers tell each other on a listener that may not be logged."""
-        self.topics_deleted = 0
         self.old_broker_lines = 0
         self.set_aside: Counter[str] = Counter()
         """Why requests did not reach the group machine -> how many."""
@@ -106,8 +104,6 @@ class LogContents:
                 self.protocols.note_heartbeat(line.group_id, kind, line.arrival_us)
             else:
                 _count(self.refused_protocols, line.group_id)
-        elif line.api_key == DELETE_TOPICS:
-            self.topics_deleted += 1
         elif line.leads_group_id is not None and line.request is not None:
             self.protocols.note_classic(line.leads_group_id, line.request.ready_us)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from group_coordinator.recordings.cluster_topics import ClusterTopics
 from group_coordinator.recordings.log_contents import LogContents
 from group_coordinator.recordings.log_ends import logs_that_end_early
 
@@ -28,6 +29,7 @@ def doubts_of(log: RequestLog) -> tuple[str, ...]:
         *_of_connections(log),
         *_of_other_brokers(log),
         *_of_other_protocols(log.contents),
+        *_of_topics(log.cluster),
         *_of_damage(log),
     )
 
@@ -157,11 +159,22 @@ def _of_other_protocols(contents: LogContents) -> Iterator[str]:
             f"(WriteTxnMarkers, on the listener between brokers): the committed offsets of "
             f"{names(contents.transactional)} are not those that are told."
         )
-    if contents.topics_deleted:
+
+
+def _of_topics(cluster: ClusterTopics) -> Iterator[str]:
+    if cluster.guessed:
         yield (
-            f"{count(contents.topics_deleted, 'request')} to delete topics: the offsets that groups had committed on "
-            "them went with them, and are told as if they were still there."
+            f"{count(len(cluster.guessed), 'topic')} of which the log has no answer to Metadata "
+            f"({names(cluster.guessed)}): that they have as many partitions as were assigned is the least. Consumer "
+            "groups may have been assigned otherwise than is told."
         )
+    if cluster.without_id:
+        yield (
+            f"{count(len(cluster.without_id), 'topic')} whose id nothing tells ({names(cluster.without_id)}): they are "
+            "told as if they did not exist."
+        )
+    if cluster.left_out:
+        yield f"{count(cluster.left_out, 'line')} of topics left out: there are more topics than are kept."
 
 
 def _of_damage(log: RequestLog) -> Iterator[str]:
