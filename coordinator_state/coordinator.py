@@ -40,6 +40,7 @@ from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
+from schemas.recorded import RecordedLoad
 from schemas.refusals import error_response
 
 
@@ -161,7 +162,11 @@ class GroupCoordinator:
             return
         if type(event) is RecordedEvent:
             if not self._belongs_elsewhere:
-                follow_recording(step, event)
+                if type(event.fact) is RecordedLoad:
+                    step.begin(event)
+                    self._kinds.kind_of(step.group).load(step, event.fact)
+                else:
+                    follow_recording(step, event)
                 self._finish_step()
         elif step.group is None:
             return

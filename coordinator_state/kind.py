@@ -16,6 +16,7 @@ from schemas.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
+from schemas.recorded import RecordedLoad
 
 
 class GroupKind(ABC):
@@ -60,3 +61,8 @@ class GroupKind(ABC):
     @abstractmethod
     def renew_sessions(self, step: Step) -> None:
         """Begin all sessions anew: the clock had stood still. None ends sooner than it would have."""
+
+    @abstractmethod
+    def load(self, step: Step, fact: RecordedLoad) -> None:
+        """Go on as a broker that has just loaded the group, as a recording tells. (The first kind: without one, too.)
+        """

@@ -8,6 +8,7 @@ from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.classic.heartbeat import heartbeat
 from coordinator_state.classic.join_group import join_group
 from coordinator_state.classic.leave_group import leave_group
+from coordinator_state.classic.loading import load
 from coordinator_state.classic.rebalance import join_timer_expired, sync_timer_expired
 from coordinator_state.classic.sessions import renew_sessions, session_timer_expired
 from coordinator_state.classic.sync_group import sync_group
@@ -27,6 +28,7 @@ class ClassicKind(GroupKind):
     validate_offset_commit = staticmethod(validate_offset_commit)
     validate_txn_offset_commit = staticmethod(validate_txn_offset_commit)
     renew_sessions = staticmethod(renew_sessions)
+    load = staticmethod(load)
 
     def timer_expired(self, step: Step, name: str, timer: Timer) -> None:
         if timers.is_left_over(name):

@@ -9,7 +9,6 @@ from coordinator_state.classic import states, timers
 from coordinator_state.classic.context import classic, create_classic_group
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.classic.join_group import first_subscription
-from coordinator_state.classic.loading import load
 from coordinator_state.classic.member import Member
 from coordinator_state.classic.rebalance import await_sync, subscribed_topics_of
 from coordinator_state.offsets import CommittedOffset
@@ -17,12 +16,12 @@ from coordinator_state.outputs import RecordedEvent
 from coordinator_state.retention import note_commits
 from coordinator_state.step import Step
 from schemas import history
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset
+from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
 from schemas.records import NO_TIMESTAMP, encode_offset_commit, encode_offset_commit_key
 
 
 def follow_recording(step: Step, event: RecordedEvent) -> None:
-    """Handle one event of a recording."""
+    """Handle one event of a recording. (Each kind of group loads in its own way.)"""
     fact = event.fact
     if type(fact) is RecordedLeader:
         if step.group is not None:
@@ -32,10 +31,7 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
         step.group = None
         step.begin(event)
         _take_over(step, fact)
-    elif type(fact) is RecordedLoad:
-        step.begin(event)
-        load(step, fact)
-    else:
+    elif type(fact) is RecordingGap:
         step.begin(event)
         step.append_history(history.RecordingGap(*step.history_fields(), reason=fact.reason))
         if step.group is not None:

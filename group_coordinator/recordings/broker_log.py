@@ -25,6 +25,8 @@ _BROKER = re.compile(
     rb" (?:id=|broker=|brokerId=)?(\d+)"
 )
 _PARTITION = re.compile(r"topic=__consumer_offsets partition=(\d+)|\(__consumer_offsets-(\d+)\)")
+_SETTING = re.compile(rb"\s+((?:group|offsets?)\.[a-z.]{1,100}) = ([^\r\n]{1,300})")
+"""One line of `KafkaConfig values:`."""
 _LOGGER = re.compile(r" ?\([\w.$]*kafka[\w.$]*\)\s*$")
 """What the default layout ends with."""
 _MESSAGE_FIELDS = (
@@ -82,6 +84,8 @@ class BrokerLog(Struct):
     left_out: int = 0
     """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
     files: list[FileRead] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings of groups and offsets by Kafka's names: a broker tells them when it starts. The last ones count."""
 
     def read_file(self, path: Path) -> None:
         """Take a whole file. Raises ValueError for a gzip file that breaks off, OSError."""
@@ -90,6 +94,8 @@ class BrokerLog(Struct):
         last: deque[bytes] = deque(maxlen=_LAST_LINES)
         for number, line, _ in lines_of(path):
             last.append(line)
+            if (setting := _SETTING.match(line)) is not None:
+                self.settings[setting[1].decode()] = setting[2].decode(errors="replace")
             try:
                 self.lines.extend(reader.read(number, line))
             except LineError:

@@ -89,8 +89,10 @@ def settings_of(
     given_settings: Mapping[str, int],
     groups: Mapping[str, Sequence[GroupRequest]],
     records: Mapping[str, list[LoggedRecord]],
+    told: Mapping[str, str] | None = None,
 ) -> BrokerSettings:
-    """Take what is given, and infer the rest. Raises ValueError for settings that contradict each other."""
+    """Take what is given, then what the brokers' logs have `told`, by Kafka's names; and infer the rest. Raises
+    ValueError for settings that contradict each other."""
     requests = [request for of_group in groups.values() for request in of_group]
     inferred: dict[str, tuple[int, str]] = {}
     _infer_initial_delay(groups, inferred)
@@ -99,6 +101,7 @@ def settings_of(
     _infer_metadata_limit(requests, inferred)
     _infer_from_records(records, inferred)
     _infer_consumer_groups(requests, inferred)
+    _take_told(told or {}, inferred)
     if any(is_of_old_broker(request.logged.connection) for request in requests):
         inferred.setdefault(
             "offset_commit_value_version", (3, "offset commits are written as version 3, as brokers before Kafka 4 do")
@@ -121,6 +124,19 @@ def settings_of(
         if name in given_settings and given_settings[name] != value and NO_EVIDENCE not in reason
     ]
     return BrokerSettings(config=config, partitions=partitions, notes=notes, contradicted=contradicted)
+
+
+def _take_told(told: Mapping[str, str], inferred: dict[str, tuple[int, str]]) -> None:
+    """Take what a broker's log tells in place of what its answers show."""
+    defaults = GroupConfig()
+    for name, text in told.items():
+        own_name = name.replace(".", "_")
+        is_known = own_name == PARTITIONS or (own_name in SETTINGS and not own_name.startswith("offsets_retention"))
+        if not is_known or not text.isdecimal():
+            continue
+        value = int(text)
+        if own_name in inferred or value != getattr(defaults, own_name, None):
+            inferred[own_name] = value, f"{name} = {value} (as the broker's log tells)"
 
 
 # ------------------------------------------------------------------------------------------------ the initial delay

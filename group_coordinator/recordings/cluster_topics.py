@@ -20,6 +20,8 @@ KEPT_BYTES_MAX = 64 * 1024 * 1024
 """Of what lines tell of topics; what is beyond it is left out, and said."""
 _SIGHTING_BYTES = 400
 _PARTITION_BYTES = 100
+TAKEN_IN_US = 500_000
+"""How long after a change was answered a broker may need to take it in."""
 _RACELESS_US = 1_000_000
 """A broker may answer by what was so a moment ago: what contradicts a change so soon after it is not believed."""
 
@@ -36,6 +38,9 @@ class TopicChange(Struct, frozen=True, kw_only=True):
     """A topic came, changed or went."""
 
     at_us: int
+    earliest_us: int
+    latest_us: int
+    """A broker takes it in some time after it was asked for it; these are the bounds."""
     name: str
     topic: DescribedTopic | None
     """None: it is gone."""
@@ -191,25 +196,35 @@ class _Story:
                 topic = self._created(place, sighting)
                 self.is_without_id = self.is_without_id or topic is None
                 if topic is not None:
-                    yield from self._becomes(topic, line.latest_us)
+                    yield from self._becomes(topic, line.latest_us, line)
             elif sighting.kind == "grown" and self._topic is not None:
                 topic = self._grown(place, self._topic, sighting.partitions)
                 if topic is not None:
-                    yield from self._becomes(topic, line.latest_us)
+                    yield from self._becomes(topic, line.latest_us, line)
             elif sighting.kind == "deleted":
-                yield from self._becomes(None, line.latest_us)
+                yield from self._becomes(None, line.latest_us, line)
             elif sighting.kind == "absent" and line.earliest_us > self._changed_us + _RACELESS_US:
                 yield from self._becomes(None, line.earliest_us)
 
-    def _becomes(self, topic: DescribedTopic | None, at_us: int) -> Iterator[TopicChange]:
-        before = self._topic
+    def _becomes(
+        self, topic: DescribedTopic | None, at_us: int, asked: ClusterLine | None = None
+    ) -> Iterator[TopicChange]:
+        """`asked`: the request for the change; None: it is only seen."""
+        before, before_us = self._topic, self._changed_us
         if topic == before:
             return
         is_gone = before is not None and (topic is None or topic.topic_id != before.topic_id)
         gone_id = before.topic_id if is_gone and before is not None else None
         self._gone |= {gone_id} if gone_id is not None else set()
         self._topic, self._changed_us = topic, at_us
-        yield TopicChange(at_us=at_us, name=self._name, topic=topic, gone_id=gone_id)
+        yield TopicChange(
+            at_us=at_us,
+            earliest_us=min(before_us, at_us) if asked is None else asked.earliest_us,
+            latest_us=at_us if asked is None else asked.latest_us + TAKEN_IN_US,
+            name=self._name,
+            topic=topic,
+            gone_id=gone_id,
+        )
 
     def _there(self, place: int, sighting: Sighting, line: ClusterLine) -> Iterator[TopicChange]:
         before, topic_id = self._topic, sighting.topic_id

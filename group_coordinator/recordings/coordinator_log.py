@@ -88,6 +88,8 @@ class CoordinatorLogs(Struct):
     """What can be compared."""
     moves: dict[str, list[BrokerLine]] = field(default_factory=dict)
     """Loads and unloads of groups that were there before."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """The brokers' settings by Kafka's names, as far as they tell them."""
 
 
 def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> CoordinatorLogs:
@@ -95,6 +97,7 @@ def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> Coordinat
     log, logs = BrokerLog(time_zone), CoordinatorLogs()
     for path in paths:
         log.read_file(path)
+    logs.settings = log.settings
     for line in sorted(log.lines, key=lambda line: line.time_ms):  # stable: lines of one broker keep their order
         group_id = line.event.group_id
         if isinstance(line.event, line_events.GroupLoaded | line_events.GroupUnloaded):

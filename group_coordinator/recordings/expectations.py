@@ -105,6 +105,8 @@ class Fact(Struct, frozen=True):
     earliest_us: int
     """It may have had its effect since then."""
     value: FactValue
+    latest_us: int = 0
+    """It must have had its effect by then; 0: `at_us` is exact."""
 
 
 class Resolution(Struct, frozen=True):

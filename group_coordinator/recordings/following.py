@@ -130,7 +130,7 @@ def follow(
         for group_id, requests in all_requests.items()
         if (group_requests := _reached(requests, loads[group_id], set_aside))
     }
-    settings = settings_of(given_settings, groups, dict(records or {}))
+    settings = settings_of(given_settings, groups, dict(records or {}), None if logs is None else logs.settings)
     follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
     return Following(
         settings=settings,
@@ -256,7 +256,8 @@ class _Follower:
         ends = ends_for(followed.requests, self._ends, group_id, self._partitions)
         facts = facts_between(facts_of(followed.requests, self._cluster, ends), from_us, until_ms * 1000)
         expected = expected_of(requests, records, entries, loads, facts)
-        result = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up).run()
+        search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)
+        result, expected = search.run(), search.expected
         doubt = result.track.doubt
         order = result.order if doubt is None else result.order[: doubt[0].position]
         replay = GroupReplay(group_id, self._config, expected, result.steps, start)

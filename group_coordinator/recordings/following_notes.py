@@ -44,6 +44,11 @@ def _of_cluster(group_id: str, part: Part) -> Iterator[str]:
             f"group {group_id}: it is told {told[TopicMetadata]} times of topics that changed, when the log shows them "
             "to have done so"
         )
+    if part.result.moved_facts:
+        yield (
+            f"group {group_id}: {part.result.moved_facts} of these changes had their effect somewhat before or after "
+            "their line, as answers show"
+        )
     if told[RegexesResolved]:
         source = "as in the offsets log" if part.expected.resolutions else "by the names of the topics that are known"
         yield (

@@ -93,7 +93,7 @@ def _topic_facts(cluster: ClusterTopics, interests: _Interests) -> Iterator[Fact
         known_ids |= set() if change.topic is None else {change.topic.topic_id}
         if change.name in names:
             if change.gone_id is not None and change.name in interests.committed:
-                yield Fact(change.at_us, change.at_us, _deleted(change))
+                yield Fact(change.at_us, change.earliest_us, _deleted(change), change.latest_us)
             topics.pop(change.name, None)
             absent.pop(change.name, None)
             if change.topic is None:
@@ -106,16 +106,13 @@ def _topic_facts(cluster: ClusterTopics, interests: _Interests) -> Iterator[Fact
             new_topics_version = version
         if interests.has_native_members:
             told = True
-            yield Fact(
-                change.at_us,
-                change.at_us,
-                TopicMetadata(
-                    version=version,
-                    topics=tuple(topics.values()),
-                    absent=tuple(absent),
-                    new_topics_version=new_topics_version,
-                ),
+            metadata = TopicMetadata(
+                version=version,
+                topics=tuple(topics.values()),
+                absent=tuple(absent),
+                new_topics_version=new_topics_version,
             )
+            yield Fact(change.at_us, change.earliest_us, metadata, change.latest_us)
     if interests.has_native_members and not told:
         yield Fact(0, 0, TopicMetadata(version=_FIRST_VERSION, topics=()))
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from coordinator_state import Group, GroupConfig
 from group_coordinator.recordings.absent_requests import Absent, absent_requests
 from group_coordinator.recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
-from group_coordinator.recordings.group_replay import START, GroupReplay, State
+from group_coordinator.recordings.group_replay import NO_STEP, START, GroupReplay, State
 from group_coordinator.recordings.track import Track
 
 CHECKPOINT_EVERY_STEPS = 4
@@ -39,11 +39,13 @@ _OF_LASTING_EFFECT = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetC
 
 
 class Move(Struct, frozen=True):
-    """One request takes effect at another time."""
+    """One request, or a fact, takes effect at another time."""
 
     step: int
     effect_us: int
     before_timers: bool = False
+    fact: int | None = None
+    """It is this one of the facts that moves, with those of the same time."""
     inserted: Step | None = None
     """A request that is not in the log; its index is the next one."""
 
@@ -60,6 +62,8 @@ class GroupResult(Struct, kw_only=True):
     """Generations whose leader Kafka elected by the order of a hash map: it is taken from the recording."""
     latest_ms: int = 0
     """The most by which the broker did something later than it was done here."""
+    moved_facts: int = 0
+    """Changes of topics that had their effect at another time than their lines tell."""
     late_lines: list[int] = field(default_factory=list)
     """Steps whose line was written late, as the broker's own times show."""
     order: list[int] = field(default_factory=list)
@@ -91,7 +95,8 @@ class OrderSearch:
         """
         self.result = GroupResult(group_id=group_id, steps=list(steps))
         self._config = config
-        self._expected = expected
+        self.expected = expected
+        """The broker's side; what the group is told of topics may have moved in it."""
         self._steps = self.result.steps
         self._end_ms = end_ms
         self._order = sorted(range(len(self._steps)), key=lambda index: self._key(self._steps[index]))
@@ -142,8 +147,8 @@ class OrderSearch:
     def _key(step: Step) -> tuple[int, int]:
         return step.effect_us, step.index
 
-    def _replay_from(self, state: State, steps: Sequence[Step]) -> GroupReplay:
-        return GroupReplay(self.result.group_id, self._config, self._expected, steps, state)
+    def _replay_from(self, state: State, steps: Sequence[Step], expected: Expected | None = None) -> GroupReplay:
+        return GroupReplay(self.result.group_id, self._config, expected or self.expected, steps, state)
 
     def _keep(self, position: int, state: State) -> None:
         self._states[position] = state
@@ -208,7 +213,7 @@ class OrderSearch:
         if start is None:
             return None
         at, state = start
-        replay = self._replay_from(state, steps)
+        replay = self._replay_from(state, steps, self._with_facts(moves))
         end = min(position + AHEAD_STEPS, len(order))
         for index in order[at:end]:
             replay.take(steps[index])
@@ -232,6 +237,10 @@ class OrderSearch:
         steps, order = list(self._steps), list(self._order)
         first = len(order)
         for move in moves:
+            if move.fact is not None:
+                from_us = min(move.effect_us, self.expected.facts[move.fact].at_us)
+                first = min(first, bisect_left(order, from_us, key=lambda index: steps[index].effect_us))
+                continue
             if move.inserted is not None:
                 steps.append(move.inserted)
             else:
@@ -243,13 +252,25 @@ class OrderSearch:
             first = min(first, to)
         return steps, order, first
 
+    def _with_facts(self, moves: tuple[Move, ...]) -> Expected:
+        """The broker's side with facts at other times; nothing changes where none moves."""
+        facts = self.expected.facts
+        for move in moves:
+            if move.fact is not None:
+                at_us = facts[move.fact].at_us
+                facts = [replace(fact, at_us=move.effect_us) if fact.at_us == at_us else fact for fact in facts]
+        return self.expected if facts is self.expected.facts else replace(self.expected, facts=facts)
+
     def _position(self, order: list[int], steps: list[Step], step: Step) -> int:
         return bisect_left(order, self._key(step), key=lambda index: self._key(steps[index]))
 
     def _apply(self, moves: tuple[Move, ...]) -> int:
         steps, order, first = self._moved(moves)
+        self.expected = self._with_facts(moves)
         for move in moves:
-            if move.inserted is not None:
+            if move.fact is not None:
+                self.result.moved_facts += 1
+            elif move.inserted is not None:
                 self._connections[move.inserted.request.logged.connection] = [move.step]
             elif move.effect_us < self._steps[move.step].earliest_us:
                 self.result.late_lines.append(move.step)
@@ -262,6 +283,7 @@ class OrderSearch:
     def _candidates(self, position: int, disagreement: Disagreement) -> Iterator[tuple[Move, ...]]:
         """Moves to try: what the broker's own times say, then single requests from near to far, then pairs."""
         yield from ((move,) for move in self._by_brokers_time(disagreement))
+        yield from ((move,) for move in self._moves_of_facts(position))
         oldest = next(iter(self._states))
         places = range(max(oldest, 0), min(position + NEAR_STEPS, len(self._order)))
         near_moves: list[Move] = []
@@ -318,6 +340,22 @@ class OrderSearch:
             if earliest_us <= effect_us <= latest_us and effect_us not in tried:
                 tried.add(effect_us)
                 yield Move(step.index, effect_us)
+
+    def _moves_of_facts(self, position: int) -> Iterator[Move]:
+        """What a group is told of topics has its effect some time around the line that tells it: before or behind one
+        of the requests there."""
+        facts = self.expected.facts
+        near = [self._steps[index] for index in self._order[max(position - NEIGHBOURS, 0) : position + NEIGHBOURS]]
+        for place, fact in enumerate(facts):
+            if not fact.latest_us or (place and facts[place - 1].at_us == fact.at_us):
+                continue
+            before_us = facts[place - 1].at_us if place else 0
+            after_us = next((later.at_us for later in facts[place:] if later.at_us > fact.at_us), self._far)
+            earliest_us, latest_us = max(fact.earliest_us, before_us + 1), min(fact.latest_us, after_us - 1)
+            for step in near:
+                for at_us in (step.effect_us, step.effect_us + 1):
+                    if earliest_us <= at_us <= latest_us and at_us != fact.at_us:
+                        yield Move(NO_STEP, at_us, fact=place)
 
     def _bounds(self, step: Step) -> tuple[int, int]:
         """Between which times the other requests of its connection leave a request."""

@@ -54,6 +54,7 @@ from schemas.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
+from schemas.recorded import RecordedLoad
 from tests.coordinator_state.harness import DAY_MS, MINUTE_MS, of_type
 
 RECORD_KEY = b"toy-group"
@@ -185,6 +186,9 @@ class ToyKind(GroupKind):
     def renew_sessions(self, step: Step) -> None:
         for member_id in toy(step).members:
             step.arm(member_id, MINUTE_MS)
+
+    def load(self, step: Step, fact: RecordedLoad) -> None:
+        raise AssertionError("no recording tells of toys")
 
     def _remove(self, step: Step, member_id: str) -> None:
         group = toy(step)

@@ -105,6 +105,15 @@ def test_agrees_by_the_answers_of_kafka_4_alone(name: str, records: int, entries
     assert report.requests.equal == report.requests.total > 800
 
 
+def test_a_broker_s_log_tells_its_settings() -> None:
+    """What its answers alone do not show: nobody expired."""
+    told = "group.consumer.session.timeout.ms = 10000 (as the broker's log tells)"
+    assert told in verify("migration-refused").settings
+    assert "offsets.topic.num.partitions = 8 (as the broker's log tells)" in verify("migration-refused").settings
+    silent = verify_recording(CLUSTERS / "migration-refused.request.log.gz")
+    assert not any("session.timeout" in setting for setting in silent.settings)
+
+
 def test_what_is_not_understood_is_counted() -> None:
     report = verify("share-streams")
     assert not report.differences, "\n".join(report.lines())

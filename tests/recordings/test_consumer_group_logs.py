@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.group import Group
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.recordings.following import Following
+from group_coordinator.recordings.recording import verify_recording
 from schemas.events import decode_group_event, decode_tick
-from tests.recordings.broker_logs import FIXTURES, followed
+from tests.recordings.broker_logs import FIXTURES, followed, lines_of
 
 Json = dict[str, Any]
 
@@ -39,6 +41,35 @@ def test_groups_are_those_that_an_admin_client_saw(name: str, seen_at_least: int
                 assert seen_by_admin(group) in [state["group"] for state in told], where
                 assert group["offsets"] in [state["offsets"] for state in told], where
     assert seen >= seen_at_least
+
+
+def test_a_change_of_topics_may_have_its_effect_before_its_line(tmp_path: Path) -> None:
+    """The line of CreatePartitions is written after a heartbeat that shows the new partitions."""
+    lines = [
+        line.replace("18:09:53,843]", "18:09:54,700]").replace('"totalTimeMs":70.561', '"totalTimeMs":930')
+        if '"CREATE_PARTITIONS"' in line and "18:09:53,843]" in line
+        else line
+        for line in lines_of(CLUSTERS / "consumer-protocol.request.log.gz")
+        if not ('"METADATA"' in line and line.startswith(("[2026-11-22 18:09:53", "[2026-11-22 18:09:54")))
+    ]
+    assert any("18:09:54,700]" in line and "CREATE_PARTITIONS" in line for line in lines)
+    file = tmp_path / "changed.request.log"
+    file.write_text("".join(lines))
+    report = verify_recording(file)
+    assert report.agrees, "\n".join(report.lines())
+    assert any("somewhat before or after their line" in note for note in report.notes)
+
+
+def test_another_broker_may_go_on_with_consumer_groups(tmp_path: Path) -> None:
+    """From half a minute before the end on, the lines are another broker's."""
+    lines = lines_of(CLUSTERS / "consumer-protocol.request.log.gz")
+    files = tmp_path / "a.request.log", tmp_path / "b.request.log"
+    moved = [line.replace('"connection":"127.0.0.1:53823-', '"connection":"127.0.0.1:53999-') for line in lines]
+    files[0].write_text("".join(line for line in lines if line[12:20] <= "18:10:30"))
+    files[1].write_text("".join(line for line in moved if line[12:20] > "18:10:30"))
+    report = verify_recording(files)
+    assert report.agrees, "\n".join(report.lines())
+    assert sum("sessions begin anew there" in note for note in report.notes) == 3
 
 
 def polls(name: str) -> list[Json]:

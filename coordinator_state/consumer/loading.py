@@ -1,0 +1,36 @@
+"""A consumer group is loaded by another broker, as a recording tells: all that its records hold goes on.
+
+Source: `GroupMetadataManager.onLoaded` (Kafka 4.3).
+"""
+
+from __future__ import annotations
+
+from coordinator_state.consumer import timers
+from coordinator_state.consumer.configuration import session_timeout_ms
+from coordinator_state.consumer.group import EXPIRED_DEADLINE, consumer_group
+from coordinator_state.consumer.member import MemberState
+from coordinator_state.step import Step
+from coordinator_state.timers import OFFSETS_EXPIRY
+from schemas.observed_history import CoordinatorChanged
+from schemas.recorded import RecordedLoad
+
+
+def load(step: Step, fact: RecordedLoad) -> None:
+    """Begin the members' sessions when the group has been loaded: all with the group's timeout, classic ones, too.
+
+    The timers of classic members to join and to sync are gone, and so is a wish to have expressions resolved.
+    """
+    group = step.require_group()
+    body = consumer_group(group)
+    step.append_history(CoordinatorChanged(*step.history_fields(), broker_id=fact.broker_id, leader_epoch=None))
+    for name in list(group.timers):
+        if name != OFFSETS_EXPIRY:
+            step.cancel(name)
+    delay_ms = max(fact.loaded_ms - step.now_ms, 0)
+    for member in body.members.values():
+        step.arm(timers.session(member.member_id), delay_ms + session_timeout_ms(step))
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            step.arm(timers.rebalance(member.member_id), delay_ms + member.rebalance_timeout_ms)
+    body.metadata_deadline, body.regex_refresh_began_ms = EXPIRED_DEADLINE, None
+    body.most_members = len(body.members)
+    step.note_change()
