@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeVar
 
 from msgspec import Raw
 
@@ -80,6 +80,17 @@ class GroupHarness:
 
     `one_batch`: instead, all steps are one batch.
     """
+
+    versions: ClassVar[Mapping[str, int]] = {
+        "JoinGroup": 9,
+        "SyncGroup": 5,
+        "Heartbeat": 4,
+        "LeaveGroup": 5,
+        "OffsetCommit": 9,
+        "OffsetFetch": 9,
+        "TxnOffsetCommit": 5,
+    }
+    """In which requests are sent, unless they say otherwise; others in version 0."""
 
     def __init__(
         self,
@@ -175,19 +186,10 @@ class GroupHarness:
     def send(self, api: str, request: Any, version: int | None = None, **envelope: Any) -> list[Output]:
         """One request at the present time; returns everything that came out."""
         self.offset += 1
-        versions = {
-            "JoinGroup": 9,
-            "SyncGroup": 5,
-            "Heartbeat": 4,
-            "LeaveGroup": 5,
-            "OffsetCommit": 9,
-            "OffsetFetch": 9,
-            "TxnOffsetCommit": 5,
-        }
         fields: dict[str, Any] = {"client_id": "client", "request_id": f"r{self.offset}"} | envelope
         fields.setdefault("reply_partition", 0)
         header = RequestEnvelope(
-            api=api, api_version=versions.get(api, 0) if version is None else version, body=Raw(), **fields
+            api=api, api_version=self.versions.get(api, 0) if version is None else version, body=Raw(), **fields
         )
         event = RequestEvent(self.offset, self.now_ms, self.now_ms, header, request)
         return self._run(lambda coordinator: coordinator.handle(event))

@@ -34,10 +34,10 @@ PAUSES_MS = (1, 500, 1_000, 3_000, 9_000, 30_000, 60_000, 400_000)
 class RandomRequests:
     """A story that its seed decides."""
 
-    def __init__(self, seed: int, *, one_batch: bool) -> None:
+    def __init__(self, seed: int, *, one_batch: bool, harness: type[ConsumerHarness] = ConsumerHarness) -> None:
         self._dice = Random(f"consumer-{seed}")
         choice = self._dice.choice
-        self.group = ConsumerHarness(
+        self.group = harness(
             one_batch=one_batch,
             group_consumer_assignors=choice(["uniform,range"] * 3 + ["range,uniform"]),
             group_consumer_migration_policy=choice(["bidirectional"] * 5 + ["upgrade", "downgrade", "disabled"]),
