@@ -42,6 +42,8 @@ def main() -> ExitCode:
         ticker=ResponderTicker(config, start.shard) if start.may_tick else None,
         report=_report,
     )
+    shard = start.shard
+    del start  # the groups as they were at the start would stay in memory
     try:
         responder.run(lambda: not ended.is_set())
     except ResponderRefusedError as reason:
@@ -51,7 +53,7 @@ def main() -> ExitCode:
         _log.warning("%s", reason)
         return ExitCode.ALONE
     except (ResponderError, KafkaException) as problem:
-        _log.warning("The responder of shard %d ends: %s", start.shard, problem)
+        _log.warning("The responder of shard %d ends: %s", shard, problem)
         return ExitCode.FAILED
     return ExitCode.ASKED
 
