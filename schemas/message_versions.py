@@ -120,4 +120,6 @@ def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf)
             elif is_topic_id:
                 value = topic_id_text(value)
             built[name] = value
+        elif name == "name" and "topic_id" in values:
+            built[name] = ""  # by its id only: OffsetCommit and OffsetFetch from version 10 on
     return message(**built)

@@ -307,25 +307,25 @@ class Connection:
 
     def _take_group_request(self, head: RequestHead) -> bool:
         """Read a group request whole and hand it to the coordinator's side."""
-        payload = self._from_client.whole()
-        if payload is None:
+        if (payload := self._from_client.whole()) is None:
             return False
         request = read_request(GROUP_APIS[head.api_key], head, payload, ITEMS_MAX)
         if isinstance(request, FindCoordinatorRequest) and request.key_type != _KEY_TYPE_GROUP:
             self._forward(head, self._rewrite_of(head))
             self.to_broker.append(frame(payload))
             return True
+        self._filtered.name_topics(head, request, len(payload), partial(self._ask_coordinator, head, len(payload)))
+        return True
+
+    def _ask_coordinator(self, head: RequestHead, size: int, request: GroupRequest) -> None:
         events, cost = work_of(request)
-        slot = self._order.place(head, events)
         self._slice_left -= cost
+        slot = self._order.place(head, events)
         self._pending_slots[slot.number] = slot
         if isinstance(request, MAY_BE_PARKED):
             self._last_parked = slot.number
-        self.to_coordinator.append(self._pending_request(slot.number, head, request, len(payload)))
-        return True
-
-    def _pending_request(self, number: int, head: RequestHead, request: GroupRequest, size: int) -> PendingRequest:
-        return pending_request(number, head, request, size, self.client_host, self.principal)
+        pending = pending_request(slot.number, head, request, size, self.client_host, self.principal)
+        self.to_coordinator.append(pending)
 
     def _take_sasl(self, head: RequestHead) -> bool:
         """Read what authenticates the client; it goes to the broker unchanged."""

@@ -7,10 +7,13 @@ from functools import partial
 
 from group_coordinator.gateway.answer_order import Change, Slot
 from group_coordinator.gateway.frames import FrameSplitter, RequestHead
+from group_coordinator.gateway.offset_topics import ids_in, with_names
 from group_coordinator.gateway.produce import ProduceTopics
 from group_coordinator.gateway.rewriting import Rewrite
 from group_coordinator.gateway.topic_filter import Answer, NamesById, Question, TopicFilter
 from group_coordinator.gateway.versions import TOPIC_APIS, OtherApi
+from schemas.message_versions import GroupRequest
+from schemas.wire import encode_uuid
 
 Forward = Callable[[RequestHead, Change | None], Slot]
 
@@ -27,7 +30,7 @@ class FilteredRequests:
         answer: Callable[[RequestHead, bytes], None],
         rewrite_of: Callable[[RequestHead], Rewrite | None],
     ) -> None:
-        """`gate` None: all goes on as it comes.
+        """`topic_filter` None: all goes on as it comes.
 
         `forward` makes a place for an answer, `send` gives the broker a request, `answer` answers one at once;
         `rewrite_of`: what else is to be done with an answer.
@@ -58,6 +61,31 @@ class FilteredRequests:
             return False
         self._pass_on(self._topic_filter, head, payload, {})
         return True
+
+    def name_topics(
+        self, head: RequestHead, request: GroupRequest, size: int, go_on: Callable[[GroupRequest], None]
+    ) -> None:
+        """Let a group request go on with the names of its topics, now or when the broker has told them. `size`: its
+        bytes."""
+        topic_filter = self._topic_filter
+        ids = {topic_id: encode_uuid(topic_id) for topic_id in ids_in(request)}
+        if topic_filter is None or not ids:
+            go_on(request)
+            return
+        question = topic_filter.ask_names(head, ids.values())
+        if question is None:
+            go_on(with_names(request, {text: topic_filter.name_of(topic_id) for text, topic_id in ids.items()}))
+            return
+
+        def take_names(answer: bytes) -> None:
+            self.undecided_bytes = 0
+            told = topic_filter.read_answer(question, answer)
+            names = {text: told.get(topic_id) or topic_filter.name_of(topic_id) for text, topic_id in ids.items()}
+            go_on(with_names(request, names))
+
+        self.undecided_bytes = size
+        self._forward(question.head, take_names)
+        self._send(question.payload)
 
     def begin_produce(self, head: RequestHead, topics_at: int, slot: Slot | None) -> None:
         """Begin a Produce that comes in pieces. `slot` is the place of its answer, if it has any."""

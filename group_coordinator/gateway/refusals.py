@@ -39,6 +39,7 @@ def _fetch_group(group: OffsetFetchRequestGroup, error_code: ErrorCode) -> Offse
     topics = tuple(
         OffsetFetchResponseTopic(
             name=topic.name,
+            topic_id=topic.topic_id,
             partitions=tuple(
                 OffsetFetchResponsePartition(partition_index=index, error_code=error_code)
                 for index in topic.partition_indexes

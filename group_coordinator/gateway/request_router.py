@@ -82,6 +82,8 @@ class GroupEvent(Struct, frozen=True, kw_only=True):
     request: Request
     size: int = 0
     """Bytes of the client's request on the wire."""
+    principal: str = ""
+    """The client's."""
     topic_metadata: TopicMetadata | UnsetType = UNSET
     """What the group is to be told of topics with it."""
 
@@ -357,6 +359,7 @@ class _RequestContext(Struct, frozen=True, kw_only=True):
             new_member_id=new_member_id,
             request=request,
             size=self.pending.size,
+            principal=self.pending.principal,
         )
 
 

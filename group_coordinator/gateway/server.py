@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from group_coordinator.gateway.answer_sizes import AnswerSizes
 from group_coordinator.gateway.authorization import Authorizer, RulesError, parse_rules
 from group_coordinator.gateway.broker_topics import BrokerTopics
-from group_coordinator.gateway.checked_commits import CheckedCommits
+from group_coordinator.gateway.checked_offsets import CheckedOffsets
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeatCache
@@ -73,7 +73,7 @@ class Gateway(ProxyServer):
         authorizer = _authorizer(config)
         self._topics = TopicAccess(config.topic_prefix, authorizer)
         self._router = RequestRouter(
-            CheckedCommits(self._events, topics),
+            CheckedOffsets(self._events, topics, self._topics),
             self._published,
             ports.nodes,
             authorizer,

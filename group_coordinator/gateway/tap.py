@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from group_coordinator.gateway.config import Bounds, GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.frames import RequestHead, frame
-from group_coordinator.gateway.pending_request import PendingRequest
+from group_coordinator.gateway.pending_request import PendingRequest, pending_request
 from group_coordinator.gateway.ports import Ports
 from group_coordinator.gateway.proxy_server import ProxyServer
 from group_coordinator.gateway.request_router import Reply
@@ -165,7 +165,7 @@ class TapConnection(Connection):
             request = read_request(GROUP_APIS[head.api_key], head, payload)
         except DecodeError:
             return None  # the broker will say what it thinks of it
-        return self._note(self._pending_request(0, head, request, len(payload)))
+        return self._note(pending_request(0, head, request, len(payload), self.client_host, self.principal))
 
     def _listen(self, head: RequestHead, tapped: Tapped, payload: bytes) -> bytes:
         """The answer goes on as it is."""

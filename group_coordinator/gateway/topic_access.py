@@ -34,7 +34,7 @@ class TopicAccess:
         self._prefix = f"{topic_prefix}."
         self._authorizer = authorizer
         self._names: dict[bytes, str] = {}
-        """Topics by id; an empty name is that of a topic which is not the coordinator's."""
+        """Topics by id."""
         self.mark = self._prefix.encode()
         """What is in every message that names a topic of the coordinator by its name."""
         self.first_letter = self._prefix[0]
@@ -51,8 +51,12 @@ class TopicAccess:
             return Verdict.UNKNOWN if topic_id in names_by_id else Verdict.ASK
         return Verdict.REFUSE if self.refuses(principal, name) else Verdict.PASS
 
+    def name_of(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic; None: no broker has told it yet. The topic may be gone meanwhile."""
+        return self._names.get(topic_id)
+
     def learn(self, topic_id: bytes, name: str) -> None:
         """Take a topic's name and id from a broker's answer."""
-        self._names[topic_id] = name if name.startswith(self._prefix) else ""
+        self._names[topic_id] = name
         if len(self._names) > _IDS_MAX:
             del self._names[next(iter(self._names))]

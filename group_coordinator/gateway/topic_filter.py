@@ -9,7 +9,7 @@ client may not name are left out, as brokers do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -134,6 +134,15 @@ class TopicFilter:
         for topic_id, name in names.items():
             self._access.learn(topic_id, name)
         return {topic_id: names.get(topic_id) for topic_id in question.ids}
+
+    def ask_names(self, head: RequestHead, topic_ids: Iterable[bytes]) -> Question | None:
+        """Return what the broker must be asked before these topics have names; None: they have."""
+        unknown = tuple(topic_id for topic_id in topic_ids if self._access.name_of(topic_id) is None)
+        return _question(head, unknown) if unknown else None
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic as a broker has told it."""
+        return self._access.name_of(topic_id)
 
     def produce(self, head: RequestHead, topics_at: int, principal: str) -> ProduceTopics:
         """Let a Produce through whose topics begin there."""

@@ -1,7 +1,6 @@
 """Group requests and responses on the wire, and our messages (`schemas.message_versions`).
 
-Topic ids (OffsetCommit and OffsetFetch v10) do not occur here: `group_coordinator.gateway.versions` does not offer
-them.
+A topic that has its id only (OffsetCommit and OffsetFetch v10) has an empty name here.
 """
 
 from __future__ import annotations

@@ -37,8 +37,6 @@ Versions = Mapping[int, tuple[int, int]]
 
 API_VERSIONS_MAX = 4
 
-_LAST_BEFORE_TOPIC_IDS = 9
-"""From version 10 on commits and fetches name topics by id only, and ids are known to brokers only."""
 _LAST_BEFORE_SHARE_GROUPS = 5
 
 _NOT_OFFERED = frozenset({ApiKey.TXN_OFFSET_COMMIT})
@@ -56,10 +54,13 @@ GROUP_VERSIONS: dict[int, tuple[int, int]] = {
     int(api.key): (api.min_version, api.max_version) for api in _OFFERED.values()
 } | {
     int(ApiKey.LIST_GROUPS): (0, 5),
-    int(ApiKey.OFFSET_COMMIT): (2, _LAST_BEFORE_TOPIC_IDS),
-    int(ApiKey.OFFSET_FETCH): (1, _LAST_BEFORE_TOPIC_IDS),
     int(ApiKey.FIND_COORDINATOR): (0, _LAST_BEFORE_SHARE_GROUPS),
 }
+
+_BY_NAME: dict[int, tuple[int, int]] = {int(ApiKey.OFFSET_COMMIT): (2, 9), int(ApiKey.OFFSET_FETCH): (1, 9)}
+"""The versions of these in which topics have names; from the next one on they have their ids only."""
+_TELLS_NAMES = 12
+"""From this version of Metadata on a broker says which topics have these ids."""
 
 _PASSED: dict[int, int] = {
     # Produce 10 and Fetch 16 tell of new leaders with their addresses (KIP-951), as Metadata does: bulk data would have
@@ -174,12 +175,12 @@ def accepted_versions(*, rewrites_addresses: bool, taps: bool) -> Versions:
     last_versions = _PASSED | ({} if rewrites_addresses else _UNLIMITED) | (_PASSED_BY_A_TAP if taps else {})
     versions = {key: (0 if taps else _FIRST_KNOWN.get(key, 0), last) for key, last in last_versions.items()}
     versions[OtherApi.SASL_HANDSHAKE] = (SASL_HANDSHAKE_FIRST, last_versions[OtherApi.SASL_HANDSHAKE])
-    return versions | GROUP_VERSIONS
+    return versions | GROUP_VERSIONS | (_BY_NAME if taps else {})
 
 
 def offered_versions(broker: Versions, gateway: Versions, *, taps: bool) -> dict[int, tuple[int, int]]:
     """Return the versions offered to a client of this broker: those of both; the group APIs in the gateway's
-    versions.
+    versions, as far as the broker can say which topics they name.
 
     FindCoordinator is of both kinds: that of a transaction goes through.
     """
@@ -189,4 +190,6 @@ def offered_versions(broker: Versions, gateway: Versions, *, taps: bool) -> dict
             common = max(first, gateway[key][0]), min(last, gateway[key][1])
             if common[0] <= common[1]:
                 offered[key] = common
+    if not taps and broker.get(OtherApi.METADATA, (0, 0))[1] < _TELLS_NAMES:
+        offered |= _BY_NAME
     return dict(sorted(offered.items()))

@@ -101,7 +101,7 @@ class _Maker:
                 bits = self._random.sample(range(31), 3)
                 return set(bits), sum(1 << bit for bit in bits)
             value = self._random.choice(_ERROR_CODES) if definition["name"] == "ErrorCode" else self._plain(kind)
-            return value, value
+            return value, value.bytes if isinstance(value, UUID) else value
         count = self._random.choice((0, 1, 2, 7, 130 if "fields" not in definition else 3))
         if "fields" not in definition:
             is_name = definition.get("entityType") == "topicName"

@@ -183,7 +183,7 @@ def test_an_unknown_version_of_api_versions_is_told_which_are_known() -> None:
 
 
 def test_what_is_not_offered_ends_the_connection() -> None:
-    commit = OffsetCommitRequest(version=10, group_id="g", topics=[])
+    commit = OffsetCommitRequest(version=1, group_id="g", topics=[])
     for refused in (
         wire.request(commit, 1),
         wire.produce(1, acks=1, version=10),

@@ -135,7 +135,7 @@ def test_api_versions(version: int) -> None:
     assert offered == offered_versions(BROKER, OURS, taps=False)
     assert offered[0] == (0, 9)
     assert offered[1] == (4, 15)
-    assert offered[8] == (2, 9)
+    assert offered[8] == (2, 10)
     assert offered[10] == (3, 5), "of a transaction it goes through"
     assert offered[11] == (0, 9), "the broker's own JoinGroup does not matter"
     assert not offered.keys() & {25, 28, 999}
@@ -157,6 +157,13 @@ def test_api_versions_of_a_client_with_a_bad_name() -> None:
     rewritten = rewrite_api_versions(encoded(api_versions(3, error_code=42)), 3, OURS, taps=False)
     assert rewritten[4:6] == b"\x00\x2a"
     assert rewritten[6] == len(offered_versions(BROKER, OURS, taps=False)) + 1
+
+
+def test_topics_by_id_are_offered_where_the_broker_can_say_which_they_are() -> None:
+    older = {**BROKER, 3: (0, 11)}
+    offered = offered_versions(older, OURS, taps=False)
+    assert (offered[8], offered[9]) == ((2, 9), (1, 9))
+    assert offered_versions(BROKER, accepted_versions(rewrites_addresses=True, taps=True), taps=True)[8] == (2, 9)
 
 
 def test_features_that_rest_on_what_is_hidden_are_not_offered() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -42,8 +41,8 @@ def _of_item(field: dict[str, Any], item: dict[str, Any]) -> Iterator[tuple[str 
         )
         if inner_field.get("entityType") == "topicName" or inner_field["name"] == "ResourceName":
             name = value
-        elif inner_field["name"] == "TopicId" and value is not None and value != UUID(int=0):
-            topic_id = value.bytes
+        elif inner_field["name"] == "TopicId" and value is not None and value != bytes(16):
+            topic_id = value
     if name is not None or topic_id is not None:
         yield name, topic_id
     yield from named(field, item)

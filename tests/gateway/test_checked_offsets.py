@@ -7,7 +7,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from group_coordinator.gateway.checked_commits import CheckedCommits
+from group_coordinator.gateway.checked_offsets import CheckedOffsets
 from group_coordinator.gateway.request_router import GroupEvent
 from group_coordinator.gateway.topic_cache import ABSENT, UNKNOWN, Answers, Topic, TopicCache
 from schemas.error_codes import ErrorCode
@@ -21,15 +21,28 @@ from schemas.messages import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
     Request,
     Response,
 )
+from tests.gateway.filtered_connections import SECRET, access
 
 ID = "00000000-0000-0000-0000-000000000001"
-NONE, UNKNOWN_TOPIC, LOADING = (
+NONE, UNKNOWN_TOPIC, LOADING, REFUSED = (
     ErrorCode.NONE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
 
 
@@ -59,7 +72,7 @@ class Bench:
         self.book = Book(**topics)
         self.sent: list[tuple[GroupEvent, Callable[[Response], None]]] = []
         self.answers: list[Response] = []
-        self.commits = CheckedCommits(self, cast(TopicCache, self.book))
+        self.commits = CheckedOffsets(self, cast(TopicCache, self.book))
 
     def ask(self, event: GroupEvent, on_answer: Callable[[Response], None]) -> None:
         """The coordinator's side."""
@@ -127,7 +140,7 @@ def test_what_the_brokers_have_goes_on_with_its_topics_id() -> None:
     assert [code for _, _, code in bench.codes] == [NONE] * 3
 
 
-def test_topics_and_partitions_that_are_not_there_are_refused_each_by_itself_in_the_order_of_the_request() -> None:
+def test_topics_and_partitions_that_are_not_there_are_refused_each_by_itself_and_come_first() -> None:
     bench = Bench(gone=ABSENT, t=Topic(ID, 2))
     bench.say(commit(("gone", (0,)), ("t", (5, 1, -1, 0)), ("gone", (3,)), ("t", (2,))))
     sent = bench.sent[0][0].request
@@ -137,8 +150,8 @@ def test_topics_and_partitions_that_are_not_there_are_refused_each_by_itself_in_
     ]
     bench.accept()
     assert bench.codes == [
-        ("gone", 0, UNKNOWN_TOPIC), ("t", 5, UNKNOWN_TOPIC), ("t", 1, NONE), ("t", -1, UNKNOWN_TOPIC), ("t", 0, NONE),
-        ("gone", 3, UNKNOWN_TOPIC), ("t", 2, UNKNOWN_TOPIC),
+        ("gone", 0, UNKNOWN_TOPIC), ("gone", 3, UNKNOWN_TOPIC), ("t", 5, UNKNOWN_TOPIC), ("t", -1, UNKNOWN_TOPIC),
+        ("t", 2, UNKNOWN_TOPIC), ("t", 1, NONE), ("t", 0, NONE),
     ]  # fmt: skip
 
 
@@ -164,7 +177,7 @@ def test_other_requests_and_empty_commits_go_through() -> None:
         OffsetCommitRequest(group_id="g", topics=()),
     ):
         bench.say(request)
-        assert bench.sent[-1][0].request is request
+        assert bench.sent[-1][0].request == request
 
 
 def test_what_a_group_says_behind_a_commit_that_waits_keeps_its_place() -> None:
@@ -197,7 +210,8 @@ def test_order_holds_when_an_answer_at_once_brings_the_next_request() -> None:
     bench.say(commit(("gone", (0,))))
     bench.say(HeartbeatRequest(group_id="g", generation_id=1, member_id="third"))
     bench.book.answer()
-    assert [event.request.member_id for event, _ in bench.sent] == ["first", "third", "said within an answer"]  # type: ignore[union-attr]
+    said = [event.request.member_id for event, _ in bench.sent]  # type: ignore[union-attr]
+    assert said == ["first", "third", "said within an answer"]
 
 
 class _Talking(list[Response]):
@@ -208,6 +222,41 @@ class _Talking(list[Response]):
     def append(self, answer: Response) -> None:
         super().append(answer)
         self._bench.say(HeartbeatRequest(group_id="g", generation_id=1, member_id="said within an answer"))
+
+
+def test_topics_that_the_client_may_not_name_are_refused_in_every_request() -> None:
+    """Topics that do not exist may be deleted from: what went unseen leaves its offsets."""
+    bench = Bench(t=Topic(ID, 1))
+    bench.commits = CheckedOffsets(bench, cast(TopicCache, bench.book), access())
+    bench.say(commit((SECRET, (0,)), ("t", (0,))))
+    bench.accept()
+    assert bench.codes == [(SECRET, 0, REFUSED), ("t", 0, NONE)]
+    bench.say(
+        OffsetDeleteRequest(
+            group_id="g",
+            topics=tuple(
+                OffsetDeleteRequestTopic(name=name, partitions=(OffsetDeleteRequestPartition(partition_index=3),))
+                for name in (SECRET, "gone")
+            ),
+        )
+    )
+    deletion, on_answer = bench.sent[-1]
+    assert isinstance(deletion.request, OffsetDeleteRequest)
+    assert [topic.name for topic in deletion.request.topics] == ["gone"]
+    on_answer(OffsetDeleteResponse())
+    deleted = bench.answers[-1]
+    assert isinstance(deleted, OffsetDeleteResponse)
+    assert [(topic.name, topic.partitions[0].error_code) for topic in deleted.topics] == [(SECRET, REFUSED)]
+    fetches = (None, (OffsetFetchRequestTopic(name=SECRET, partition_indexes=(0,)),))
+    stored = OffsetFetchResponseTopic(
+        name=SECRET, partitions=(OffsetFetchResponsePartition(partition_index=0, committed_offset=1),)
+    )
+    for topics, coordinators, told in ((fetches[0], (stored,), []), (fetches[1], (), [REFUSED])):
+        bench.say(OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id="g", topics=topics),)))
+        bench.sent[-1][1](OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id="g", topics=coordinators),)))
+        answer = bench.answers[-1]
+        assert isinstance(answer, OffsetFetchResponse)
+        assert [topic.partitions[0].error_code for topic in answer.groups[0].topics] == told
 
 
 def test_too_much_to_ask_for_is_to_come_again() -> None:
