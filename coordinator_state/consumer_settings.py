@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import setting
 
 MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
@@ -29,26 +30,9 @@ class MemberIntervals(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsumerGroupSettings:
+class ConsumerGroupSettings(OwnSettingsBounds):
     """How consumer groups are coordinated."""
 
-    group_consumer_session_timeout_ms: int = setting(
-        45_000, "`group.consumer.session.timeout.ms`: how long a member of a consumer group may be silent.", at_least=1)
-    group_consumer_min_session_timeout_ms: int = setting(
-        45_000, "`group.consumer.min.session.timeout.ms`: smallest session timeout that a consumer group may have of "
-        "its own.", at_least=1)
-    group_consumer_max_session_timeout_ms: int = setting(
-        60_000, "`group.consumer.max.session.timeout.ms`: largest session timeout that a consumer group may have of "
-        "its own.", at_least=1)
-    group_consumer_heartbeat_interval_ms: int = setting(
-        5_000, "`group.consumer.heartbeat.interval.ms`: how often a member of a consumer group is told to send a "
-        "heartbeat.", at_least=1)
-    group_consumer_min_heartbeat_interval_ms: int = setting(
-        5_000, "`group.consumer.min.heartbeat.interval.ms`: smallest heartbeat interval that a consumer group may have "
-        "of its own.", at_least=1)
-    group_consumer_max_heartbeat_interval_ms: int = setting(
-        15_000, "`group.consumer.max.heartbeat.interval.ms`: largest heartbeat interval that a consumer group may have "
-        "of its own.", at_least=1)
     group_consumer_max_size: int = setting(
         2_147_483_647, "`group.consumer.max.size`: most members of a consumer group.", at_least=1)
     group_consumer_assignors: str = setting(

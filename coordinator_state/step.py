@@ -20,7 +20,8 @@ from coordinator_state.timers import DueTimer, Timer
 from coordinator_state.topics_image import NO_TOPICS, TopicsImage
 from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import GroupConfiguration
-from schemas.history import Cause, History, MemberFenced, RequestRefused
+from schemas.group_states import GroupState
+from schemas.history import Cause, GroupSnapshot, History, MemberFenced, RequestRefused
 from schemas.messages import Response
 
 REFUSALS_RECORDED_MAX = 100
@@ -135,12 +136,24 @@ class Step:
         if self._assignment_changed:
             self._assignment_changed = False
             self.seq += 1
-            snapshot = None if group is None else group.body.snapshot(group, self.seq, self.config)
-            if snapshot is not None and group is not None and group.configuration is not None:
-                snapshot = replace(snapshot, configuration=group.configuration)
-            self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, snapshot))
+            self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, self._snapshot()))
         if group is not None:
             group.seq = self.seq
+
+    def _snapshot(self) -> GroupSnapshot | None:
+        """Return the group as it is published. Of an id that has settings, but no group, these are."""
+        group = self.group
+        if group is not None:
+            snapshot = group.body.snapshot(group, self.seq, self.config)
+            own = group.configuration
+            return snapshot if own is None else replace(snapshot, configuration=own)
+        if self.configuration is None:
+            return None
+        return GroupSnapshot(
+            group_id=self.group_id, epoch=self.epoch, seq=self.seq, time_ms=self.now_ms, timestamp_ms=self.timestamp_ms,
+            state=GroupState.DEAD.value, state_since_ms=self.now_ms, generation_id=-1, protocol_type=None,
+            protocol_name=None, leader_id=None, members=(), configuration=self.configuration,
+        )  # fmt: skip
 
     # ---------------------------------------------------------------------------------------------------- the group
 

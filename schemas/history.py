@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from schemas.foreign_json import json_decoder
 from schemas.group_metadata_events import GroupConfiguration
+from schemas.group_states import GroupState
 from schemas.history_parts import AssignedTopic as AssignedTopic
 from schemas.history_parts import Cause as Cause
 from schemas.history_parts import CauseKind as CauseKind
@@ -348,7 +349,10 @@ class SnapshotMember(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
-    """The group as it is: the value of the assignments topic (key: group id); a null value: the group is gone."""
+    """The group as it is: the value of the assignments topic (key: group id); a null value: the group is gone.
+
+    In the state Dead there is no group either, but its id has settings of its own.
+    """
 
     group_id: str
     epoch: int
@@ -379,6 +383,11 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     def is_consumer_group(self) -> bool:
         """Whether it is a group of KIP-848."""
         return self.subscription is not UNSET
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a group."""
+        return self.state != GroupState.DEAD
 
 
 _decode_snapshot: Callable[[bytes], GroupSnapshot] = json_decoder(GroupSnapshot)

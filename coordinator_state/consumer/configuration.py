@@ -5,7 +5,7 @@ Source: `GroupConfigManager`, `GroupConfig.evaluate` (Kafka 4.3).
 
 from __future__ import annotations
 
-from coordinator_state.config import GroupConfig, GroupSettings
+from coordinator_state.config import GroupConfig
 from coordinator_state.consumer_settings import MemberIntervals
 from coordinator_state.step import Step
 from schemas.group_metadata_events import GroupConfiguration
@@ -20,31 +20,6 @@ def member_intervals(config: GroupConfig, own: GroupConfiguration | None) -> Mem
         config.bounded("session_timeout_ms", own.consumer_session_timeout_ms, of_all.session_timeout_ms),
         config.bounded("heartbeat_interval_ms", own.consumer_heartbeat_interval_ms, of_all.heartbeat_interval_ms),
     )
-
-
-def configuration_problems(config: GroupSettings, own: GroupConfiguration) -> list[str]:
-    """Return a sentence for each setting that a group may not have; Kafka answers INVALID_CONFIG.
-
-    Source: `GroupConfig.validate` (Kafka 4.3).
-    """
-    problems: list[str] = []
-    for name in ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms"):
-        value: int | None = getattr(own, f"consumer_{name}")
-        least, most = (getattr(config, f"group_consumer_{bound}_{name}") for bound in ("min", "max"))
-        if value is not None and not least <= value <= most:
-            problems.append(
-                f"consumer.{name.replace('_', '.')} is {value}, but must be {least} to {most} "
-                f"(group_consumer_min_{name}, group_consumer_max_{name})."
-            )
-    session_ms, interval_ms = own.consumer_session_timeout_ms, own.consumer_heartbeat_interval_ms
-    session_ms = config.group_consumer_session_timeout_ms if session_ms is None else session_ms
-    interval_ms = config.group_consumer_heartbeat_interval_ms if interval_ms is None else interval_ms
-    if session_ms <= interval_ms:
-        problems.append(
-            f"The session timeout would be {session_ms} ms and the heartbeat interval {interval_ms} ms, but the "
-            "session timeout must be larger."
-        )
-    return problems
 
 
 def session_timeout_ms(step: Step) -> int:

@@ -70,12 +70,13 @@ def _content(image: TopicsImage, name: str) -> object:
 
 
 def _configure(step: Step, configuration: GroupConfiguration) -> None:
-    """Replace the settings of the group's id, and publish them with the group; a timer that runs is not touched."""
+    """Replace the settings of the group's id, and publish them, with the group if there is one. A timer that runs is
+    not touched."""
     kept = None if configuration == _NOTHING else configuration
     if step.group is None:
         step.configuration = kept
     else:
         step.group.configuration = kept
-        step.note_assignment_change()
+    step.note_assignment_change()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from group_coordinator.gateway.config import Address, Answers, Bounds, GatewayConfig, Route
+from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import PORT_MAX, setting, settings_of, values_of
 from streaming.config import OperationsSettings
 from streaming.kafka_clients import librdkafka_properties, properties_problems
@@ -19,6 +20,7 @@ PANELS = {
     ),
     "Answers": tuple(settings_of(Answers)),
     "Bounds": tuple(settings_of(Bounds)),
+    "Settings of groups": tuple(settings_of(OwnSettingsBounds)),
     "Operations": ("metrics_port", "metrics_host", "log_format", "log_level"),
 }
 
@@ -87,7 +89,7 @@ class ProxySettings(LoadedSettings, OperationsSettings, Bounds):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings(Answers, ProxySettings):
+class GatewaySettings(Answers, OwnSettingsBounds, ProxySettings):
     """Everything that can be set of a gateway."""
 
     bootstrap_servers: str = setting(
@@ -117,6 +119,7 @@ class GatewaySettings(Answers, ProxySettings):
             topic_prefix=self.topic_prefix,
             authorization_rules=_path(self.authorization_rules),
             **values_of(Answers, self),
+            **values_of(OwnSettingsBounds, self),
         )
 
     def problems(self) -> list[str]:

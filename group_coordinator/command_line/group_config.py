@@ -8,33 +8,21 @@ import msgspec
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from coordinator_state.consumer.configuration import configuration_problems
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.groups import read_snapshots
+from group_coordinator.command_line.groups import read_published
 from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.kafka_topics.reader import partition_count
 from schemas.events import encode_json
 from schemas.group_metadata_events import GroupConfiguration
+from schemas.group_settings import OWN_SETTINGS, OwnSettingsBounds, configuration_problems
 from schemas.java_hash import group_partition
+from schemas.settings import settings_of
 from streaming.config import StreamingConfig
 from streaming.settings import did_you_mean
 
-_BOUNDS = tuple(
-    f"group_consumer_{bound}{name}_ms"
-    for name in ("session_timeout", "heartbeat_interval", "assignment_interval")
-    for bound in ("", "min_", "max_")
-)
-"""The coordinator's settings by which a group's own are judged."""
-_FIELDS = {
-    field.replace("_", "."): field
-    for field in GroupConfiguration.__struct_fields__
-    if field.startswith("consumer_")
-}
-"""Kafka's name -> ours."""
 
-
-@with_settings(*CONNECTION, *_BOUNDS)
+@with_settings(*CONNECTION, *settings_of(OwnSettingsBounds))
 def group_config(
     settings: Settings,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group's id. There need not be such a group yet.")],
@@ -79,11 +67,11 @@ def parse(values: list[str]) -> GroupConfiguration:
     problems: list[str] = []
     for text in values:
         name, equals, value = text.partition("=")
-        field = _FIELDS.get(name)
+        field = OWN_SETTINGS.get(name)
         if not equals:
             problems.append(f"{text!r} is not of the form NAME=VALUE.")
         elif field is None:
-            problems.append(f"A group has no setting {name!r}.{did_you_mean(name, sorted(_FIELDS))}")
+            problems.append(f"A group has no setting {name!r}.{did_you_mean(name, sorted(OWN_SETTINGS))}")
         elif field in fields:
             problems.append(f"{name} is set twice.")
         elif not (value.isascii() and value.isdecimal()):
@@ -99,13 +87,9 @@ def parse(values: list[str]) -> GroupConfiguration:
 
 
 def _show(config: StreamingConfig, group: str) -> None:
-    snapshot = next((each for each in read_snapshots(config) if each.group_id == group), None)
-    if snapshot is None:
-        raise CommandError(
-            f"Consumer group '{group}' does not exist. What waits for a group of this id is not published."
-        )
-    own = snapshot.configuration
-    for name, field in _FIELDS.items():
+    snapshot = next((each for each in read_published(config) if each.group_id == group), None)
+    own = None if snapshot is None else snapshot.configuration
+    for name, field in OWN_SETTINGS.items():
         value = getattr(own, field) if isinstance(own, GroupConfiguration) else None
         print_line(f"{name}={'(of all groups)' if value is None else value}")
 
@@ -128,5 +112,5 @@ def _write(config: StreamingConfig, group: str, own: GroupConfiguration) -> None
 
 
 def _text(own: GroupConfiguration) -> str:
-    values = {name: getattr(own, field) for name, field in _FIELDS.items()}
+    values = {name: getattr(own, field) for name, field in OWN_SETTINGS.items()}
     return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None) or "none of its own"

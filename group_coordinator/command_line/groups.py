@@ -117,7 +117,12 @@ def _require_that_fits(
 
 
 def read_snapshots(config: StreamingConfig) -> list[GroupSnapshot]:
-    """Read the groups from the assignments topic, by id. A repeated older record does not undo a newer one."""
+    """Read the groups from the assignments topic, by id."""
+    return [snapshot for snapshot in read_published(config) if snapshot.exists]
+
+
+def read_published(config: StreamingConfig) -> list[GroupSnapshot]:
+    """The same, with ids that have settings, but no group. A repeated older record does not undo a newer one."""
     latest: dict[str, GroupSnapshot] = {}
     for message in read_topic(config.client_properties, config.topic_settings.topics.assignments):
         group_id = (message.key() or b"").decode(errors="replace")

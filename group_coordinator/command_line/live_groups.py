@@ -42,10 +42,10 @@ class LiveGroups:
     def _take(self, message: Message) -> None:
         value = message.value()
         try:
-            if value is None:
+            snapshot = None if value is None else decode_snapshot(value)
+            if snapshot is None or not snapshot.exists:
                 self.snapshots.pop((message.key() or b"").decode(errors="replace"), None)
             else:
-                snapshot = decode_snapshot(value)
                 self.snapshots[snapshot.group_id] = snapshot
         except msgspec.DecodeError:
             return  # somebody else's record; it is no business of a display

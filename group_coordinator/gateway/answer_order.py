@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from group_coordinator.gateway.frames import RequestHead
+from group_coordinator.gateway.frames import RequestHead, frame
 
 Change = Callable[[bytes], bytes | None]
 """A broker's answer -> what the client is told; None: nothing."""
@@ -64,6 +64,11 @@ class AnswerOrder:
         slot = Slot(head, self._number, events)
         self._slots.append(slot)
         return slot
+
+    def answer_at_once(self, head: RequestHead, payload: bytes) -> None:
+        """Answer a request that has no place yet."""
+        self.hold(self.place(head), frame(payload), done=True)
+        self.release()
 
     def hold(self, slot: Slot, data: bytes, *, done: bool) -> None:
         """Hold a piece of an answer, or all of it, until its turn."""

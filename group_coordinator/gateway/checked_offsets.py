@@ -12,6 +12,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from group_coordinator.gateway.group_events import GroupEvent, OnAnswer
 from group_coordinator.gateway.offset_topics import (
     BY_ID_FROM,
     Rules,
@@ -24,7 +25,7 @@ from group_coordinator.gateway.offset_topics import (
     without_id,
 )
 from group_coordinator.gateway.refusals import refusal
-from group_coordinator.gateway.request_router import CoordinatorClient, GroupEvent, OnAnswer
+from group_coordinator.gateway.request_router import CoordinatorClient
 from group_coordinator.gateway.topic_access import TopicAccess
 from group_coordinator.gateway.topic_cache import Answers, TopicCache
 from schemas.error_codes import ErrorCode

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import bounds_problems, setting
 
 
@@ -102,7 +103,7 @@ class Route(Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewayConfig(Answers):
+class GatewayConfig(Answers, OwnSettingsBounds):
     """How a gateway is run. `problems()` says what is wrong with it, one sentence each."""
 
     listen: Address = Address("127.0.0.1", 9192)

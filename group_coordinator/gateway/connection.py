@@ -14,7 +14,14 @@ from group_coordinator.gateway.broker_answers import BrokerAnswers
 from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.filtered_requests import FilteredRequests
 from group_coordinator.gateway.frames import LENGTH, FrameError, FrameSplitter, RequestHead, frame, parse_request_head
-from group_coordinator.gateway.pending_request import MAY_BE_PARKED, PendingRequest, pending_request
+from group_coordinator.gateway.group_configs import ConfigsResponse
+from group_coordinator.gateway.pending_request import (
+    MAY_BE_PARKED,
+    AnyRequest,
+    AnyResponse,
+    PendingRequest,
+    pending_request,
+)  # fmt: skip
 from group_coordinator.gateway.produce import BEGINNING_BYTES_MAX, NO_ACKS, Opening, opening_of
 from group_coordinator.gateway.request_bounds import (
     ITEMS_MAX,
@@ -26,12 +33,12 @@ from group_coordinator.gateway.request_bounds import (
     insist_on_size,
     work_of,
 )
-from group_coordinator.gateway.rewriting import Locate, Rewrite, refuse_api_versions, rewrite_of
+from group_coordinator.gateway.rewriting import Locate, refuse_api_versions, rewrite_of
 from group_coordinator.gateway.sasl import ANONYMOUS, SaslSession
 from group_coordinator.gateway.topic_filter import TopicFilter
 from group_coordinator.gateway.translation import read_request, write_response
 from group_coordinator.gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
-from schemas.message_versions import GroupRequest, GroupResponse
+from schemas.message_versions import GroupRequest
 from schemas.messages import ApiKey, FindCoordinatorRequest
 from schemas.wire import DecodeError, EncodeError
 
@@ -73,14 +80,15 @@ class Connection:
         self.closing: str | None = None
         self.client_host = ""
         self._gateway_versions = gateway_versions
-        self._locate = locate
+        self._rewrite_of = partial(rewrite_of, locate=locate, gateway_versions=gateway_versions, taps=self.taps)
         self._bounds = bounds
         self._sasl = SaslSession(now_s) if requires_sasl else None
         self._from_client = FrameSplitter(bounds.request_bytes_max)
         self._answers = BrokerAnswers(self._order, 2**31 - 1)
         self._filtered = FilteredRequests(
-            topic_filter, lambda: self.principal, self._forward, self._send, self._answer_at_once, self._rewrite_of
-        )
+            topic_filter, lambda: self.principal, self._forward, self._send, self._order.answer_at_once,
+            self._rewrite_of, partial(self._ask, 0),
+        )  # fmt: skip
         self._pending_slots: dict[int, Slot] = {}
         self._slice_left = 0
         """What may be begun before others have their turn."""
@@ -110,8 +118,7 @@ class Connection:
         if self.closing:
             return
         self._answers.splitter.feed(data)
-        self._guarded(self._read_answers)
-        self._guarded(self._read_requests)
+        self._guarded(self._read_answers, self._read_requests)
 
     def broker_closed(self) -> None:
         """Close the client's side too, if requests are under way; else the next request opens the broker's side again.
@@ -125,10 +132,12 @@ class Connection:
         if self._sasl is not None:
             self._sasl.broker_lost()
 
-    def answer(self, number: int, response: GroupResponse) -> None:
+    def answer(self, number: int, response: AnyResponse) -> None:
         """Answer the request of this number; drop the answer if nobody waits for it."""
-        slot = self._pending_slots.pop(number, None)
-        if slot is None or self.closing:
+        if isinstance(response, ConfigsResponse):
+            self._guarded(partial(self._filtered.take_configs, response), self._read_requests)
+            return
+        if (slot := self._pending_slots.pop(number, None)) is None or self.closing:
             return
         head = slot.head
         try:
@@ -189,11 +198,6 @@ class Connection:
     def passing(self) -> tuple[int, int]:
         """Length and number of the unfinished request that is passed on; its length is reserved at the broker."""
         return self._from_client.passing, self._from_client.frames_passed
-
-    @property
-    def is_waited_for(self) -> bool:
-        """True if a request has no answer yet."""
-        return bool(self._order)
 
     @property
     def reads_client(self) -> bool:
@@ -287,12 +291,8 @@ class Connection:
         """ApiVersions alone can report an unknown version; the client asks again in another one."""
         if self._from_client.whole() is None:
             return False
-        self._answer_at_once(head, refuse_api_versions(head.correlation_id, self._gateway_versions))
+        self._order.answer_at_once(head, refuse_api_versions(head.correlation_id, self._gateway_versions))
         return True
-
-    def _answer_at_once(self, head: RequestHead, payload: bytes) -> None:
-        self._order.hold(self._order.place(head), frame(payload), done=True)
-        self._order.release()
 
     def _fits_in_slice(self, size: int, further_cost: int = 0) -> bool:
         """True if a request of this size may be begun now. The first request of a slice always may."""
@@ -324,8 +324,10 @@ class Connection:
         self._pending_slots[slot.number] = slot
         if isinstance(request, MAY_BE_PARKED):
             self._last_parked = slot.number
-        pending = pending_request(slot.number, head, request, size, self.client_host, self.principal)
-        self.to_coordinator.append(pending)
+        self._ask(slot.number, head, request, size)
+
+    def _ask(self, number: int, head: RequestHead, request: AnyRequest, size: int) -> None:
+        self.to_coordinator.append(pending_request(number, head, request, size, self.client_host, self.principal))
 
     def _take_sasl(self, head: RequestHead) -> bool:
         """Read what authenticates the client; it goes to the broker unchanged."""
@@ -345,9 +347,6 @@ class Connection:
         if self._sasl.principal is not None:
             self._broker_was_lost = False  # the client has authenticated anew
         return payload
-
-    def _rewrite_of(self, head: RequestHead) -> Rewrite | None:
-        return rewrite_of(head, self._locate, self._gateway_versions, taps=self.taps)
 
     def _forward(self, head: RequestHead, rewrite: Change | None) -> Slot:
         """Reserve the place of an answer that the broker will give."""
@@ -387,14 +386,15 @@ class Connection:
         """The client's principal."""
         return ANONYMOUS if self._sasl is None else self._sasl.principal or ANONYMOUS
 
-    def _guarded(self, step: Callable[[], None]) -> None:
+    def _guarded(self, *steps: Callable[[], None]) -> None:
         """A step that meets bytes outside of Kafka's protocol ends this connection alone."""
-        if self.closing:
-            return
-        try:
-            step()
-        except (FrameError, DecodeError, EncodeError) as error:
-            self._close(f"not understood: {error}")
+        for step in steps:
+            if self.closing:
+                return
+            try:
+                step()
+            except (FrameError, DecodeError, EncodeError) as error:
+                self._close(f"not understood: {error}")
 
     def _close(self, reason: str) -> None:
         self.closing = reason

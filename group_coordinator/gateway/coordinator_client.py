@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.gateway.group_events import GroupEvent, OnAnswer
 from group_coordinator.gateway.handover import Handover, TopicRecord, topic_records
 from group_coordinator.gateway.late_heartbeats import LateHeartbeats, heartbeat_key
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.request_ids import RequestIds
-from group_coordinator.gateway.request_router import GroupEvent, OnAnswer
 from group_coordinator.gateway.shard_count import ShardCount
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
@@ -56,7 +56,6 @@ _HELD_SYNC_MS = 310_000
 _SWEEP_INTERVAL_S = 0.1
 _UNSENT_KBYTES = 131_072
 """Events that Kafka has not taken yet; what is beyond is in doubt at once."""
-
 
 
 class _Pending(Struct):
@@ -209,6 +208,17 @@ class EventsClient:
             )
         except (BufferError, KafkaException):
             self._in_doubt(request_id)
+
+    def append(self, group_id: str, value: bytes, on_failure: Callable[[], None]) -> None:
+        """Append an event without an answer. `on_failure` is called, now or later, if the log has not taken it."""
+        assert self._producer is not None
+        partition = group_partition(group_id, self._shards)
+        try:
+            self._producer.produce(
+                self._events_topic, value, group_id.encode(), partition, on_delivery=lambda *_: on_failure()
+            )
+        except (BufferError, KafkaException):
+            on_failure()
 
     def _encode(self, event: GroupEvent, request_id: str) -> bytes:
         return encode_request_event(

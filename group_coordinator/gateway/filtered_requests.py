@@ -6,7 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 from group_coordinator.gateway.answer_order import Change, Slot
+from group_coordinator.gateway.asked_configs import AskedConfigs
 from group_coordinator.gateway.frames import FrameSplitter, RequestHead
+from group_coordinator.gateway.group_configs import CONFIG_APIS, ConfigsRequest, ConfigsResponse
 from group_coordinator.gateway.offset_topics import ids_in, with_names
 from group_coordinator.gateway.produce import ProduceTopics
 from group_coordinator.gateway.rewriting import Rewrite
@@ -29,11 +31,13 @@ class FilteredRequests:
         send: Callable[[bytes], None],
         answer: Callable[[RequestHead, bytes], None],
         rewrite_of: Callable[[RequestHead], Rewrite | None],
+        ask: Callable[[RequestHead, ConfigsRequest, int], None],
     ) -> None:
         """`topic_filter` None: all goes on as it comes.
 
         `forward` makes a place for an answer, `send` gives the broker a request, `answer` answers one at once;
-        `rewrite_of`: what else is to be done with an answer.
+        `rewrite_of`: what else is to be done with an answer. `ask` asks the coordinator's side about groups' settings;
+        `take_configs` gets its answer.
         """
         self.undecided_bytes = 0
         """Of the client's last request, while it waits for the broker to say which topics it names."""
@@ -42,6 +46,8 @@ class FilteredRequests:
         self._topic_filter = topic_filter
         self._principal = principal
         self._forward, self._send, self._answer, self._rewrite_of = forward, send, answer, rewrite_of
+        self._ask = ask
+        self._asked_configs: AskedConfigs | None = None
         self._produce: ProduceTopics | None = None
         self._produce_slot: Slot | None = None
 
@@ -59,8 +65,30 @@ class FilteredRequests:
         payload = requests.whole()
         if payload is None or self._topic_filter is None:
             return False
-        self._pass_on(self._topic_filter, head, payload, {})
+        if head.api_key in CONFIG_APIS:
+            self._take_configs(self._topic_filter, AskedConfigs.read(head, payload))
+        else:
+            self._pass_on(self._topic_filter, head, payload, {})
         return True
+
+    def _take_configs(self, topic_filter: TopicFilter, asked: AskedConfigs) -> None:
+        """Let a request about settings go on without its groups, when those are settled."""
+        if asked.of_groups is not None:
+            self._asked_configs, self.undecided_bytes = asked, len(asked.payload)
+            self._ask(asked.head, asked.of_groups, len(asked.payload))
+        else:
+            self._pass_on(topic_filter, asked.head, asked.payload, {})
+
+    def take_configs(self, own: ConfigsResponse) -> None:
+        """Take the results for the groups of the last request, and let the others of its resources go on."""
+        asked, topic_filter = self._asked_configs, self._topic_filter
+        assert asked is not None
+        assert topic_filter is not None
+        self._asked_configs, self.undecided_bytes = None, 0
+        if asked.rest is None:
+            self._answer(asked.head, asked.answer(own, None))
+        else:
+            self._pass_on(topic_filter, asked.head, asked.rest, {}, lambda payload: asked.answer(own, payload))
 
     def name_topics(
         self, head: RequestHead, request: GroupRequest, size: int, go_on: Callable[[GroupRequest], None]
@@ -107,7 +135,15 @@ class FilteredRequests:
                 slot.rewrite = self._topic_filter.reveal_produced(slot.head, self._principal(), produce.masked)
         return piece
 
-    def _pass_on(self, topic_filter: TopicFilter, head: RequestHead, payload: bytes, names_by_id: NamesById) -> None:
+    def _pass_on(
+        self,
+        topic_filter: TopicFilter,
+        head: RequestHead,
+        payload: bytes,
+        names_by_id: NamesById,
+        last: Rewrite | None = None,
+    ) -> None:
+        """`last`: what is done with the answer in the end."""
         decision = topic_filter.pass_on(head, payload, self._principal(), names_by_id)
         if isinstance(decision, Question):
             self.undecided_bytes = len(payload)
@@ -116,7 +152,8 @@ class FilteredRequests:
         elif isinstance(decision, Answer):
             self._answer(head, decision.payload)
         else:
-            slot = self._forward(head, _one_after_the_other(self._rewrite_of(head), decision.rewrite))
+            filtered = _one_after_the_other(self._rewrite_of(head), decision.rewrite)
+            slot = self._forward(head, _one_after_the_other(filtered, last))
             slot.change_beginning = decision.change_beginning
             self._send(decision.payload)
 

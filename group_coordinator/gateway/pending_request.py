@@ -5,12 +5,17 @@ from __future__ import annotations
 from msgspec import Struct
 
 from group_coordinator.gateway.frames import RequestHead
+from group_coordinator.gateway.group_configs import CONFIG_APIS, ConfigsRequest, ConfigsResponse
 from group_coordinator.gateway.versions import GROUP_APIS
-from schemas.message_versions import GroupRequest
+from schemas.message_versions import GroupRequest, GroupResponse
 from schemas.messages import JoinGroupRequest, SyncGroupRequest
 
 MAY_BE_PARKED = (JoinGroupRequest, SyncGroupRequest)
 """Their answers may wait for other members of the group."""
+
+
+AnyRequest = GroupRequest | ConfigsRequest
+AnyResponse = GroupResponse | ConfigsResponse
 
 
 class PendingRequest(Struct, frozen=True, kw_only=True):
@@ -24,18 +29,18 @@ class PendingRequest(Struct, frozen=True, kw_only=True):
     client_host: str
     """The client's address."""
     principal: str
-    request: GroupRequest
+    request: AnyRequest
     size: int = 0
     """Its bytes on the wire."""
 
 
 def pending_request(
-    number: int, head: RequestHead, request: GroupRequest, size: int, client_host: str, principal: str
+    number: int, head: RequestHead, request: AnyRequest, size: int, client_host: str, principal: str
 ) -> PendingRequest:
     """Return the pending request of this header."""
     return PendingRequest(
         number=number,
-        api=GROUP_APIS[head.api_key],
+        api=GROUP_APIS.get(head.api_key) or CONFIG_APIS[head.api_key],
         api_version=head.api_version,
         client_id=head.client_id or "",
         client_host=client_host,

@@ -10,6 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from group_coordinator.gateway.handover import TopicRecord
+from schemas.group_metadata_events import GroupConfiguration
+from schemas.group_states import GroupState
 from schemas.messages import ListedGroup
 
 _GROUP_BYTES = 300
@@ -84,6 +86,7 @@ class _Snapshot(Struct, frozen=True):
     protocol_type: str | None
     members: tuple[_SnapshotMember, ...]
     subscription: _Subscription | None = None
+    configuration: GroupConfiguration | None = None
 
 
 _decode = msgspec.json.Decoder(_Snapshot).decode
@@ -97,6 +100,8 @@ class PublishedGroups:
         self._bytes_max = bytes_max
         self._keeps_members = keeps_members
         self._groups: dict[str, PublishedGroup] = {}
+        self.configured: dict[str, GroupConfiguration] = {}
+        """The groups' own settings; also those of groups that are not there."""
         self._bytes = 0
         self._is_complete = False
         self._has_said_so = False
@@ -119,7 +124,11 @@ class PublishedGroups:
                 _log.warning("a record of the assignments topic is not understood: %s", error)
                 continue
             self._forget(group_id)
-            if group is not None:
+            if group is None:
+                continue
+            if group.configuration is not None:
+                self._keep_configuration(group_id, group.configuration)
+            if group.state != GroupState.DEAD:
                 self._keep(group_id, group)
 
     def complete(self) -> None:
@@ -145,6 +154,8 @@ class PublishedGroups:
         ]
 
     def _forget(self, group_id: str) -> None:
+        if self.configured.pop(group_id, None) is not None:
+            self._bytes -= _GROUP_BYTES + _text_bytes(group_id)
         group = self._groups.pop(group_id, None)
         if group is not None:
             self._bytes -= group.size
@@ -168,7 +179,19 @@ class PublishedGroups:
         if self._bytes + group.size <= self._bytes_max:
             self._groups[group_id] = group
             self._bytes += group.size
-        elif not self._has_said_so:
+        else:
+            self._warn_once()
+
+    def _keep_configuration(self, group_id: str, own: GroupConfiguration) -> None:
+        size = _GROUP_BYTES + _text_bytes(group_id)
+        if self._bytes + size <= self._bytes_max:
+            self.configured[group_id] = own
+            self._bytes += size
+        else:
+            self._warn_once()
+
+    def _warn_once(self) -> None:
+        if not self._has_said_so:
             self._has_said_so = True
             _log.warning(
                 "there are more groups than find room in listed_bytes_max (%d bytes): ListGroups does not name all",

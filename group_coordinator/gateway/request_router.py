@@ -23,10 +23,13 @@ from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.consumer_groups import in_kafkas_order, subscribes_to_refused, without_refused
 from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeatCache
 from group_coordinator.gateway.fan_out import FanOut
+from group_coordinator.gateway.group_configs import ConfigsRequest
+from group_coordinator.gateway.group_events import GroupEvent, OnAnswer
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
 from group_coordinator.gateway.held_requests import HeldRequest, HeldRequests, key_of
 from group_coordinator.gateway.issued_member_ids import IssuedMemberIds
-from group_coordinator.gateway.pending_request import PendingRequest
+from group_coordinator.gateway.own_settings import OwnSettings
+from group_coordinator.gateway.pending_request import AnyResponse, PendingRequest
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.topic_access import TopicAccess
 from schemas.consumer_group_messages import (
@@ -60,7 +63,7 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 
-Reply = Callable[[GroupResponse], None]
+Reply = Callable[[AnyResponse], None]
 
 _MEMBER_ID_REQUIRED_VERSION = 4
 _WEIGHED_MAX = 100
@@ -69,26 +72,6 @@ answer."""
 _UNVOUCHED_VERSION = _MEMBER_ID_REQUIRED_VERSION - 1
 
 
-class GroupEvent(Struct, frozen=True, kw_only=True):
-    """One request to one group, for the coordinator."""
-
-    group_id: str
-    api: str
-    api_version: int
-    client_id: str
-    client_host: str
-    """As Java prints an address: with a leading slash."""
-    new_member_id: str | None
-    request: Request
-    size: int = 0
-    """Bytes of the client's request on the wire."""
-    principal: str = ""
-    """The client's."""
-    topic_metadata: TopicMetadata | UnsetType = UNSET
-    """What the group is to be told of topics with it."""
-
-
-OnAnswer = Callable[[Response], None]
 AttachedMetadata = Callable[[ConsumerGroupHeartbeatRequest | JoinGroupRequest], TopicMetadata | UnsetType]
 
 
@@ -121,12 +104,13 @@ class RequestRouter:
         consumer_heartbeats: ConsumerHeartbeatCache | None = None,
         topics: TopicAccess | None = None,
         topic_metadata: AttachedMetadata = lambda _: UNSET,
+        own_settings: OwnSettings | None = None,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`sizes` knows how long answers are. `heartbeats` answers heartbeats at once, by the time of `now_ms`, and
         `consumer_heartbeats` those of consumer groups; where one is None, the coordinator answers. `topics` knows which
         topics clients may name; None: all. `topic_metadata` says what a group is to be told of topics with a request
-        that joins it."""
+        that joins it. `own_settings` alters and describes the settings of groups."""
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
@@ -138,6 +122,7 @@ class RequestRouter:
         self._consumer_heartbeats = consumer_heartbeats
         self._topics = topics
         self._topic_metadata = topic_metadata
+        self._own_settings = own_settings
         self._now_ms = now_ms
         self._issued_ids = IssuedMemberIds(now_ms)
         self._held_requests = HeldRequests()
@@ -170,6 +155,9 @@ class RequestRouter:
                 self._ask_groups(context, [replace(request, groups_names=(group_id,)) for group_id in names])
             case OffsetFetchRequest() as request:
                 self._ask_groups(context, [replace(request, groups=(group,)) for group in request.groups])
+            case ConfigsRequest() as request:
+                assert self._own_settings is not None
+                self._own_settings.ask(request, partial(self._allows, context), reply)
             case request:
                 self._ask_group(context, request, reply)
 

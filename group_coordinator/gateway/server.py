@@ -19,6 +19,7 @@ from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeat
 from group_coordinator.gateway.coordinator_client import EventsClient, partition_counts, reading_ended
 from group_coordinator.gateway.handover import Handover, topic_records
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
+from group_coordinator.gateway.own_settings import OwnSettings, write_to
 from group_coordinator.gateway.pending_request import MAY_BE_PARKED, PendingRequest
 from group_coordinator.gateway.ports import Ports
 from group_coordinator.gateway.proxy_server import ProxyServer
@@ -86,6 +87,9 @@ class Gateway(ProxyServer):
             consumer_heartbeats=ConsumerHeartbeatCache(self._published.group) if config.answers_heartbeats else None,
             topics=self._topics,
             topic_metadata=self._metadata_for,
+            own_settings=OwnSettings(
+                config, lambda: self._published.configured, write_to(self._events), loop.time
+            ),
             now_ms=lambda: loop.time() * 1_000,
         )
         await asyncio.to_thread(self._events.connect, loop)

@@ -18,10 +18,9 @@ from group_coordinator.gateway.config import Address, Bounds
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.fair_scheduler import SLICE_S, FairScheduler
 from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.gateway.pending_request import PendingRequest
+from group_coordinator.gateway.pending_request import AnyResponse, PendingRequest
 from group_coordinator.gateway.rate_limited_log import RateLimitedLog
 from group_coordinator.gateway.request_router import Reply
-from schemas.message_versions import GroupResponse
 
 _CONNECT_TIMEOUT_S = 10.0
 _LAST_WORDS_S = 10.0
@@ -229,7 +228,7 @@ class Session(asyncio.Protocol):
 
     def is_silent(self, seconds: float) -> bool:
         """Return whether the client has sent and read nothing for so long, and waits for nothing."""
-        return self._loop.time() - self._moved_s >= seconds and not self._machine.is_waited_for
+        return self._loop.time() - self._moved_s >= seconds and not self._machine.answers_waiting
 
     @property
     def _has_something_to_ask(self) -> bool:
@@ -252,7 +251,7 @@ class Session(asyncio.Protocol):
         self._ask(pending, self._backing.node_id, reply)
         return True
 
-    def _reply(self, api: str, number: int, weight: int, since_s: float, response: GroupResponse) -> None:
+    def _reply(self, api: str, number: int, weight: int, since_s: float, response: AnyResponse) -> None:
         self._shared.room.release(self, weight)
         self._metrics.add_answer(api, (self._loop.time() - since_s) * 1_000)
         self._machine.answer(number, response)
@@ -319,7 +318,7 @@ class Session(asyncio.Protocol):
     def _watch_silence(self) -> None:
         idle_s = self._bounds.connections_max_idle_ms / 1_000
         silent_s = self._loop.time() - self._moved_s
-        if silent_s >= idle_s and not self._machine.is_waited_for:
+        if silent_s >= idle_s and not self._machine.answers_waiting:
             self._break("idle")
         else:
             self._watch = self._loop.call_later(max(idle_s - silent_s, idle_s / 10), self._watch_silence)

@@ -15,6 +15,7 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from group_coordinator.gateway.group_configs import ConfigsRequest
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.request_ids import RequestIds
 from schemas.consumer_group_messages import (
@@ -213,7 +214,7 @@ class TapLog:
 
 def _one_per_group(pending: PendingRequest) -> list[tuple[str, Request]]:
     match pending.request:
-        case FindCoordinatorRequest() | ListGroupsRequest():
+        case FindCoordinatorRequest() | ListGroupsRequest() | ConfigsRequest():
             return []
         case DescribeGroupsRequest() as request:
             return [(group_id, replace(request, groups=(group_id,))) for group_id in request.groups]

@@ -21,9 +21,12 @@ class OtherApi(IntEnum):
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     DELETE_TOPICS = 20
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
     LIST_PARTITION_REASSIGNMENTS = 46
     DESCRIBE_QUORUM = 55
     DESCRIBE_CLUSTER = 60
@@ -81,8 +84,8 @@ _PASSED: dict[int, int] = {
     29: 3,  # DescribeAcls
     30: 3,  # CreateAcls
     31: 3,  # DeleteAcls
-    32: 4,  # DescribeConfigs
-    33: 2,  # AlterConfigs
+    OtherApi.DESCRIBE_CONFIGS: 4,
+    OtherApi.ALTER_CONFIGS: 2,
     34: 2,  # AlterReplicaLogDirs
     OtherApi.DESCRIBE_LOG_DIRS: 5,
     OtherApi.SASL_AUTHENTICATE: 2,
@@ -92,7 +95,7 @@ _PASSED: dict[int, int] = {
     40: 2,  # ExpireDelegationToken
     41: 3,  # DescribeDelegationToken
     OtherApi.ELECT_LEADERS: 2,
-    44: 1,  # IncrementalAlterConfigs
+    OtherApi.INCREMENTAL_ALTER_CONFIGS: 1,
     45: 1,  # AlterPartitionReassignments
     OtherApi.LIST_PARTITION_REASSIGNMENTS: 0,
     48: 1,  # DescribeClientQuotas
@@ -127,13 +130,13 @@ TOPIC_APIS: dict[int, str] = {
     21: "DeleteRecords",
     23: "OffsetForLeaderEpoch",
     24: "AddPartitionsToTxn",
-    32: "DescribeConfigs",
-    33: "AlterConfigs",
+    OtherApi.DESCRIBE_CONFIGS: "DescribeConfigs",
+    OtherApi.ALTER_CONFIGS: "AlterConfigs",
     34: "AlterReplicaLogDirs",
     OtherApi.DESCRIBE_LOG_DIRS: "DescribeLogDirs",
     37: "CreatePartitions",
     OtherApi.ELECT_LEADERS: "ElectLeaders",
-    44: "IncrementalAlterConfigs",
+    OtherApi.INCREMENTAL_ALTER_CONFIGS: "IncrementalAlterConfigs",
     45: "AlterPartitionReassignments",
     OtherApi.LIST_PARTITION_REASSIGNMENTS: "ListPartitionReassignments",
     OtherApi.DESCRIBE_QUORUM: "DescribeQuorum",
@@ -150,7 +153,7 @@ _FIRST_KNOWN: dict[int, int] = {
     19: 2,  # CreateTopics
     OtherApi.DELETE_TOPICS: 1,
     23: 2,  # OffsetForLeaderEpoch
-    32: 1,  # DescribeConfigs
+    OtherApi.DESCRIBE_CONFIGS: 1,
     34: 1,  # AlterReplicaLogDirs
     OtherApi.DESCRIBE_LOG_DIRS: 1,
 }

@@ -24,7 +24,7 @@ from group_coordinator.operations.names import kept_name
 from schemas.group_states import ASSIGNING, REBALANCING, RECONCILING, GroupState
 
 STATES = (*[state.value for state in GroupState if state is not GroupState.DEAD], ASSIGNING, RECONCILING)
-"""Of a group that is gone there is no snapshot. The last two are of consumer groups."""
+"""The last two are of consumer groups. Dead is no group, but an id that has settings."""
 RECENTLY_S = 600
 _SLICE_S = 60
 NAMES_PER_SLICE = 20_000
@@ -87,7 +87,7 @@ class GroupTable:
             if before is not None:
                 self._states[before.state] -= 1
                 self._members -= before.members
-            if snapshot is None:
+            if snapshot is None or snapshot.state == GroupState.DEAD:
                 return
             group = _Group(snapshot.state, snapshot.state_since_ms, len(snapshot.members))
             self._groups[group_id] = group

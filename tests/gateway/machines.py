@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from group_coordinator.gateway.config import Address, Bounds
 from group_coordinator.gateway.connection import Connection
+from group_coordinator.gateway.pending_request import AnyResponse
 from group_coordinator.gateway.versions import accepted_versions
-from schemas.message_versions import GroupResponse
 from schemas.messages import HeartbeatResponse
 
 ALL_IS_WELL = HeartbeatResponse()
@@ -24,7 +24,7 @@ class AloneConnection(Connection):
         super().from_broker(data)
         self._finish()
 
-    def answer(self, number: int, response: GroupResponse) -> None:
+    def answer(self, number: int, response: AnyResponse) -> None:
         super().answer(number, response)
         self._finish()
 

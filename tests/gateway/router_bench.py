@@ -9,8 +9,10 @@ from msgspec import UNSET, UnsetType
 from group_coordinator.gateway.authorization import Authorizer, parse_rules
 from group_coordinator.gateway.brokers import Node
 from group_coordinator.gateway.config import Address
-from group_coordinator.gateway.pending_request import PendingRequest
-from group_coordinator.gateway.request_router import GroupEvent, RequestRouter
+from group_coordinator.gateway.group_configs import ConfigsResponse
+from group_coordinator.gateway.group_events import GroupEvent
+from group_coordinator.gateway.pending_request import AnyResponse, PendingRequest
+from group_coordinator.gateway.request_router import RequestRouter
 from group_coordinator.gateway.topic_access import TopicAccess
 from schemas.group_metadata_events import TopicMetadata
 from schemas.message_versions import GroupRequest, GroupResponse
@@ -79,8 +81,12 @@ class Bench:
             number=1, api=api, api_version=version, client_id="client", client_host="127.0.0.1",
             principal=principal, request=request,
         )
-        self.router.ask(pending, node_id, self.answers.append)
+        self.router.ask(pending, node_id, self._take)
         return self.answers[before:]
+
+    def _take(self, answer: AnyResponse) -> None:
+        assert not isinstance(answer, ConfigsResponse)
+        self.answers.append(answer)
 
     @property
     def events(self) -> list[GroupEvent]:

@@ -3,15 +3,19 @@ client, and librdkafka's admin client."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from confluent_kafka import ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from tests.gateway.clients.consumers import Consumers, share
 from tests.gateway.clients.reading import reads
 from tests.gateway.conftest import PARTITIONS, Produce
-from tests.gateway.tools import rows, tool
+from tests.gateway.tools import configs, rows, tool
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
@@ -59,6 +63,32 @@ def test_kafka_consumer_groups(gateway: Gateway, working_group: str, consumers: 
     assert "was successful" in tool(gateway, "--delete", "--group", GROUP)
     assert rows(tool(gateway, "--list", "--type", "consumer")) == []
     assert f"Group {GROUP} not found." in tool(gateway, "--describe", "--group", GROUP)
+
+
+def test_kafka_configs(gateway: Gateway, gateway_config: GatewayConfig, kafka: EmbeddedKafka, topic: str) -> None:
+    """What the tool says of a group is word for word what it says at the broker itself, which keeps its own."""
+    of_group = ("--entity-type", "groups", "--entity-name", GROUP)
+
+    def both(*arguments: str) -> str:
+        at_broker = configs(kafka.bootstrap_servers, *arguments)
+        assert configs(gateway.bootstrap_servers, *arguments) == at_broker
+        return at_broker
+
+    for wrong in ("consumer.heartbeat.interval.ms=4999", "consumer.session.timeout.ms=1s", "retention.ms=1"):
+        for servers in (kafka.bootstrap_servers, gateway.bootstrap_servers):
+            refused = configs(servers, *of_group, "--alter", "--add-config", wrong)
+            assert "InvalidConfigurationException" in refused
+    changes = "consumer.session.timeout.ms=50000,consumer.heartbeat.interval.ms=6000"
+    assert "Completed updating config" in both(*of_group, "--alter", "--add-config", changes)
+    assert "50000" in both(*of_group, "--describe")
+    both(*of_group, "--alter", "--delete-config", "consumer.heartbeat.interval.ms")
+    assert "6000" not in both(*of_group, "--describe")
+    both("--entity-type", "groups", "--describe")
+    with Gateway(dataclasses.replace(gateway_config, listen=Address("127.0.0.1", 0))) as another:
+        assert configs(another.bootstrap_servers, *of_group, "--describe") == both(*of_group, "--describe")
+    retention = ("--entity-type", "topics", "--entity-name", topic)
+    assert "Completed" in configs(gateway.bootstrap_servers, *retention, "--alter", "--add-config", "retention.ms=9")
+    assert "retention.ms=9" in configs(kafka.bootstrap_servers, *retention, "--describe")
 
 
 def test_librdkafkas_admin_client(gateway: Gateway, working_group: str) -> None:

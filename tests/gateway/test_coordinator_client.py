@@ -17,9 +17,9 @@ from coordinator_state import GroupConfig
 from group_coordinator.gateway.answer_sizes import AnswerSizes
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.coordinator_client import EventsClient
+from group_coordinator.gateway.group_events import GroupEvent
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.gateway.request_router import GroupEvent
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json

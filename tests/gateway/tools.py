@@ -13,10 +13,18 @@ from group_coordinator.jars.resolving import tools_jars
 
 def tool(gateway: Gateway, *arguments: str) -> str:
     """`kafka-consumer-groups.sh` of Kafka 4.3."""
+    return _run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", gateway.bootstrap_servers, *arguments)
+
+
+def configs(bootstrap_servers: str, *arguments: str) -> str:
+    """`kafka-configs.sh` of Kafka 4.3."""
+    return _run("kafka.admin.ConfigCommand", bootstrap_servers, *arguments)
+
+
+def _run(program: str, bootstrap_servers: str, *arguments: str) -> str:
     command = [
         str(find_java()), "-Xmx128m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-        "-cp", os.pathsep.join(map(str, tools_jars())), "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        "--bootstrap-server", gateway.bootstrap_servers, *arguments,
+        "-cp", os.pathsep.join(map(str, tools_jars())), program, "--bootstrap-server", bootstrap_servers, *arguments,
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path("/"))
     return done.stdout + done.stderr

@@ -58,6 +58,25 @@ def test_own_settings_are_published_with_the_group() -> None:
     assert configuration(group.tell(GroupConfiguration())) is UNSET
 
 
+def test_settings_without_a_group_are_published_as_those_of_a_dead_one() -> None:
+    group = ConsumerHarness()
+    own = GroupConfiguration(consumer_session_timeout_ms=50_000)
+    assert configuration(group.tell(own)) == own
+    assert not exists(group.tell(own))
+    assert exists(group.send(*consumer_heartbeat("a", 0, ("foo",))))
+    group.told("a", -1)
+    gone = group.delete()
+    assert (exists(gone), configuration(gone)) == (False, own)
+    cleared = of_type(group.tell(GroupConfiguration()), AssignmentChange)
+    assert [change.snapshot for change in cleared] == [None]
+
+
+def exists(outputs: list[Output]) -> bool:
+    snapshot = of_type(outputs, AssignmentChange)[-1].snapshot
+    assert snapshot is not None
+    return snapshot.exists
+
+
 def configuration(outputs: list[Output]) -> GroupConfiguration | UnsetType:
     snapshot = of_type(outputs, AssignmentChange)[-1].snapshot
     assert snapshot is not None
