@@ -43,19 +43,14 @@ class ConsumerGroupSettings(OwnSettingsBounds):
     group_consumer_migration_policy: str = setting(
         "bidirectional", "`group.consumer.migration.policy`: whether groups with members become consumer groups and "
         "back: bidirectional, upgrade, downgrade or disabled.")
-    group_consumer_assignment_interval_ms: int = setting(
-        1_000, "`group.consumer.assignment.interval.ms`: least time between two target assignments of a consumer "
-        "group.", at_least=0)
-    group_consumer_min_assignment_interval_ms: int = setting(
-        0, "`group.consumer.min.assignment.interval.ms`: smallest assignment interval that a consumer group may have "
-        "of its own.", at_least=0)
-    group_consumer_max_assignment_interval_ms: int = setting(
-        15_000, "`group.consumer.max.assignment.interval.ms`: largest assignment interval that a consumer group may "
-        "have of its own.", at_least=0)
     group_consumer_regex_refresh_interval_ms: int = setting(
         600_000, "`group.consumer.regex.refresh.interval.ms`: how often a consumer group's regular expressions are "
         "resolved again though no topic was created.", at_least=10_000)
 
+    group_topics_max_bytes: int = setting(
+        4_194_304, "Most bytes that a group may keep of the cluster's topics: of each its name, 60, and for each "
+        "partition the names of its replicas' racks and one for each. What would go beyond is kept out, and history "
+        "says so (Kafka keeps topics once for all groups).", at_least=1_000)
     group_consumer_mends_defects: bool = setting(
         False, "Decide otherwise than Kafka 4.3 where it has a defect: a classic member that goes on with the consumer "
         "protocol is not fenced by its old timers; an upgrade that fails leaves parked requests alone; JoinGroup v0, "

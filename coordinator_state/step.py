@@ -308,17 +308,7 @@ class Step:
         detail = refusal.detail
         if self._refused == REFUSALS_RECORDED_MAX:
             detail += "; of further parts of the request that are refused nothing is told"
-        self.append_history(
-            RequestRefused(
-                *self.history_fields(),
-                api=event.envelope.api,
-                error_code=int(refusal.error_code),
-                error=refusal.error_code.name,
-                rule=refusal.rule,
-                detail=detail,
-                state=group.body.state_name if group is not None else "none",
-            )
-        )
+        self.record_kept_out(event.envelope.api, refusal, detail)
         cause = self.cause()
         if refusal.error_code is ErrorCode.FENCED_INSTANCE_ID and group is not None and cause.group_instance_id:
             self.append_history(
@@ -329,6 +319,20 @@ class Step:
                     owner_member_id=group.body.instance_owner(cause.group_instance_id),
                 )
             )
+
+    def record_kept_out(self, api: str, refusal: Refusal, detail: str | None = None) -> None:
+        """Record in history what is refused of a request, or of an event that has no answer."""
+        self.append_history(
+            RequestRefused(
+                *self.history_fields(),
+                api=api,
+                error_code=int(refusal.error_code),
+                error=refusal.error_code.name,
+                rule=refusal.rule,
+                detail=refusal.detail if detail is None else detail,
+                state=self.group.body.state_name if self.group is not None else "none",
+            )
+        )
 
     # -------------------------------------------------------------------------------------------------------- cause
 

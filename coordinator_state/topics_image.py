@@ -7,9 +7,12 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
+from coordinator_state.offsets import utf8_bytes
 from schemas.group_metadata_events import TopicMetadata
 
 _UNKNOWN = -1
+_TOPIC_BYTES = 60
+"""What a topic takes beside its name and its partitions: its id, as text, and numbers."""
 
 
 class Topic(Struct, array_like=True, frozen=True, gc=False):
@@ -26,6 +29,12 @@ class Topic(Struct, array_like=True, frozen=True, gc=False):
     def partition_count(self) -> int:
         return len(self.racks)
 
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in a group's state."""
+        racks = sum([1 + sum([1 + len(rack) for rack in partition]) for partition in self.racks])
+        return _TOPIC_BYTES + utf8_bytes(self.name) + racks
+
 
 class TopicsImage(Struct, array_like=True, frozen=True, dict=True):
     """What the group was told of topics. It never changes: a later one takes its place."""
@@ -38,6 +47,13 @@ class TopicsImage(Struct, array_like=True, frozen=True, dict=True):
     """By name."""
     absent: dict[str, int] = field(default_factory=dict)
     """Names of topics that do not exist -> the last version that said so."""
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """About what it takes in a group's state."""
+        return sum([topic.size_bytes for topic in self.topics.values()]) + sum(
+            [_TOPIC_BYTES + utf8_bytes(name) for name in self.absent]
+        )
 
     @cached_property
     def names(self) -> dict[str, str]:

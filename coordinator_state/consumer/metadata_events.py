@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from coordinator_state.consumer.group import EXPIRED_DEADLINE, ConsumerGroup
 from coordinator_state.consumer.regexes import regexes_resolved
+from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
+from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 
 _NAMES_MIN = 64
@@ -28,22 +30,30 @@ def learn(step: Step, fact: TopicMetadata | RegexesResolved | GroupConfiguration
 
 
 def learn_topics(step: Step, metadata: TopicMetadata) -> None:
-    """Take in what is told of topics. What is older than what the group knows changes nothing."""
+    """Take in what is told of topics. What is older than what the group knows changes nothing. What would be too much
+    is kept out as a whole; a group that is larger than it may be now takes in what makes it no larger."""
     group, before = step.group, step.image
     image = before.learn(metadata)
     if image is before:
         return
+    body = None if group is None else group.body
+    most = step.config.group_topics_max_bytes
+    if type(body) is ConsumerGroup:
+        names = len(image.topics) + len(image.absent)
+        has_many = names > _NAMES_MIN + 2 * (len(body.name_counts) + len(body.regex_topic_counts))
+        if has_many or image.size_bytes > most:
+            image = image.only(_wanted_names(body, image, metadata).__contains__)
+    elif group is not None:
+        image = image.only(_names_in(metadata).__contains__)
+    if image.size_bytes > max(most, before.size_bytes):
+        detail = f"of topics the group would keep {image.size_bytes} bytes; group_topics_max_bytes is {most}"
+        step.record_kept_out("topic_metadata", Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "topics_too_large", detail))
+        return
     if group is None:
         step.topics = image
         return
-    body = group.body
-    if type(body) is not ConsumerGroup:
-        group.topics = image.only(_names_in(metadata).__contains__)
-        return
-    if len(image.topics) + len(image.absent) > _NAMES_MIN + 2 * (len(body.name_counts) + len(body.regex_topic_counts)):
-        image = image.only(_wanted_names(body, image, metadata).__contains__)
     group.topics = image
-    if any(body.is_subscribed_to_topic(name) for name in _changed(before, image)):
+    if type(body) is ConsumerGroup and any(map(body.is_subscribed_to_topic, _changed(before, image))):
         body.metadata_deadline = EXPIRED_DEADLINE
 
 

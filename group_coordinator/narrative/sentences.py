@@ -101,6 +101,8 @@ def sentence(record: History, zone: tzinfo = UTC) -> str:
             return _of_decision(record)
         case OffsetsCommitted() | OffsetsExpired() | OffsetsDeleted():
             return _of_offsets(record)
+        case RequestRefused(api="topic_metadata"):
+            return f"what came to be known of topics is kept out: {record.detail}"
         case RequestRefused():
             requester = name(record.cause.member_id) if record.cause.member_id else client(record.cause)
             met = "there was no such group" if record.state == "none" else f"the group was {record.state}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -126,3 +127,42 @@ def test_an_upgrade_counts_who_is_there(group: ConsumerHarness) -> None:
     group.joins("a", "foo")
     assert set(group.body.members) == {"m", "a"}
     assert counted(group) > 0
+
+
+def partitions_known(group: ConsumerHarness) -> int:
+    state = group.group
+    assert state is not None
+    assert state.topics is not None
+    return state.topics.topics["foo"].partition_count
+
+
+def test_topics_have_a_bound_in_bytes_of_their_own() -> None:
+    """What would be too much is kept out, and history says so; the group keeps what it has, and goes on."""
+    group = ConsumerHarness(group_topics_max_bytes=1_000)
+    group.joins("A", "foo")
+    (refused,) = of_type(group.tell(topics(2, foo=1_000)), RequestRefused)
+    assert (refused.api, refused.rule, refused.error_code) == ("topic_metadata", "topics_too_large", 81)
+    assert partitions_known(group) == 4
+    assert of_type(group.tell(topics(3, foo=8)), RequestRefused) == []
+    assert partitions_known(group) == 8
+
+
+def test_what_a_request_brings_along_counts_too() -> None:
+    group = ConsumerHarness(group_topics_max_bytes=1_000)
+    group.metadata = topics(2, foo=1_000)
+    outputs = group.beat("A", 0, subscribed_topic_names=("foo",), rebalance_timeout_ms=60_000, topic_partitions=())
+    assert [record.rule for record in of_type(outputs, RequestRefused)] == ["topics_too_large"]
+    assert group.heard(outputs).error_code is ErrorCode.NONE, "it is a member, of a topic that nobody has told of"
+    group.metadata = topics(3, foo=4)
+    group.told("A", 1, subscribed_topic_names=("foo",))
+    assert partitions_known(group) == 4
+
+
+def test_a_group_beyond_the_bound_takes_in_what_makes_it_no_larger() -> None:
+    group = ConsumerHarness(group_topics_max_bytes=2_000)
+    group.metadata = topics(1, foo=1_500)
+    group.joins("A", "foo")
+    group.config = replace(group.config, group_topics_max_bytes=1_000)
+    assert of_type(group.tell(topics(2, foo=1_501)), RequestRefused)
+    assert of_type(group.tell(topics(3, foo=1_400)), RequestRefused) == []
+    assert partitions_known(group) == 1_400
