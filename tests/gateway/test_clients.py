@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,20 +23,17 @@ from tests.gateway.clients.consumers import (
     LIBRARIES,
     ConsumerProcess,
     Consumers,
-    Library,
     consumers_of,
     share,
     with_kafka_python,
 )
 from tests.gateway.clients.reading import reads, values
+from tests.gateway.clients.stories import Run, joins_reads_commits_leaves_and_resumes
 from tests.gateway.conftest import PARTITIONS, Produce, produce_to
 from tests.gateway.pump import Pump
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
-
-
-Run = dict[Library, ConsumerProcess]
 
 
 def one_of_each(consumers: Consumers, group: str, **settings: str | int | bool) -> Run:
@@ -46,28 +44,7 @@ def one_of_each(consumers: Consumers, group: str, **settings: str | int | bool) 
 
 @with_kafka_python
 def test_join_read_commit_leave_resume(consumers: Consumers, produce: Produce, pump: Pump) -> None:
-    produce(0, 120)
-    first = one_of_each(consumers, "group", enable_auto_commit=False)
-    for library in LIBRARIES:
-        share([first[library]], PARTITIONS)
-        reads(120, first[library])
-        assert first[library].commit() == ["committed"]
-    produce(120, 150)
-    for library in LIBRARIES:
-        reads(150, first[library])
-        first[library].close()
-    second = one_of_each(consumers, "group")
-    for library in LIBRARIES:
-        share([second[library]], PARTITIONS)
-        reads(30, second[library])
-    produce(150, 150 + PARTITIONS)  # one in each partition, behind all that could be read twice
-    for library in LIBRARIES:
-        reads(30 + PARTITIONS, second[library])
-        assert values(first[library]) == list(range(150))
-        from_where_was_committed = list(range(120, 150 + PARTITIONS))
-        assert values(second[library]) == from_where_was_committed, f"{library}: and nothing else"
-        assert len(pump.told(MemberLeft, f"group-{library}")) == 1
-        assert pump.told(MemberExpired, f"group-{library}") == []
+    joins_reads_commits_leaves_and_resumes(partial(one_of_each, consumers, "group"), LIBRARIES, produce, pump)
 
 
 @with_kafka_python

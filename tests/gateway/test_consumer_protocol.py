@@ -4,6 +4,7 @@ gateway."""
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft, RequestRefused
 from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library, consumers_of, share
 from tests.gateway.clients.reading import reads, values
+from tests.gateway.clients.stories import Run, joins_reads_commits_leaves_and_resumes
 from tests.gateway.conftest import PARTITIONS, Produce, produce_to
 from tests.gateway.pump import Pump
 from tests.waiting import wait_until
@@ -22,7 +24,6 @@ pytestmark = pytest.mark.end_to_end
 
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "java")
 """Those that have the protocol; franz-go's own tests are in test_go_clients.py."""
-Run = dict[Library, ConsumerProcess]
 
 
 def start(consumers: Consumers, library: Library, group: str, **settings: str | int | bool) -> ConsumerProcess:
@@ -35,28 +36,8 @@ def one_of_each(consumers: Consumers, group: str, **settings: str | int | bool) 
 
 
 def test_join_read_commit_leave_resume(consumers: Consumers, produce: Produce, pump: Pump) -> None:
-    produce(0, 120)
-    first = one_of_each(consumers, "group", enable_auto_commit=False)
+    joins_reads_commits_leaves_and_resumes(partial(one_of_each, consumers, "group"), LIBRARIES, produce, pump)
     for library in LIBRARIES:
-        share([first[library]], PARTITIONS)
-        reads(120, first[library])
-        assert first[library].commit() == ["committed"]
-    produce(120, 150)
-    for library in LIBRARIES:
-        reads(150, first[library])
-        first[library].close()
-    second = one_of_each(consumers, "group")
-    for library in LIBRARIES:
-        share([second[library]], PARTITIONS)
-        reads(30, second[library])
-    produce(150, 150 + PARTITIONS)  # one in each partition, behind all that could be read twice
-    for library in LIBRARIES:
-        reads(30 + PARTITIONS, second[library])
-        assert values(first[library]) == list(range(150))
-        from_where_was_committed = list(range(120, 150 + PARTITIONS))
-        assert values(second[library]) == from_where_was_committed, f"{library}: and nothing else"
-        assert len(pump.told(MemberLeft, f"group-{library}")) == 1
-        assert pump.told(MemberExpired, f"group-{library}") == []
         assert pump.told(RequestRefused, f"group-{library}") == []
 
 

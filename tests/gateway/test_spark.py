@@ -23,6 +23,7 @@ from tests.gateway.clients.consumers import (
     LIBRARIES,
     ConsumerProcess,
     Consumers,
+    Library,
     consumers_of,
     share,
     with_kafka_python,
@@ -38,6 +39,7 @@ GROUP = "real"
 SESSION_S = 15
 BEAT_S = 3
 TIMEOUT_S = 120.0
+MODERN_LIBRARIES: tuple[Library, ...] = ("librdkafka", "java")
 
 
 @pytest.fixture
@@ -162,3 +164,23 @@ def test_a_group_of_three_libraries_lives_through_a_kill_of_the_coordinator(
         for api, histogram in gateway.metrics.answer_ms.items():
             record_property(f"{api} answer ms, mean", round(histogram.sum / histogram.count))
         assert gateway.metrics.in_doubt == doubts, "since it is back, everything was answered in time"
+        with_the_consumer_protocol(config, consumers)
+
+
+def with_the_consumer_protocol(config: StreamingConfig, consumers: Consumers) -> None:
+    """A group of KIP-848 beside them, on the same query: its members read all there is, commit and leave."""
+    members = [
+        consumers.start(library, "modern", None, group_protocol="consumer", enable_auto_commit=False)
+        for library in MODERN_LIBRARIES
+    ]
+    share(members, PARTITIONS, timeout_s=TIMEOUT_S)
+    wait_until(lambda: set(values(*members)) == set(range(120)))
+    (shown,) = [snapshot for snapshot in read_snapshots(config) if snapshot.group_id == "modern"]
+    assert shown.is_consumer_group
+    for member in members:
+        assert member.commit(timeout_s=60) == ["committed"]
+        member.close()
+    wait_until(lambda: "Empty" in [each.state for each in read_snapshots(config) if each.group_id == "modern"])
+    commits = [each for each in history_of(config) if isinstance(each, OffsetsCommitted)]
+    committed = [change for each in commits if each.group_id == "modern" for change in each.offsets]
+    assert {change.partition for change in committed} == set(range(PARTITIONS))
