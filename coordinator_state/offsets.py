@@ -171,6 +171,11 @@ class Offsets:
         """Return the pending offsets of a partition, by producer id; not to be changed."""
         return self.pending.get(topic, {}).get(partition, {})
 
+    @property
+    def pending_only(self) -> tuple[str, ...]:
+        """The topics that have pending offsets and no committed ones."""
+        return tuple(sorted(self.pending.keys() - self.topics.keys())) if self.has_pending else ()
+
     def put_pending(self, topic: str, partition: int, producer_id: int, pending: CommittedOffset) -> None:
         """Store what a producer's open transaction committed; it replaces what the transaction committed before."""
         self.pending.setdefault(topic, {}).setdefault(partition, {})[producer_id] = pending

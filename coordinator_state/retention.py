@@ -63,6 +63,8 @@ def drop_pending(step: Step, topic: str, partition: int) -> bool:
     if not group.offsets.is_open(topic, partition):
         return False
     key_bytes = utf8_bytes(group.group_id) + utf8_bytes(topic)
+    if topic in group.offsets.pending_only:
+        step.note_assignment_change()
     for pending in group.offsets.remove_pending(topic, partition).values():
         group.grow_offsets(-offset_bytes(key_bytes, pending.metadata))
     step.note_retention_change()

@@ -7,6 +7,7 @@ changed.
 
 from __future__ import annotations
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from coordinator_state import timers
@@ -145,8 +146,10 @@ class Step:
         group = self.group
         if group is not None:
             snapshot = group.body.snapshot(group, self.seq, self.config)
-            own = group.configuration
-            return snapshot if own is None else replace(snapshot, configuration=own)
+            own, pending = group.configuration, group.offsets.pending_only
+            if own is None and not pending:
+                return snapshot
+            return replace(snapshot, configuration=UNSET if own is None else own, pending_topics=pending or UNSET)
         if self.configuration is None:
             return None
         return GroupSnapshot(

@@ -21,9 +21,12 @@ def end_transaction(step: Step, ended: TransactionEnded) -> None:
     if group.offsets.has_seen(ended.log):
         return
     group.offsets.note_seen(ended.log)
+    published = group.offsets.pending_only
     taken = group.offsets.take_pending(ended.producer_id) if group.offsets.has_pending else []
     if not taken:
         return
+    if published:
+        step.note_assignment_change()
     group_bytes = utf8_bytes(group.group_id)
     for topic, _, pending in taken:
         group.grow_offsets(-offset_bytes(group_bytes + utf8_bytes(topic), pending.metadata))

@@ -377,6 +377,8 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     """Of a consumer group; absent: it is of another kind, or an earlier version wrote it."""
     configuration: GroupConfiguration | UnsetType = UNSET
     """Its own settings; absent: it has none."""
+    pending_topics: tuple[str, ...] | UnsetType = UNSET
+    """Those of which only open transactions have offsets, so the offsets topic has none yet; absent: none."""
     schema_version: Literal[1] = 1
 
     @property

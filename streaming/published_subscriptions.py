@@ -20,11 +20,20 @@ from schemas.java_hash import group_partition
 
 _MARK = b'"subscription":'
 """It is in every record of a consumer group, and in no other: within a JSON string a quotation mark has a backslash."""
+_PENDING_MARK = b'"pending_topics":'
+"""The same of a group with offsets in open transactions that nobody sees on the offsets topic."""
+PENDING_BYTES_MAX = 16_777_216
+"""Of those groups and their topics; a group beyond it is not told that one of them is gone."""
+_PENDING_BYTES = 200
 _log = logging.getLogger(__name__)
 
 
 class _Published(Struct, frozen=True):
     subscription: SnapshotSubscription | UnsetType = UNSET
+    pending_topics: tuple[str, ...] = ()
+
+
+_NOTHING = _Published()
 
 
 _decode: Callable[[bytes], _Published] = json_decoder(_Published)
@@ -42,6 +51,8 @@ class PublishedSubscriptions:
         self._properties = client_properties
         self._lock = threading.Lock()
         self._news: dict[int, dict[str, SnapshotSubscription | None]] = {shard: {} for shard in here}
+        self._pending: dict[int, dict[str, tuple[str, ...]]] = {shard: {} for shard in here}
+        self._pending_bytes = 0
         self._wake: dict[int, Callable[[], None]] = {}
         self._is_complete = False
         self._failure: Exception | None = None
@@ -78,6 +89,13 @@ class PublishedSubscriptions:
             news, self._news[shard] = self._news[shard], {}
         return news
 
+    def pending(self, shard: int) -> dict[str, tuple[str, ...]] | None:
+        """Return the groups that have nothing but pending offsets of topics, with these. None: as of `take`. Raises
+        TopicReadError if Kafka does not answer."""
+        self._begin()
+        with self._lock:
+            return dict(self._pending[shard]) if self._is_complete else None
+
     def _begin(self) -> None:
         with self._beginning:
             if self._follower is not None or self._is_over:
@@ -97,15 +115,27 @@ class PublishedSubscriptions:
                 shard = group_partition(group_id, self._shards)
                 if shard not in self._news:
                     continue
-                subscription = None if value is None or _MARK not in value else _decode(bytes(value)).subscription
+                has_news = value is not None and (_MARK in value or _PENDING_MARK in value)
+                published = _decode(bytes(value)) if value is not None and has_news else _NOTHING
             except (msgspec.DecodeError, UnicodeDecodeError) as problem:
                 _log.warning("A record of %s is not understood and passed over: %s", message.topic(), problem)
                 continue
             with self._lock:
+                subscription = published.subscription
                 self._news[shard][group_id] = None if subscription is UNSET else subscription
+                self._keep_pending(shard, group_id, published.pending_topics)
             concerned.add(shard)
         if self._is_complete:
             self._wake_up(concerned)
+
+    def _keep_pending(self, shard: int, group_id: str, topics: tuple[str, ...]) -> None:
+        before = self._pending[shard].pop(group_id, ())
+        self._pending_bytes -= _size(group_id, before)
+        if self._pending_bytes + _size(group_id, topics) > PENDING_BYTES_MAX:
+            _log.warning("Group %s is not told of topics that go: too many have open transactions.", group_id)
+        elif topics:
+            self._pending[shard][group_id] = topics
+            self._pending_bytes += _size(group_id, topics)
 
     def _complete(self) -> None:
         with self._lock:
@@ -119,3 +149,7 @@ class PublishedSubscriptions:
         for shard in shards:
             if shard in self._wake:
                 self._wake[shard]()
+
+
+def _size(group_id: str, topics: tuple[str, ...]) -> int:
+    return sum([len(name) + _PENDING_BYTES for name in (group_id, *topics)]) if topics else 0

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -45,6 +46,9 @@ _BATCH_BYTES = 1_000_000
 _BATCH_GROUPS = 500
 """What is written in one go."""
 _DELIVERY_TIMEOUT_MS = 10_000
+
+_WITHOUT_ID: Ids = frozenset((None,))
+"""Offsets in transactions carry no topic id."""
 
 _log = logging.getLogger(__name__)
 
@@ -239,8 +243,19 @@ class TopicWatcher:
         by_name: dict[str, list[TopicRemoval]] = {}
         for removal in removals:
             by_name.setdefault(removal.name, []).append(removal)
+        pending = self._subscriptions.pending(self._shard)
+        if pending is None:
+            return False  # not all has been read that groups have published
+        of_transactions: list[dict[str, dict[str, Ids]]] = [
+            {
+                group_id: {name: _WITHOUT_ID for name in names if name in by_name}
+                for group_id, names in pending.items()
+                if not by_name.keys().isdisjoint(names)
+            }
+        ]
         notified = 0
-        for topics_by_group in self._committed.of(reader, by_name, lambda: not self._stopping.is_set()):
+        committed = self._committed.of(reader, by_name, lambda: not self._stopping.is_set())
+        for topics_by_group in chain(of_transactions, committed):
             entries = {group_id: self._entries(topics, by_name) for group_id, topics in topics_by_group.items()}
             concerned = {group_id: gone for group_id, gone in entries.items() if gone}
             if writer.append(self._topics.events, self._events(concerned)) is None:

@@ -35,11 +35,14 @@ def txn_offset_commit(step: Step, kind: GroupKind, request: TxnOffsetCommitReque
     kind.validate_txn_offset_commit(step, request)
     step.require_group().offsets.note_seen(request.log)
     changes: list[OffsetChange] = []
+    published = step.require_group().offsets.pending_only
     answers = tuple([_keep_topic(step, request.producer_id, topic, changes) for topic in request.topics])
     if changes:
         # Kafka has a record of it in its log from now on.
         step.require_group().is_logged = True
         step.note_retention_change()
+        if step.require_group().offsets.pending_only != published:
+            step.note_assignment_change()  # whoever watches topics must know of them
     for chunk in chunks(changes):
         step.append_history(
             TransactionalOffsetsPending(

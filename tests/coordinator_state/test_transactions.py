@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.json import encode
 
 from coordinator_state import (
+    AssignmentChange,
     Group,
     LogRecord,
     Output,
@@ -79,6 +81,23 @@ def test_only_a_commit_makes_them_count() -> None:
     group.end_transaction(7, committed=False)
     assert (offset(group), offset(group, stable=True)) == (5, 5)
     assert not state_of(group).offsets.has_pending
+
+
+def test_topics_of_which_the_offsets_topic_knows_nothing_yet_are_published() -> None:
+    """Whoever watches topics finds committed offsets there; of these it hears in no other way."""
+    group = GroupHarness()
+
+    def published(outputs: list[Output]) -> list[object]:
+        snapshots = [change.snapshot for change in of_type(outputs, AssignmentChange)]
+        return [None if snapshot is None else snapshot.pending_topics for snapshot in snapshots]
+
+    assert published(group.commit_in_transaction(7, {T0: 5})) == [("t",)]
+    assert published(group.commit_in_transaction(8, {T0: 6})) == [], "it is known"
+    assert published(group.end_transaction(8, committed=False)) == [("t",)]
+    assert published(group.end_transaction(7, committed=True)) == [UNSET]
+    assert published(group.commit_in_transaction(7, {T0: 6})) == [], "the topic has offsets that everybody sees"
+    assert published(group.commit_in_transaction(7, {("u", 0): 6})) == [("u",)]
+    assert published(group.delete_topics(("u", None))) == [UNSET]
 
 
 @pytest.mark.parametrize("order", ["plain, pending", "pending, plain"])

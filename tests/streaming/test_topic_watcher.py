@@ -48,6 +48,22 @@ def test_groups_with_offsets_of_a_deleted_topic_are_told_and_no_others(cluster: 
     assert other_id in cluster.kept()
 
 
+def test_groups_with_nothing_but_offsets_in_open_transactions_are_told(cluster: Cluster, topic_prefix: str) -> None:
+    orders, clicks = f"{topic_prefix}-orders", f"{topic_prefix}-clicks"
+    old = cluster.make(orders)
+    cluster.make(clicks)
+    cluster.publish_pending("open", orders, clicks)
+    cluster.publish_pending("elsewhere", clicks)
+    cluster.publish_pending("over", orders)
+    cluster.publish_pending("over")
+    with cluster.watched():
+        wait_until(lambda: old in cluster.kept(), TIMEOUT_S, "it is kept")
+        cluster.delete(orders)
+        wait_until(lambda: old not in cluster.kept(), TIMEOUT_S, "all are told")
+    assert {group_id for group_id, _ in cluster.told()} == {"open"}
+    assert {topics for _, topics in cluster.told()} == {(DeletedTopic(name=orders, topic_id=old),)}
+
+
 def test_a_topic_made_again_between_two_looks_is_another(cluster: Cluster, topic_prefix: str) -> None:
     name = f"{topic_prefix}-orders"
     old = cluster.make(name)

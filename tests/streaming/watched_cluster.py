@@ -94,6 +94,15 @@ class Cluster:
         self._producer.produce(self.topics.assignments, key=group_id, value=encode_json(snapshot), partition=0)
         self._producer.flush()
 
+    def publish_pending(self, group_id: str, *topics: str) -> None:
+        """A group with offsets in open transactions, as the coordinator's sink writes it."""
+        snapshot = GroupSnapshot(
+            group_id=group_id, epoch=0, seq=1, time_ms=0, state="Stable", state_since_ms=0, generation_id=1,
+            protocol_type="consumer", protocol_name=None, leader_id=None, members=(), pending_topics=topics,
+        )  # fmt: skip
+        self._producer.produce(self.topics.assignments, key=group_id, value=encode_json(snapshot), partition=0)
+        self._producer.flush()
+
     def put(self, group_id: str, key: bytes, value: bytes | None) -> None:
         place = group_partition(group_id, OFFSETS_PARTITIONS)
         self._producer.produce(self.topics.offsets, key=key, value=value, partition=place)
