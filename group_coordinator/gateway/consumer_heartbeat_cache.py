@@ -8,7 +8,8 @@ These rules make it safe:
   as last published is Stable in the member's epoch and has the member. So the coordinator, as far as it is known, would
   say the same.
 - While the coordinator's answer to such a heartbeat is awaited, the member's next one waits. So one answer at the most
-  is missed.
+  is missed. The time that it waits counts against `consumer_heartbeat_timeout_ms`: librdkafka forgets a heartbeat that
+  has no answer within the interval.
 - If it had news, the next heartbeat goes on in the epoch that the member missed: to the coordinator it is a member
   that has heard the news and not yet acted upon them. It is told the news when the coordinator has answered. If that
   answer has news again, they are told with the heartbeat after it: a member that is told two changes as one might see

@@ -251,7 +251,7 @@ class EventsClient:
                 return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_commit else ErrorCode.INVALID_REQUEST
         return None
 
-    def _patience_ms(self, event: GroupEvent) -> int:
+    def _patience_ms(self, event: GroupEvent) -> float:
         """Return how long to wait: a JoinGroup and a SyncGroup may be parked while a group rebalances."""
         request = event.request
         if isinstance(request, JoinGroupRequest):
@@ -260,7 +260,7 @@ class EventsClient:
         if isinstance(request, SyncGroupRequest):
             return max(_HELD_SYNC_MS, self._config.answer_timeout_ms)
         if isinstance(request, ConsumerGroupHeartbeatRequest):
-            return min(self._config.consumer_heartbeat_timeout_ms, self._config.answer_timeout_ms)
+            return min(self._config.consumer_heartbeat_timeout_ms, self._config.answer_timeout_ms) - event.waited_ms
         return self._config.answer_timeout_ms
 
     def not_written(self, error: KafkaError, message: Message) -> None:

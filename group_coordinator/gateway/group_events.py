@@ -25,6 +25,8 @@ class GroupEvent(Struct, frozen=True, kw_only=True):
     """Bytes of the client's request on the wire."""
     principal: str = ""
     """The client's."""
+    waited_ms: float = 0.0
+    """So long the client waits already."""
     topic_metadata: TopicMetadata | UnsetType = UNSET
     """What the group is to be told of topics with it."""
 

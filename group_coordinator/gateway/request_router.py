@@ -203,9 +203,15 @@ class RequestRouter:
     def _member_heartbeat(
         self, context: _RequestContext, request: ConsumerGroupHeartbeatRequest, on_answer: OnAnswer
     ) -> None:
+        since_ms = self._now_ms()
+
         def send(request: ConsumerGroupHeartbeatRequest, on_response: OnAnswer) -> None:
-            event = context.event(request.group_id, request)
-            self._coordinator.ask(replace(event, topic_metadata=self._topic_metadata(request)), on_response)
+            event = replace(
+                context.event(request.group_id, request),
+                topic_metadata=self._topic_metadata(request),
+                waited_ms=self._now_ms() - since_ms,  # behind the one before, which was answered at once
+            )
+            self._coordinator.ask(event, on_response)
 
         if self._consumer_heartbeats is None:
             send(request, on_answer)

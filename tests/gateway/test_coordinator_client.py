@@ -321,6 +321,12 @@ def test_what_a_group_holds_is_waited_for(api: str, request_: Request, held_s: f
     assert len(bench.after(2)) == 1
 
 
+def test_what_a_heartbeat_has_waited_before_counts() -> None:
+    bench = Bench()
+    bench.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1), waited_ms=3_000)
+    assert (len(bench.after(0.8)), len(bench.after(0.4))) == (0, 1)
+
+
 def test_a_log_that_takes_no_more() -> None:
     bench = Bench()
     bench.producer.is_full = True
