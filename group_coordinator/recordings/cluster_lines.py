@@ -37,6 +37,8 @@ class Sighting(Struct, frozen=True, kw_only=True, gc=False):
     """How many there are; of one that is assigned, the least number."""
     replicas: tuple[tuple[int, ...], ...] = ()
     """The brokers of each partition, where they are told."""
+    unlisted_us: int = 0
+    """A list of all topics did not have it then, as an earlier line shows."""
 
 
 class GroupSetting(Struct, frozen=True, kw_only=True, gc=False):
@@ -56,6 +58,8 @@ class ClusterLine(Struct, frozen=True, kw_only=True):
     latest_us: int
     """When its answer was ready."""
     sightings: tuple[Sighting, ...] = ()
+    lists_all: bool = False
+    """There are no other topics than these."""
     racks: tuple[tuple[int, str | None], ...] = ()
     """Brokers and their racks."""
     settings: tuple[GroupSetting, ...] = ()
@@ -84,6 +88,10 @@ class _Broker(Struct):
 class _Metadata(Struct):
     brokers: tuple[_Broker, ...] = ()
     topics: tuple[_DescribedTopic, ...] = ()
+
+
+class _MetadataRequest(Struct):
+    topics: tuple[_Topic, ...] | None = ()
 
 
 class _CreatedTopic(Struct):
@@ -174,11 +182,13 @@ def cluster_line(api_key: int, request: Raw, response: Raw, earliest_us: int, la
     racks: tuple[tuple[int, str | None], ...] = ()
     sightings: Iterator[Sighting] = iter(())
     settings: Iterator[GroupSetting] = iter(())
+    lists_all = False
     try:
         if api_key == METADATA:
             metadata = _read(response, _Metadata)
             racks = tuple((broker.nodeId, broker.rack) for broker in metadata.brokers)
             sightings = _seen(metadata)
+            lists_all = _read(request, _MetadataRequest).topics is None
         elif api_key == CREATE_TOPICS:
             sightings = _created(_read(request, _CreateTopics), _read(response, _CreateTopicsAnswer))
         elif api_key == CREATE_PARTITIONS:
@@ -198,12 +208,13 @@ def cluster_line(api_key: int, request: Raw, response: Raw, earliest_us: int, la
             earliest_us=earliest_us,
             latest_us=latest_us,
             sightings=tuple(sightings),
+            lists_all=lists_all,
             racks=racks,
             settings=tuple(settings),
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return line if line.sightings or line.racks or line.settings else None
+    return line if line.sightings or line.racks or line.settings or lists_all else None
 
 
 def _read(body: Raw, kind: type[_Read]) -> _Read:

@@ -57,11 +57,16 @@ class ClusterLog:
         """Lines that there was no room for."""
         self._last: dict[tuple[int, str], Sighting] = {}
         self._assigned: dict[str, int] = {}
+        self._listed_us: dict[int, int] = {}
+        """When all topics were last listed, by file."""
         self._racks: dict[int, str | None] = {}
         self._bytes = 0
 
     def take(self, line: ClusterLine, file_index: int, line_number: int) -> None:
         """Keep what a line tells that the lines before it did not."""
+        listed_us = self._listed_us.get(file_index, 0)
+        if line.lists_all:
+            self._listed_us[file_index] = line.earliest_us
         news = tuple(seen for seen in line.sightings if self._is_new(file_index, seen))
         racks = tuple((node, rack) for node, rack in line.racks if self._racks.get(node, "") != rack)
         if not news and not racks and not line.settings:
@@ -72,9 +77,15 @@ class ClusterLog:
             self.left_out += 1
             return
         self._racks.update(racks)
+        first = tuple(
+            replace(seen, unlisted_us=listed_us)
+            if seen.kind == "there" and (file_index, seen.name) not in self._last
+            else seen
+            for seen in news
+        )
         for seen in news:
             self._note(file_index, seen)
-        self.kept.append(Kept(replace(line, sightings=news, racks=racks), file_index, line_number))
+        self.kept.append(Kept(replace(line, sightings=first, racks=racks), file_index, line_number))
 
     def _is_new(self, file_index: int, seen: Sighting) -> bool:
         if seen.kind in ("assigned", "named"):
@@ -238,11 +249,13 @@ class _Story:
             more = len(partitions) - len(before.partitions)
             if more < 0 or (not more and line.earliest_us <= self._changed_us + _RACELESS_US):
                 return
-        yield from self._becomes(topic, line.earliest_us if self._is_news(place, line) else BEGINNING_US)
+        if before is None:
+            self._changed_us = max(self._changed_us, sighting.unlisted_us)
+        yield from self._becomes(topic, line.earliest_us if self._is_news(place, sighting, line) else BEGINNING_US)
 
-    def _is_news(self, place: int, line: ClusterLine) -> bool:
+    def _is_news(self, place: int, sighting: Sighting, line: ClusterLine) -> bool:
         """Return whether a topic that is there was not so from the beginning."""
-        if place:
+        if place or sighting.unlisted_us:
             return True
         return any(
             later.sighting.kind == "created" and later.line.earliest_us <= line.latest_us for later in self._seen

@@ -1,8 +1,8 @@
 """A replay stays on track while its group is what the broker's answers show.
 
 A single answer may differ and the group be the same. Where the broker says that it began another generation than the
-replay did, or goes on with a member that is gone here, what the replay tells is wrong since the last answer that
-agreed.
+replay did, is in another epoch, or goes on with a member that is gone here, what the replay tells is wrong since the
+last answer that agreed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from group_coordinator.recordings.expectations import LONG_STALL_MS, Disagreemen
 from group_coordinator.recordings.group_replay import Agreed
 from group_coordinator.recordings.log_contents import OF_MEMBERS
 
-_OF_A_GENERATION = frozenset({"JoinGroup", "SyncGroup"})
+_OF_A_GENERATION = frozenset({"JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"})
 
 
 class Place(Struct, frozen=True):

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
+from base64 import b64decode
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coordinator_state import Coordinator, group_event
+from coordinator_state import Coordinator, LogRecord, Output, group_event
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.group import Group
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.recordings.following import Following
 from group_coordinator.recordings.recording import verify_recording
 from schemas.events import decode_group_event, decode_tick
-from tests.recordings.broker_logs import FIXTURES, followed, lines_of
+from schemas.kafka.records import decode_record
+from tests.recordings.broker_logs import FIXTURES, followed, followed_lines, lines_of, outputs_of
 
 Json = dict[str, Any]
+Targets = dict[str, set[tuple[int, frozenset[tuple[str, frozenset[tuple[bytes, int]]]]]]]
 
 CLUSTERS = FIXTURES / "clusters"
 LATE_MS = 150
@@ -58,6 +62,64 @@ def test_a_change_of_topics_may_have_its_effect_before_its_line(tmp_path: Path) 
     report = verify_recording(file)
     assert report.agrees, "\n".join(report.lines())
     assert any("somewhat before or after their line" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("name", ["consumer-protocol", "migration", "transactions"])
+@pytest.mark.parametrize("part", [0, 1, 2, 3])
+def test_a_log_with_lines_missing_tells_nothing_wrong(name: str, part: int, tmp_path: Path) -> None:
+    """The broker's own epochs and targets, as far as the group is known; then that it is not."""
+    lines = lines_of(CLUSTERS / f"{name}.request.log.gz")
+    begin, end = len(lines) * part // 4, len(lines) * (part + 1) // 4
+    kept = [line for place, line in enumerate(lines) if not begin <= place < end or '"METADATA"' in line]
+    told = targets_of(outputs_of(followed_lines(tmp_path, kept)))
+    broker = targets_of_dump(CLUSTERS / f"{name}.offsets.jsonl.gz")
+    wrong = {group_id: epochs - broker.get(group_id, set()) for group_id, epochs in told.items()}
+    assert not any(wrong.values()), wrong
+    assert any(told.values()) == (part > 0) or name != "consumer-protocol"
+
+
+def targets_of(outputs: list[Output]) -> Targets:
+    return targets_in((output.key, output.value) for output in outputs if isinstance(output, LogRecord))
+
+
+def targets_of_dump(path: Path) -> Targets:
+    lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    return targets_in(
+        (b64decode(line["key"]), None if line["value"] is None else b64decode(line["value"]))
+        for line in lines
+        if "control" not in line
+    )
+
+
+def targets_in(records: Iterable[tuple[bytes, bytes | None]]) -> Targets:
+    """Group -> its targets: the epoch with each member's partitions, at each computation."""
+    shares: dict[str, dict[str, frozenset[tuple[bytes, int]]]] = {}
+    targets: Targets = {}
+    for key, value in records:
+        record = decode_record(key, value)
+        if isinstance(record, int) or "group_id" not in record.key:
+            continue
+        of_group = shares.setdefault(record.key["group_id"], {})
+        if record.name == "ConsumerGroupTargetAssignmentMember":
+            of_group.pop(record.key["member_id"], None)
+            if record.value is not None:
+                topics = record.value["topic_partitions"]
+                share = frozenset((topic["topic_id"], number) for topic in topics for number in topic["partitions"])
+                of_group[record.key["member_id"]] = share
+        elif record.name == "ConsumerGroupTargetAssignmentMetadata" and record.value is not None:
+            epoch = record.value["assignment_epoch"]
+            targets.setdefault(record.key["group_id"], set()).add((epoch, frozenset(of_group.items())))
+    return targets
+
+
+@pytest.mark.parametrize("apis", [("CREATE_TOPICS", "CREATE_PARTITIONS", "DELETE_TOPICS"), ("METADATA",)])
+def test_either_way_of_knowing_the_topics_is_enough(apis: tuple[str, ...], tmp_path: Path) -> None:
+    """Another broker was asked to change them, or no client asked this one what they are."""
+    lines = lines_of(CLUSTERS / "consumer-protocol.request.log.gz")
+    file = tmp_path / "changed.request.log"
+    file.write_text("".join(line for line in lines if not any(f'"{api}"' in line for api in apis)))
+    report = verify_recording(file)
+    assert report.agrees, "\n".join(report.lines())
 
 
 def test_another_broker_may_go_on_with_consumer_groups(tmp_path: Path) -> None:
