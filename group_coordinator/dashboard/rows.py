@@ -24,6 +24,10 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     since: int
     """When it came into this state."""
     members: int
+    classic_members: int
+    """Those of the classic protocol, also in a consumer group."""
+    told: int | None
+    """Since when a member has not given up what it was told to; null: nobody must."""
     generation: int
     target_epoch: int | None
     """Of a group that counts epochs: that of its target."""
@@ -59,6 +63,8 @@ def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthS
         state=group.state,
         since=group.state_since_ms,
         members=len(group.members),
+        classic_members=len(group.members) if group.kind == CLASSIC else len(group.classic_members),
+        told=min((holder.told_ms for holder in group.holders() if holder.told_ms is not None), default=None),
         generation=group.generation_id,
         target_epoch=group.way.epoch if group.kind != CLASSIC and group.way.targets else None,
         topics=group.topics,

@@ -45,6 +45,18 @@ def _offsets_removed(view: HistoryView, record: OffsetsRemoved) -> None:
     view.offsets_removed(record, "unknown")
 
 
+def _offsets_pending(view: HistoryView, record: TransactionalOffsetsPending) -> None:
+    view.offsets_pending(record)
+
+
+def _offsets_aborted(view: HistoryView, record: TransactionalOffsetsAborted) -> None:
+    view.offsets_aborted(record)
+
+
+def _group_epoch_bumped(view: HistoryView, record: GroupEpochBumped) -> None:
+    view.epoch_raised(record)
+
+
 def _target_assignment_computed(view: HistoryView, record: TargetAssignmentComputed) -> None:
     if record.assignor is not None:
         view.protocol_chosen(record, record.assignor)
@@ -79,9 +91,9 @@ MEANINGS: Mapping[type[HistoryRecord], Meaning] = {
     GenerationsNotRecorded: Meaning(nothing_more),
     CoordinatorChanged: Meaning(nothing_more),
     OffsetsRemoved: Meaning(_offsets_removed, is_of_life=False),
-    TransactionalOffsetsPending: Meaning(nothing_more, is_of_life=False),
-    TransactionalOffsetsAborted: Meaning(nothing_more, is_of_life=False),
-    GroupEpochBumped: Meaning(nothing_more, state=ASSIGNING),
+    TransactionalOffsetsPending: Meaning(_offsets_pending, is_of_life=False),
+    TransactionalOffsetsAborted: Meaning(_offsets_aborted, is_of_life=False),
+    GroupEpochBumped: Meaning(_group_epoch_bumped, state=ASSIGNING),
     TargetAssignmentComputed: Meaning(_target_assignment_computed, state=RECONCILING),
     ConsumerMemberJoined: Meaning(_consumer_member_joined, may_cause=True),
     ConsumerMemberUpdated: Meaning(_consumer_member_updated, may_cause=True),

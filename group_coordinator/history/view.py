@@ -19,7 +19,13 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import OffsetsRemoved, TargetAssignmentComputed
+from schemas.observed_history import (
+    GroupEpochBumped,
+    OffsetsRemoved,
+    TargetAssignmentComputed,
+    TransactionalOffsetsAborted,
+    TransactionalOffsetsPending,
+)
 
 Departure = Literal["left", "expired", "dropped", "unknown"]
 """How a member that was in the group went: by itself, unheard for its session timeout, put out by a rule, or untold."""
@@ -144,6 +150,9 @@ class HistoryView:
     ) -> None:
         """Called with all that one member owns from now on. Others keep what they have."""
 
+    def epoch_raised(self, record: GroupEpochBumped) -> None:
+        """Called when a group that counts epochs goes to another one; its target is not computed yet."""
+
     def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
         """Called with the target assignment, to which members come one by one."""
 
@@ -162,6 +171,12 @@ class HistoryView:
         self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal
     ) -> None:
         """Called when offsets are no longer stored."""
+
+    def offsets_pending(self, record: TransactionalOffsetsPending) -> None:
+        """Called when offsets were written in a transaction."""
+
+    def offsets_aborted(self, record: TransactionalOffsetsAborted) -> None:
+        """Called when the transaction in which offsets were written was aborted."""
 
     def request_refused(self, record: RequestRefused) -> None:
         """Called when a request was answered with an error."""

@@ -11,16 +11,20 @@ from typing import NamedTuple, TypeVar
 from group_coordinator.operations.light_records import LightSnapshot
 from group_coordinator.operations.metrics import (
     GROUP_EXPIRIES,
+    GROUP_HELD_UP,
     GROUP_MEMBERS,
+    GROUP_PENDING_OFFSETS,
     GROUP_REBALANCES,
     GROUP_REBALANCING,
     GROUP_REFUSALS,
     GROUPS,
     MEMBERS,
+    REGEXES_UNRESOLVED,
     Metric,
     Value,
 )
 from group_coordinator.operations.names import kept_name
+from group_coordinator.operations.pending_offsets import PendingOffsets
 from schemas.group_states import ASSIGNING, REBALANCING, RECONCILING, GroupState
 
 STATES = (*[state.value for state in GroupState if state is not GroupState.DEAD], ASSIGNING, RECONCILING)
@@ -34,10 +38,24 @@ NAMES_PER_SLICE = 20_000
 _Key = TypeVar("_Key", str, tuple[str, str])
 
 
+TYPES = "classic", "consumer"
+"""Of groups that the core coordinates, and of the protocols that members speak."""
+
+
 class _Group(NamedTuple):
+    type: str
     state: str
     since_ms: int
-    members: int
+    protocols: Counter[str]
+    """How many members speak each."""
+    revoking_since_ms: int | None
+    """Since when a member has not given up what it was told to."""
+    unresolved: int
+    """Regular expressions."""
+
+    @property
+    def members(self) -> int:
+        return self.protocols.total()
 
 
 class Recently:
@@ -73,9 +91,14 @@ class GroupTable:
         self._top = top
         self._clock_ms = clock_ms
         self._groups: dict[str, _Group] = {}
-        self._states: Counter[str] = Counter()
-        self._members = 0
+        self._states: Counter[tuple[str, str]] = Counter()
+        """By type and state."""
+        self._members: Counter[str] = Counter()
+        """By protocol."""
+        self._unresolved = 0
         self._rebalancing: dict[str, _Group] = {}
+        self._held_up: dict[str, _Group] = {}
+        self.pending = PendingOffsets()
         self._lock = threading.Lock()
         self.rebalances, self.expiries, self.refusals = Recently(now_s), Recently(now_s), Recently(now_s)
 
@@ -84,15 +107,27 @@ class GroupTable:
         with self._lock:
             before = self._groups.pop(group_id, None)
             self._rebalancing.pop(group_id, None)
+            self._held_up.pop(group_id, None)
             if before is not None:
-                self._states[before.state] -= 1
-                self._members -= before.members
+                self._states[before.type, before.state] -= 1
+                self._members -= before.protocols
+                self._unresolved -= before.unresolved
             if snapshot is None or snapshot.state == GroupState.DEAD:
                 return
-            group = _Group(snapshot.state, snapshot.state_since_ms, len(snapshot.members))
+            group = _Group(
+                snapshot.type,
+                snapshot.state,
+                snapshot.state_since_ms,
+                Counter([member.protocol for member in snapshot.members]),
+                snapshot.revoking_since_ms,
+                snapshot.unresolved,
+            )
             self._groups[group_id] = group
-            self._states[group.state] += 1
-            self._members += group.members
+            self._states[group.type, group.state] += 1
+            self._members += group.protocols
+            self._unresolved += group.unresolved
+            if group.revoking_since_ms is not None:
+                self._held_up[group_id] = group
             if group.state in REBALANCING:
                 self._rebalancing[group_id] = group
 
@@ -105,8 +140,9 @@ class GroupTable:
     def values(self) -> Iterator[Value]:
         """Yield all gauges of groups."""
         with self._lock:
-            yield from [Value(GROUPS, (state,), self._states[state]) for state in STATES]
-            yield Value(MEMBERS, (), self._members)
+            yield from [Value(GROUPS, (kind, state), self._states[kind, state]) for kind in TYPES for state in STATES]
+            yield from [Value(MEMBERS, (protocol,), self._members[protocol]) for protocol in TYPES]
+            yield Value(REGEXES_UNRESOLVED, (), self._unresolved)
             if self._top:
                 yield from self._named()
 
@@ -117,6 +153,13 @@ class GroupTable:
         }
         for labels, running_ms in largest(running_by_group.items(), self._top):
             yield Value(GROUP_REBALANCING, labels, running_ms / 1_000)
+        held_up = {
+            group_id: max(0, self._clock_ms(group_id) - (group.revoking_since_ms or 0))
+            for group_id, group in self._held_up.items()
+        }
+        for group_id, held_ms in largest(held_up.items(), self._top):
+            yield Value(GROUP_HELD_UP, (group_id,), held_ms / 1_000)
+        yield from pending_values(self.pending, self._clock_ms, self._top)
         for metric, recently in self._recently().items():
             for group_id, number in recently.most(self._top):
                 yield Value(metric, (group_id,), number)
@@ -126,6 +169,13 @@ class GroupTable:
 
     def _recently(self) -> dict[Metric, Recently]:
         return {GROUP_REBALANCES: self.rebalances, GROUP_EXPIRIES: self.expiries, GROUP_REFUSALS: self.refusals}
+
+
+def pending_values(pending: PendingOffsets, clock_ms: Callable[[str], int], top: int) -> Iterator[Value]:
+    """Yield the age of the oldest pending offset of the groups that have the oldest ones."""
+    ages = {group_id: max(0, clock_ms(group_id) - since_ms) for group_id, since_ms in pending.oldest_ms().items()}
+    for group_id, age_ms in largest(ages.items(), top):
+        yield Value(GROUP_PENDING_OFFSETS, (group_id,), age_ms / 1_000)
 
 
 def largest(pairs: Iterable[tuple[_Key, int]], number: int) -> list[tuple[_Key, int]]:

@@ -18,6 +18,8 @@ class LightEvent(Struct, frozen=True, gc=False):
 
     type: str = "request"
     api: str = ""
+    producer_id: int | None = None
+    """Of the end of a transaction."""
 
 
 class _Part(Struct, frozen=True, gc=False):
@@ -67,8 +69,26 @@ class LightAnswer(Struct, frozen=True, gc=False):
         return ErrorCode(code).name if code in _KNOWN else "UNKNOWN_SERVER_ERROR"
 
 
-class _Nothing(Struct, frozen=True, gc=False):
-    pass
+class _Way(Struct, frozen=True, gc=False):
+    """A member of a consumer group on its way."""
+
+    uses_classic_protocol: bool = False
+    revoking_since_ms: int | None = None
+
+
+class LightMember(Struct, frozen=True, gc=False):
+    """A member."""
+
+    consumer: _Way | None = None
+
+    @property
+    def protocol(self) -> str:
+        """The protocol that it speaks."""
+        return "classic" if self.consumer is None or self.consumer.uses_classic_protocol else "consumer"
+
+
+class _Subscription(Struct, frozen=True, gc=False):
+    regexes: dict[str, tuple[str, ...] | None] = {}
 
 
 class LightSnapshot(Struct, frozen=True, gc=False):
@@ -77,7 +97,25 @@ class LightSnapshot(Struct, frozen=True, gc=False):
     group_id: str
     state: str
     state_since_ms: int
-    members: tuple[_Nothing, ...]
+    members: tuple[LightMember, ...]
+    subscription: _Subscription | None = None
+    """Of a consumer group."""
+
+    @property
+    def type(self) -> str:
+        """The type of the group."""
+        return "classic" if self.subscription is None else "consumer"
+
+    @property
+    def revoking_since_ms(self) -> int | None:
+        """Since when a member has not given up what it was told to; None: nobody must."""
+        ways = [member.consumer for member in self.members if member.consumer is not None]
+        return min((way.revoking_since_ms for way in ways if way.revoking_since_ms is not None), default=None)
+
+    @property
+    def unresolved(self) -> int:
+        """The number of its regular expressions whose topics are not known yet."""
+        return 0 if self.subscription is None else sum(topics is None for topics in self.subscription.regexes.values())
 
 
 _KNOWN = frozenset(ErrorCode)

@@ -23,6 +23,7 @@ from schemas.error_codes import ErrorCode
 from schemas.events import OUTPUT_TOO_LARGE, EventProblem
 from schemas.history import MemberDropped, RebalanceCompleted
 from schemas.messages import APIS
+from schemas.observed_history import EpochReason
 
 UNREADABLE, TICK, RENEWAL = "unreadable", "tick", "renew_sessions"
 FACTS = "topics_deleted", "transaction_ended", "topic_metadata", "regexes_resolved", "group_config"
@@ -120,8 +121,9 @@ REBALANCE_SECONDS = _histogram(
 MEMBERS_JOINED = _counter("members_joined_total", "Members that were added to a group.")
 MEMBERS_GONE = _counter(
     "members_gone_total",
-    "Members that are gone by reason: `left`, `session_expired`, `did_not_rejoin`, `did_not_sync`, `group_full`; of a "
-    "watched group also `unknown` (left or expired, not known which).",
+    "Members that are gone by reason: `left`; those that were fenced: `session_expired`, `did_not_rejoin`, "
+    "`did_not_sync`, `did_not_revoke` (it kept partitions that it had to give up); `group_full`; of a watched group "
+    "also `unknown` (left or expired, not known which).",
     "reason",
     known=[("left",), ("session_expired",), *_literals(MemberDropped, "reason")],
 )
@@ -143,8 +145,23 @@ DEAD_LETTERS = _counter(
     "reason",
     known=[(reason,) for reason in (*(problem.value for problem in EventProblem), OUTPUT_TOO_LARGE, UNREADABLE)],
 )
-GROUPS = _gauge("groups", "Groups by state.", "state")
-MEMBERS = _gauge("members", "Members of all groups.")
+GROUPS = _gauge("groups", "Groups by type (`classic`, `consumer`) and state.", "type", "state")
+MEMBERS = _gauge(
+    "members",
+    "Members of all groups by the protocol that they speak. `classic` ones may be in a consumer group, while it "
+    "migrates.",
+    "protocol",
+)
+EPOCH_BUMPS = _counter(
+    "epoch_bumps_total",
+    "How often the epoch of a consumer group rose, by why. Several reasons at a time count each.",
+    "reason",
+    known=[(reason,) for reason in get_args(EpochReason)],
+)
+TARGETS = _counter("target_assignments_total", "Target assignments of consumer groups that were computed.")
+REGEXES_UNRESOLVED = _gauge(
+    "regexes_unresolved", "Regular expressions of consumer groups whose topics have not been looked up yet."
+)
 READY = _gauge("ready", "1 while answers are to be expected: what /health/ready says.")
 BATCH_SECONDS = _histogram(
     "batch_seconds",
@@ -204,6 +221,17 @@ READER_LAG = _gauge(
 GROUP_REBALANCING = _gauge(
     "group_rebalancing_seconds", "How long the group is in its present rebalance. The longest ones.", "group", "state"
 )
+GROUP_HELD_UP = _gauge(
+    "group_held_up_seconds",
+    "How long a member of the consumer group has not given up partitions, since it was told to. The longest ones.",
+    "group",
+)
+GROUP_PENDING_OFFSETS = _gauge(
+    "group_pending_offsets_seconds",
+    "Age of the group's oldest offset in a transaction that has not ended, of those that were written since this "
+    "process began. The oldest ones.",
+    "group",
+)
 GROUP_REBALANCES = _gauge(
     "group_rebalances_recently", "Rebalances of the group in the last ten minutes. The most.", "group"
 )
@@ -255,8 +283,8 @@ METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) 
 """All of them."""
 OF_A_WATCHER = (
     REFUSALS, REBALANCES, REBALANCE_SECONDS, MEMBERS_JOINED, MEMBERS_GONE, MEMBERS_FENCED, OFFSETS, COMMITS, GROUPS,
-    MEMBERS, READY, GROUP_REBALANCING, GROUP_REBALANCES, GROUP_EXPIRIES, GROUP_MEMBERS, SOURCE_AGE,
-    WATCHED_CLUSTERS,
+    MEMBERS, EPOCH_BUMPS, TARGETS, READY, GROUP_REBALANCING, GROUP_REBALANCES, GROUP_EXPIRIES, GROUP_MEMBERS,
+    GROUP_HELD_UP, GROUP_PENDING_OFFSETS, SOURCE_AGE, WATCHED_CLUSTERS,
 )  # fmt: skip
 """What a watched cluster tells of its groups, under the names that the coordinator's own groups have."""
 

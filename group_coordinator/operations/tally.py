@@ -6,7 +6,7 @@ name (group, epoch, seq) for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from group_coordinator.history.view import Departure, HistoryView, JoinedMember,
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.group_table import GroupTable
 from group_coordinator.operations.light_records import (
+    LightEvent,
     read_answer,
     read_event,
     read_snapshot,
@@ -24,6 +25,7 @@ from schemas.events import SESSION_RENEWAL
 from schemas.history import (
     History,
     HistoryRecord,
+    MemberAssignment,
     MemberIdentity,
     OffsetsCommitted,
     OffsetsDeleted,
@@ -33,7 +35,13 @@ from schemas.history import (
     RequestRefused,
 )
 from schemas.messages import APIS
-from schemas.observed_history import OffsetsRemoved
+from schemas.observed_history import (
+    GroupEpochBumped,
+    OffsetsRemoved,
+    TargetAssignmentComputed,
+    TransactionalOffsetsAborted,
+    TransactionalOffsetsPending,
+)
 
 _DEAD_LETTER_REASONS = frozenset(reason for (reason,) in m.DEAD_LETTERS.known)
 _EVENTS_REMEMBERED = 100_000
@@ -57,7 +65,11 @@ class Tally:
     def event(self, shard: int, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> None:
         """Count a record of the events topic."""
         self._appended[shard, offset] = timestamp_ms
-        self._metrics.add(m.EVENTS, m.TICK if key is None else _api(value))
+        event = None if key is None or value == SESSION_RENEWAL else _event(value)
+        self._metrics.add(m.EVENTS, m.TICK if key is None else m.RENEWAL if value == SESSION_RENEWAL else _api(event))
+        if event is None or key is None or event.type != "transaction_ended" or event.producer_id is None:
+            return
+        self._groups.pending.ended(key.decode(errors="replace"), event.producer_id, offset)
 
     def answer(self, partition: int, timestamp_ms: int, value: bytes) -> None:
         """Count a record of the responses topic. Raises msgspec.DecodeError."""
@@ -131,11 +143,28 @@ class HistoryCounts(HistoryView):
         self._metrics.add(m.REBALANCES, record.trigger)
         self._groups.happened(self._groups.rebalances, record.group_id)
 
+    def epoch_raised(self, record: GroupEpochBumped) -> None:
+        for reason in record.reasons:
+            self._metrics.add(m.EPOCH_BUMPS, reason)
+
+    def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
+        self._metrics.add(m.TARGETS)
+
+    def group_died(self, record: HistoryRecord) -> None:
+        self._groups.pending.forget(record.group_id)
+
+    def offsets_pending(self, record: TransactionalOffsetsPending) -> None:
+        self._groups.pending.written(record)
+
+    def offsets_aborted(self, record: TransactionalOffsetsAborted) -> None:
+        self._groups.pending.aborted(record)
+
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         self._metrics.observe(m.REBALANCE_SECONDS, record.duration_ms / 1_000, record.outcome)
 
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         self._metrics.add(m.OFFSETS, "committed", by=len(record.offsets))
+        self._groups.pending.committed(record)
         place = record.group_id, record.cause.offset
         if place not in self._commits:  # a large commit comes in several records
             self._commits[place] = None
@@ -143,18 +172,23 @@ class HistoryCounts(HistoryView):
 
     def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal) -> None:
         self._metrics.add(m.OFFSETS, removal, by=len(record.offsets))
+        self._groups.pending.removed(record.group_id, record.offsets)
 
     def request_refused(self, record: RequestRefused) -> None:
         self._metrics.add(m.REFUSALS, record.api, record.rule, record.error)
         self._groups.happened(self._groups.refusals, record.group_id)
 
 
-def _api(value: bytes | None) -> str:
-    if value == SESSION_RENEWAL:
-        return m.RENEWAL
+def _event(value: bytes | None) -> LightEvent | None:
+    """Return an event; None: it cannot be read."""
     try:
-        event = read_event(value or b"")
+        return read_event(value or b"")
     except msgspec.DecodeError:
+        return None
+
+
+def _api(event: LightEvent | None) -> str:
+    if event is None:
         return m.UNREADABLE
     if event.type in m.FACTS:
         return event.type

@@ -12,7 +12,7 @@ from group_coordinator.dashboard.rows import GroupRow
 from group_coordinator.history.fold import tell
 from group_coordinator.http_server.server import HttpServer
 from group_coordinator.operations import metrics as m
-from group_coordinator.operations.group_table import STATES, GroupTable, largest
+from group_coordinator.operations.group_table import STATES, GroupTable, largest, pending_values
 from group_coordinator.operations.metrics import Metric, Metrics, Value
 from group_coordinator.operations.server import operations_server
 from group_coordinator.operations.tally import HistoryCounts
@@ -20,8 +20,10 @@ from group_coordinator.watch.conditions import ConditionState
 from group_coordinator.watch.writing import HistorySource
 from schemas.group_states import ASSIGNING, NO_GROUP, REBALANCING, RECONCILING, UNKNOWN, GroupState
 from schemas.history import History
+from schemas.observed_history import GroupKind
 
 _STATES = (*STATES, UNKNOWN)
+_KINDS = ("classic", *get_args(GroupKind))
 _REBALANCING = frozenset({*REBALANCING, ASSIGNING, RECONCILING})
 
 
@@ -61,9 +63,13 @@ class WatchedGroups(GroupTable):
     def values(self) -> Iterator[Value]:
         time_ms = self._now_ms()
         rows = [row for row in self._index.rows(time_ms) if row.state not in (NO_GROUP, GroupState.DEAD)]
-        states = Counter(row.state for row in rows)
-        yield from [Value(m.GROUPS, (state,), states[state]) for state in _STATES]
-        yield Value(m.MEMBERS, (), sum(row.members for row in rows))
+        states = Counter((row.kind, row.state) for row in rows)
+        yield from [Value(m.GROUPS, (kind, state), states[kind, state]) for kind in _KINDS for state in _STATES]
+        members: Counter[str] = Counter()
+        for row in rows:
+            members["classic"] += row.classic_members
+            members[row.kind] += row.members - row.classic_members
+        yield from [Value(m.MEMBERS, (kind,), members[kind]) for kind in _KINDS]
         if self._named_groups:
             yield from self._of_rows(rows, time_ms)
 
@@ -75,6 +81,10 @@ class WatchedGroups(GroupTable):
         )
         for labels, running_ms in largest(running, self._named_groups):
             yield Value(m.GROUP_REBALANCING, labels, running_ms / 1_000)
+        held_up = ((row.id, time_ms - row.told) for row in rows if row.told is not None)
+        for group_id, held_ms in largest(held_up, self._named_groups):
+            yield Value(m.GROUP_HELD_UP, (group_id,), max(0, held_ms) / 1_000)
+        yield from pending_values(self.pending, lambda _: time_ms, self._named_groups)
         sizes = ((row.id, row.members) for row in rows if row.members)
         largest_groups: dict[Metric, list[tuple[str, int]]] = {m.GROUP_MEMBERS: largest(sizes, self._named_groups)}
         with self._lock:

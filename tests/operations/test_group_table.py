@@ -33,12 +33,15 @@ def test_sums_follow_every_change() -> None:
         else:
             truth[name] = state, chance.randrange(5)
             groups.put(name, snapshot(name, *truth[name]))
-    states = {value.labels[0]: value.value for value in groups.values() if value.metric is metrics.GROUPS}
+    states = {value.labels: value.value for value in groups.values() if value.metric is metrics.GROUPS}
+    counts = Counter(state for state, _ in truth.values())
     assert states == {
-        state: Counter(group_state for group_state, _ in truth.values())[state] for state in group_table.STATES
+        (kind, state): counts[state] if kind == "classic" else 0
+        for kind in group_table.TYPES
+        for state in group_table.STATES
     }
-    (members,) = (value.value for value in groups.values() if value.metric is metrics.MEMBERS)
-    assert members == sum(number for _, number in truth.values())
+    members = {value.labels: value.value for value in groups.values() if value.metric is metrics.MEMBERS}
+    assert members == {("classic",): sum(number for _, number in truth.values()), ("consumer",): 0}
 
 
 def test_only_the_groups_that_stand_out_have_names() -> None:
@@ -51,7 +54,7 @@ def test_only_the_groups_that_stand_out_have_names() -> None:
     assert named_groups[metrics.GROUP_REBALANCING] == [("g00", 60.0), ("g01", 59.0), ("g02", 58.0)]
     assert named_groups[metrics.GROUP_REBALANCES] == [("g49", 49), ("g48", 48), ("g47", 47)]
     assert named_groups[metrics.GROUP_MEMBERS] == [("g49", 49), ("g48", 48), ("g47", 47)]
-    assert not any(value.labels for value in table(top=0).values() if value.metric is not metrics.GROUPS)
+    assert not any(value.metric.name.startswith(f"{metrics.PREFIX}group_") for value in table(top=0).values())
 
 
 def test_recently_is_the_last_ten_minutes() -> None:

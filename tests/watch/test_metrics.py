@@ -73,8 +73,8 @@ def test_what_has_been_is_not_counted_and_what_comes_is(history: tuple[History, 
     with watch_endpoint(source, index, "127.0.0.1", 0, 20) as server:
         values = {(name, *labels.values()): value for name, labels, value in samples(server.url)}
         assert values["group_coordinator_ready",] == 0
-        assert values["group_coordinator_groups", "Stable"] == 10
-        assert values["group_coordinator_members",] == 19
+        assert values["group_coordinator_groups", "Stable", "classic"] == 10
+        assert values["group_coordinator_members", "classic"] == 19
         assert values["group_coordinator_rebalances_total", "member_expired"] == 0
         assert values["group_coordinator_watched_source_age_seconds", "log of broker 1"] > 1_000_000
         source.caught_up = True
