@@ -12,7 +12,7 @@ from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.kafka_topics.reader import TopicReader, offset_of, partition_of
-from schemas.query_progress import ProgressError, ResponderClaim, ResponderProgress, decode_progress
+from schemas.query_progress import ProgressError, QueryProgress, ResponderClaim, ResponderProgress, decode_progress
 from streaming.checkpoints import CheckpointError, committed_batch
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
@@ -39,6 +39,9 @@ def begin_progress(
                 shard: core_hash(config.operator_config(report.partitions, shard)) for shard in config.shards_here
             }
             batches = {shard: committed_batch(spark, config, shard) for shard in config.shards_here}
+            published = {
+                shard: read_progress(reader, topics.progress, shard).get(QueryProgress) for shard in config.shards_here
+            }
             settled = [
                 shard
                 for shard, batch in batches.items()
@@ -57,7 +60,7 @@ def begin_progress(
         publisher.close()
         return None
     for shard, batch in batches.items():
-        publisher.begin(shard, batch)
+        publisher.begin(shard, batch, published[shard])
     if rebuild or settled:
         publisher.begins.clear()  # what was answered before may be of another release
     return publisher

@@ -25,6 +25,8 @@ from streaming.topics import Topics
 from streaming.watcher import ShardProgress
 
 _FLUSH_TIMEOUT_S = 5.0
+_NOW = 0
+"""What librdkafka takes for the present."""
 
 
 class PublishedRecord(NamedTuple):
@@ -73,10 +75,16 @@ class ProgressPublisher:
             }
         )
 
-    def begin(self, shard: int, committed: CommittedBatch | None) -> None:
-        """Publish where the query of a shard begins. A difference beside an earlier query is forgotten."""
+    def begin(self, shard: int, committed: CommittedBatch | None, published: PublishedRecord | None = None) -> None:
+        """Publish where the query of a shard begins. A difference beside an earlier query is forgotten.
+
+        `published`: what was published of the query last. Where it was the same batch, it keeps its time: a coordinator
+        that starts again and again, and commits nothing, gives no responder more time.
+        """
         self.begins[shard] = batch = committed or CommittedBatch(-1, 0, 0, NO_CLOCK)
-        self._publish(shard, batch)
+        last, same = None if published is None else published.record, (self.core_hashes[shard], batch.batch_id)
+        is_same = isinstance(last, QueryProgress) and (last.core_hash, last.batch_id) == same
+        self._publish(shard, batch, published.timestamp_ms if published is not None and is_same else _NOW)
         self._write(shard, key_of(AnswerDifference), None)
         self._producer.flush(_FLUSH_TIMEOUT_S)  # responders of another release end before this query decides anything
 
@@ -102,7 +110,7 @@ class ProgressPublisher:
         """Wait for what is not written yet, for a moment."""
         self._producer.flush(_FLUSH_TIMEOUT_S)
 
-    def _publish(self, shard: int, batch: CommittedBatch) -> None:
+    def _publish(self, shard: int, batch: CommittedBatch, timestamp_ms: int = _NOW) -> None:
         record = QueryProgress(
             core_hash=self.core_hashes[shard],
             batch_id=batch.batch_id,
@@ -110,9 +118,11 @@ class ProgressPublisher:
             end_offset=batch.end_offset,
             clock_ms=batch.clock_ms,
         )
-        self._write(shard, key_of(QueryProgress), encode_progress(record))
+        self._write(shard, key_of(QueryProgress), encode_progress(record), timestamp_ms)
 
-    def _write(self, shard: int, key: bytes, value: bytes | None) -> None:
+    def _write(self, shard: int, key: bytes, value: bytes | None, timestamp_ms: int = _NOW) -> None:
         with suppress(BufferError, KafkaException):  # the next batch says where the query is then
-            self._producer.produce(self._topics.progress, key=key, value=value, partition=shard)
+            self._producer.produce(
+                self._topics.progress, key=key, value=value, partition=shard, timestamp=timestamp_ms
+            )
         self._producer.poll(0)

@@ -181,7 +181,7 @@ class Responder:
                 raise ResponderError(f"Events are gone before they were read: {error.str()}.")
             return
         if message.topic() == self._config.topics.progress:
-            self._take_progress(message.value())
+            self._take_progress(message.value(), message.timestamp()[1])
             return
         offset, key = offset_of(message), message.key()
         answers = self._shard.take(
@@ -207,27 +207,28 @@ class Responder:
                 self._answers += 1
                 return
 
-    def _take_progress(self, value: bytes | None) -> None:
+    def _take_progress(self, value: bytes | None, timestamp_ms: int) -> None:
         if value is None:
             return
         try:
-            self._heed(decode_progress(value))
+            self._heed(decode_progress(value), timestamp_ms)
         except ProgressError:
             return  # of a release that knows more
 
-    def _heed(self, record: ProgressRecord) -> None:
+    def _heed(self, record: ProgressRecord, timestamp_ms: int) -> None:
         """Follow what is published about the query. Raises ResponderRefusedError."""
         require_same_decisions(record, self._config.partition, self._core_hash)
         if isinstance(record, GatewayAlive) and self._ticker is not None:
             self._ticker.gateway_heard()
         if not isinstance(record, QueryProgress):
             return
+        now_s, silence_s = time.monotonic(), max(time.time() - timestamp_ms / 1_000, 0.0)
+        self._query_heard_s = max(self._query_heard_s, now_s - silence_s)
         self._query_clock_ms = record.clock_ms
-        self._query_heard_s = time.monotonic()
         self._query_end = max(self._query_end, record.end_offset)
         while self._handled and self._handled[0][0] <= self._query_end:
             _, handled_s = self._handled.popleft()
-            self._lead_ms = int(1_000 * (self._query_heard_s - handled_s))
+            self._lead_ms = int(1_000 * (now_s - handled_s))
 
     def _note_handled(self, now_s: float) -> None:
         offset = self._shard.next_offset
