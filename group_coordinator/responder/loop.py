@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -21,6 +22,7 @@ from group_coordinator.responder.permission import (
     require_same_decisions,
 )
 from group_coordinator.responder.protocol import ResponderStatus
+from group_coordinator.responder.taken_answers import LogPlace, TakenAnswers
 from group_coordinator.responder.ticking import ResponderTicker
 from schemas.query_progress import (
     DECIDED_AT_HEADER,
@@ -77,6 +79,7 @@ class Responder:
         self._writer = f"responder-{config.partition}"
         self._failure: KafkaError | None = None
         self._answers = 0
+        self._taken = TakenAnswers()
         self._lead_ms: int | None = None
         self._published_ms = NO_CLOCK
         """The clock that was published last."""
@@ -125,8 +128,11 @@ class Responder:
         topics, partition = self._config.topics, self._config.partition
         start_offset, end_offset = self._state_offsets
         log_begin = reader.bounds_when_led(topics.events, partition).begin
-        if log_begin > end_offset > 0:  # a new coordinator begins where the log does
-            raise ResponderError(f"Events before offset {log_begin} are deleted, from {end_offset} on unread.")
+        if log_begin > start_offset and end_offset:  # a new coordinator begins where the log does
+            raise ResponderError(
+                f"Events before offset {log_begin} are deleted, and from {start_offset} on they are needed: the ticks "
+                f"of the query's last batch, or what comes after it, from {end_offset} on."
+            )
         begin = max(start_offset, log_begin)
         reader.assign({(topics.events, partition): begin, (topics.progress, partition): progress_end})
         if self._ticker is not None:
@@ -157,16 +163,18 @@ class Responder:
             return
         end = reader.last_known_end(self._config.topics.events, self._config.partition)
         has_caught_up = end is not None and self._shard.next_offset >= end
-        self._ticker.answered(max(self._shard.clock_ms, self._query_clock_ms), has_caught_up=has_caught_up)
+        answered = self._taken.up_to(self._here)
+        self._ticker.answered(max(answered.clock_ms, self._query_clock_ms), has_caught_up=has_caught_up)
 
     def _publish(self, producer: Producer) -> None:
         """Tell the coordinator's ticker how far the clock is answered; again and again while its query is behind: the
         ticker may have begun just now, and wait for it."""
-        if self._shard.clock_ms == self._published_ms and self._query_clock_ms >= self._published_ms:
+        answered = self._taken.up_to(self._here)
+        if answered.clock_ms == self._published_ms and self._query_clock_ms >= self._published_ms:
             return
-        self._published_ms = self._shard.clock_ms
+        self._published_ms = answered.clock_ms
         record = ResponderProgress(
-            core_hash=self._core_hash, end_offset=self._shard.next_offset, clock_ms=self._shard.clock_ms
+            core_hash=self._core_hash, end_offset=answered.end_offset, clock_ms=answered.clock_ms
         )
         with suppress(BufferError):
             producer.produce(
@@ -184,26 +192,33 @@ class Responder:
             self._take_progress(message.value(), message.timestamp()[1])
             return
         offset, key = offset_of(message), message.key()
+        before = LogPlace(offset, self._shard.clock_ms)
         answers = self._shard.take(
             None if key is None else bytes(key), message.value(), offset, message.timestamp()[1]
         )
         for answer in answers:
-            self._write(producer, answer, offset)
+            self._write(producer, answer, before)
         if self._ticker is not None:
             self._ticker.taken(message, self._shard.clock_ms)
 
-    def _write(self, producer: Producer, answer: OutputRecord, decided_at: int) -> None:
-        headers = {**answer.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(decided_at)}
+    @property
+    def _here(self) -> LogPlace:
+        return LogPlace(self._shard.next_offset, self._shard.clock_ms)
+
+    def _write(self, producer: Producer, answer: OutputRecord, before: LogPlace) -> None:
+        """Write an answer that follows from the event at the place `before`."""
+        headers = {**answer.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(before.end_offset)}
         while True:
             try:
                 producer.produce(
                     answer.topic, key=answer.key, value=answer.value, partition=answer.partition,
-                    headers=list(headers.items()), on_delivery=self._delivered,
+                    headers=list(headers.items()), on_delivery=partial(self._answer_delivered, self._answers),
                 )  # fmt: skip
             except BufferError:
                 producer.poll(0.1)
                 self._require_delivery()
             else:
+                self._taken.sent(self._answers, before)
                 self._answers += 1
                 return
 
@@ -236,6 +251,11 @@ class Responder:
             self._handled.append((offset, now_s))
             if len(self._handled) > _HANDLED_MAX:
                 self._handled.popleft()
+
+    def _answer_delivered(self, number: int, error: KafkaError | None, message: Message) -> None:
+        self._delivered(error, message)
+        if error is None:
+            self._taken.taken(number)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failure is None:
