@@ -42,9 +42,7 @@ BENCHMARKS = {
     "replay": Benchmark(quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
     "scale_out": Benchmark(quick=None),
     "at_rest": Benchmark(quick=("--warm", "80", "--seconds", "10")),
-    "partitions_raised": Benchmark(
-        full=("--broker",), quick=("--members", "3", "--partitions", "10", "30", "--refresh-s", "10")
-    ),
+    "partitions_raised": Benchmark(quick=("--members", "3", "--partitions", "10", "30", "--refresh-s", "10")),
     "attacks": Benchmark(quick=("a_tick_of_tomorrow", "dense_requests", "--after", "0")),
 }
 
