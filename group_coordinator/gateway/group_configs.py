@@ -8,8 +8,10 @@ are the values of `schemas.kafka.codec`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -55,7 +57,7 @@ class _Operation(IntEnum):
     SUBTRACT = 3
 
 
-class ConfigsRequest(Struct, frozen=True):
+class ConfigsRequest(Struct, frozen=True, dict=True):
     """The part of a request that is about groups."""
 
     api_key: int
@@ -64,6 +66,12 @@ class ConfigsRequest(Struct, frozen=True):
     validate_only: bool = False
     include_synonyms: bool = False
     include_documentation: bool = False
+
+    @cached_property
+    def repeated(self) -> frozenset[str]:
+        """The groups that are named more than once."""
+        counts = Counter([resource["resource_name"] for resource in self.resources])
+        return frozenset([name for name, count in counts.items() if count > 1])
 
 
 class ConfigsResponse(Struct, frozen=True):
@@ -133,7 +141,7 @@ def altered(
 ) -> GroupConfiguration:
     """Return the settings that the group is to have from now on. Raises `ConfigProblem`."""
     configs = resource["configs"]
-    if [each["resource_name"] for each in request.resources].count(resource["resource_name"]) > 1:
+    if resource["resource_name"] in request.repeated:
         raise ConfigProblem(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     if len({config["name"] for config in configs}) < len(configs):
         raise ConfigProblem(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

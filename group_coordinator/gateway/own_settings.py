@@ -86,12 +86,15 @@ class OwnSettings:
         published: Callable[[], Mapping[str, GroupConfiguration]],
         write: Write,
         now_s: Callable[[], float],
+        groups_max: int = 1_000,
     ) -> None:
-        """`published`: the groups that have settings of their own, as last published."""
+        """`published`: the groups that have settings of their own, as last published. `groups_max`: so many groups of
+        one request are answered; those beyond are to come again."""
         self._bounds = bounds
         self._published = published
         self._write = write
         self._now_s = now_s
+        self._groups_max = groups_max
         self._written: dict[str, _Written] = {}
         """The oldest first."""
 
@@ -127,8 +130,12 @@ class OwnSettings:
             if len(results) == len(request.resources):
                 reply(ConfigsResponse(tuple([results[number] for number in range(len(request.resources))])))
 
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         for place, resource in enumerate(request.resources):
-            self._ask_one(request, resource, allows, partial(take, place))
+            if place < self._groups_max:
+                self._ask_one(request, resource, allows, partial(take, place))
+            else:
+                take(place, refused(request, resource, code, code.meaning))
 
     def _ask_one(
         self, request: ConfigsRequest, resource: Values, allows: Callable[[str], bool], take: Callable[[Values], None]

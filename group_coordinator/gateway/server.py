@@ -88,7 +88,8 @@ class Gateway(ProxyServer):
             topics=self._topics,
             topic_metadata=self._metadata_for,
             own_settings=OwnSettings(
-                config, lambda: self._published.configured, write_to(self._events), loop.time
+                config, lambda: self._published.configured, write_to(self._events), loop.time,
+                config.bounds.groups_per_request_max,
             ),
             now_ms=lambda: loop.time() * 1_000,
         )

@@ -63,6 +63,8 @@ class Bench:
     def say(self, api_key: int, version: int, values: Values) -> None:
         head = RequestHead(api_key, version, 7, None, 0)
         self.machine.from_client(frame(request_payload(CONFIG_APIS[api_key] + "Request", head, values)))
+        while self.machine.has_more:
+            self.machine.go_on()
         for pending in list(self.machine.to_coordinator):
             request = pending.request
             assert isinstance(request, ConfigsRequest)
@@ -208,6 +210,15 @@ def test_names_that_come_twice_and_no_name() -> None:
     bench.alter(sets("g", good, good), sets("twice", good), sets("twice", good), sets("", good))
     assert [result["error_code"] for result in bench.told(ALTER_BY_INCREMENTS, 1)["responses"]] == [42] * 4
     assert bench.log == []
+
+
+def test_groups_beyond_the_bound_are_to_come_again() -> None:
+    bench = Bench()
+    bench.alter(*(sets(f"g{number}", (SESSION, 0, "50000")) for number in range(1_002)))
+    bench.handled()
+    codes = [result["error_code"] for result in bench.told(ALTER_BY_INCREMENTS, 1)["responses"]]
+    assert codes == [0] * 1_000 + [14] * 2
+    assert len(bench.log) == 1_000
 
 
 def test_validation_alone_and_groups_that_the_client_may_not_use() -> None:
