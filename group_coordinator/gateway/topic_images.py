@@ -11,16 +11,13 @@ from msgspec import UNSET, UnsetType
 
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.published_groups import PublishedGroup
-from group_coordinator.kafka_topics.cluster_topics import ClusterTopics, SharedRacks
+from group_coordinator.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX, ClusterTopics, SharedRacks
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_protocol import decode_subscription
 from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest
 from schemas.wire import DecodeError
-
-ATTACHED_BYTES_MAX = 262_144
-"""About; of further topics the watcher tells the group. A request and this must fit into an event."""
 
 
 class TopicImages:

@@ -16,6 +16,9 @@ from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.known_topics import VERSIONS_KEY, KnownTopic, decode_known_topic, decode_versions_begin
 
 Racks = tuple[tuple[str, ...], ...]
+ATTACHED_BYTES_MAX = 262_144
+"""About this much is attached to a request; of further topics the watcher tells the group. Both must fit into an
+event."""
 _SHARED_MAX = 20_000
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,8 @@
 
 They come at the interval that the coordinator says; at once where the member joins or has an assignment to acknowledge.
 Each says what has changed since the last one; after an error or silence, everything. Source: Kafka's
-`ConsumerHeartbeatRequestManager`. It differs in that a refused join is repeated after a pause, not at once.
+`ConsumerHeartbeatRequestManager`. It differs in that a refused join is repeated after a pause, not at once, and that
+TOPIC_AUTHORIZATION_FAILED ends the member: who reads the events does not know who may read topics.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from itertools import count
+from itertools import chain, count
 from types import TracebackType
 from typing import Self, TypeVar
 from uuid import uuid4, uuid5
@@ -38,8 +38,11 @@ from group_coordinator.members.effects import (
     Output,
     PartitionCountsNeeded,
     Send,
+    TopicNamesNeeded,
 )
-from group_coordinator.members.member import GroupMember
+from group_coordinator.members.member_machine import MemberMachine
+from group_coordinator.members.new_member import new_member
+from group_coordinator.members.published_topics import PublishedTopics
 from group_coordinator.members.requests import request_ids
 from group_coordinator.members.topic_watch import TopicWatch
 from schemas.consumer_protocol import TopicPartition as Partition
@@ -65,7 +68,7 @@ class HostError(RuntimeError):
 class HostedMember:
     """A member's state machine in the care of a host, and what it has told its program."""
 
-    def __init__(self, host: MemberHost, machine: GroupMember) -> None:
+    def __init__(self, host: MemberHost, machine: MemberMachine) -> None:
         self.machine = machine
         self.inbox: deque[Notification] = deque()
         self.commits_awaited: set[int] = set()
@@ -73,7 +76,7 @@ class HostedMember:
         self.wake_at_ms: int | None = None
         self._host = host
 
-    def run(self, action: Callable[[GroupMember, int], None]) -> None:
+    def run(self, action: Callable[[MemberMachine, int], None]) -> None:
         """Tell the machine something, and do what it says."""
         with self._host.changed:
             self._host.insist()
@@ -109,10 +112,9 @@ class MemberHost:
         self._members: list[HostedMember] = []
         self._routes: dict[bytes, HostedMember] = {}
         self._actions = ActionQueue()
-        self._running = True
-        self._closed = False
+        self._running, self._closed = True, False
         self._failure: BaseException | None = None
-        self._shards_asked_ms: int | None = None
+        self._next_look_at_shards_ms = 0
         self._assignors = load_assignors()
         self._cluster = Cluster(self.properties)
         self._topic_watch = TopicWatch(
@@ -127,6 +129,7 @@ class MemberHost:
                 self._find_topics()
         except TopicReadError as problem:
             raise HostError(str(problem)) from None
+        self._published = PublishedTopics(self.properties, f"{prefix}.topics", self._shard_count)
         self._thread = threading.Thread(target=self._run, name="member-host", daemon=True)
         self._thread.start()
 
@@ -142,9 +145,12 @@ class MemberHost:
         return time.monotonic_ns() // 1_000_000
 
     def add(self, config: MemberConfig, topics: Iterable[str]) -> HostedMember:
-        """Begin a member. Raises ValueError for settings that cannot work."""
+        """Begin a member. Raises ValueError for settings that cannot work, HostError when topics cannot be read."""
         ids = request_ids(uuid5(self._namespace, str(next(self._member_numbers))))
-        machine = GroupMember(config, ids, shard_count=self._shard_count, assignors=self._assignors)
+        if config.group_protocol == "consumer":
+            self._read_published_topics()
+            ids = chain([f"{config.client_id}-{next(ids)}"], ids)  # its own id is the first: one that tells who it is
+        machine = new_member(config, ids, shard_count=self._shard_count, assignors=self._assignors)
         hosted = HostedMember(self, machine)
         with self.changed:
             self._members.append(hosted)
@@ -181,6 +187,7 @@ class MemberHost:
         self._thread.join()
         self._producer.flush(10)
         self._reader.close()
+        self._published.stop()
 
     # ------------------------------------------------------------------------------------------ what the members say
 
@@ -200,6 +207,8 @@ class MemberHost:
                 self._routes.pop(request_id.encode(), None)
             case PartitionCountsNeeded(topics=topics):
                 self._topic_watch.look_up(topics)
+            case TopicNamesNeeded(topic_ids=topic_ids):
+                hosted.machine.topic_names(self._published.names(hosted.machine.config.group_id, topic_ids))
             case LogBoundsNeeded(partitions=partitions):
                 self._find_bounds(hosted, partitions)
             case CoordinatorUnknown(reason=reason):
@@ -220,6 +229,7 @@ class MemberHost:
             reply_partition=self._reply_partition,
             client_id=config.client_id,
             client_host=self._client_host,
+            topic_metadata=self._published.metadata_for(send.request),
         )
         self._routes[send.request_id.encode()] = hosted
         try:
@@ -265,9 +275,9 @@ class MemberHost:
     def _look_at_shards(self) -> None:
         """Check that the number of shards is unchanged, once for all members."""
         now_ms = self.now_ms()
-        if self._shards_asked_ms is not None and now_ms - self._shards_asked_ms < _SHARD_LOOKUP_INTERVAL_MS:
+        if now_ms < self._next_look_at_shards_ms:
             return
-        self._shards_asked_ms = now_ms
+        self._next_look_at_shards_ms = now_ms + _SHARD_LOOKUP_INTERVAL_MS
         self._cluster.partition_counts([self._events], self._insist_on_count)
 
     def _insist_on_count(self, counts: dict[str, int]) -> None:
@@ -285,9 +295,9 @@ class MemberHost:
 
     def _pass_counts(self, counts: dict[str, int]) -> None:
         for hosted in self._members:
-            known_counts = {topic: counts[topic] for topic in hosted.machine.topics_of_interest if topic in counts}
-            if known_counts:
-                hosted.machine.partitions_changed(known_counts)
+            machine = hosted.machine
+            if known_counts := {topic: counts[topic] for topic in machine.topics_of_interest if topic in counts}:
+                machine.partitions_changed(known_counts)
                 self.act_for(hosted)
 
     # ------------------------------------------------------------------------------------------------------ the thread
@@ -300,8 +310,7 @@ class MemberHost:
             self._run_once()
         except BaseException as error:
             with self.changed:
-                self._failure = error
-                self._running = False
+                self._failure, self._running = error, False
                 self.changed.notify_all()
             raise
 
@@ -342,10 +351,16 @@ class MemberHost:
     def _find_topics(self) -> None:
         """Fix where answers are read from before anything is asked, lest an answer comes first."""
         self._shard_count = self._partition_count(self._events)
-        self._reply_partition = self._namespace.int % self._partition_count(self._responses)
         self._insist_on_ends()
-        place = (self._responses, self._reply_partition)
+        self._reply_partition = self._namespace.int % self._partition_count(self._responses)
+        place = self._responses, self._reply_partition
         self._reader.assign({place: self._reader.bounds_when_led(*place).end})
+
+    def _read_published_topics(self) -> None:
+        try:
+            self._published.start(START_TIMEOUT_S)
+        except TopicReadError as problem:
+            raise HostError(str(problem)) from None
 
     def _partition_count(self, topic: str) -> int:
         try:

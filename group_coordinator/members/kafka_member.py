@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.consumer_member import ConsumerGroupMember
 from group_coordinator.members.effects import (
     Assigned,
     Closed,
@@ -34,13 +35,14 @@ from group_coordinator.members.effects import (
     Revoked,
 )
 from group_coordinator.members.host import HostedMember, MemberHost
-from group_coordinator.members.member import GroupMember
+from group_coordinator.members.member_machine import MemberMachine
 from group_coordinator.members.partition_reader import PartitionReader, Record
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 
 _TURN_S = 0.05
 """How long to wait for records before the member is polled again."""
+_NO_PATTERNS = "A member subscribes to a regular expression only with group_protocol consumer."
 
 PartitionsCallback = Callable[["Member", tuple[TopicPartition, ...]], None]
 
@@ -80,8 +82,9 @@ class Member:
         self,
         connection: str | MemberHost,
         group_id: str,
-        topics: Iterable[str],
+        topics: Iterable[str] = (),
         *,
+        pattern: str | None = None,
         prefix: str = "coordinator",
         consume: bool = True,
         on_assign: PartitionsCallback | None = None,
@@ -92,11 +95,14 @@ class Member:
     ) -> None:
         """`connection`: bootstrap servers, or a host that several members share (with its prefix and properties).
 
-        `consume`: False for a member that is only to be a member; its program tells what it has processed.
+        `pattern`: a regular expression (RE2) for whole names of topics, instead of `topics`, with `group_protocol`
+        consumer. `consume`: False for a member that is only to be a member; its program tells what it has processed.
         `settings`: of `MemberConfig`. Raises HostError when the coordinator's topics are not there, ValueError for
         settings that cannot work.
         """
         self.config = MemberConfig(group_id=group_id, **settings)
+        if pattern is not None and self.config.group_protocol != "consumer":
+            raise ValueError(_NO_PATTERNS)
         self._owns_host = isinstance(connection, str)
         self._host = (
             MemberHost(connection, prefix=prefix, client_properties=client_properties)
@@ -112,6 +118,8 @@ class Member:
         self._closed = False
         try:
             self._hosted: HostedMember = self._host.add(self.config, topics)
+            if pattern is not None:
+                self.subscribe_pattern(pattern)
         except BaseException:
             self._close_host()
             raise
@@ -173,6 +181,16 @@ class Member:
         """Subscribe to these topics instead; the next poll rejoins. Without any, leave the group."""
         self._hosted.run(lambda machine, _: machine.subscribe(topics))
 
+    def subscribe_pattern(self, pattern: str) -> None:
+        """Subscribe to the topics whose whole names match this expression (RE2), instead of what was before.
+
+        The coordinator resolves it. Raises ValueError in the classic protocol, which has no such thing.
+        """
+        machine = self._machine
+        if not isinstance(machine, ConsumerGroupMember):
+            raise ValueError(_NO_PATTERNS)
+        self._hosted.run(lambda _, __: machine.subscribe_pattern(pattern))
+
     def close(self, *, leave_group: bool | None = None) -> None:
         """Commit what was handed out, if that is automatic, and leave: a static member stays unless told to leave."""
         self._mark_processed()
@@ -204,14 +222,14 @@ class Member:
         return self._machine.assignment
 
     @property
-    def machine(self) -> GroupMember:
+    def machine(self) -> MemberMachine:
         """The state machine: state, ids, positions. Only look."""
         return self._machine
 
     # ---------------------------------------------------------------------------------------------------------- inside
 
     @property
-    def _machine(self) -> GroupMember:
+    def _machine(self) -> MemberMachine:
         return self._hosted.machine
 
     def _wait_for_records(self, timeout_s: float) -> None:

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.published_groups import PublishedGroup, PublishedGroups
-from group_coordinator.gateway.topic_images import ATTACHED_BYTES_MAX, TopicImages
+from group_coordinator.gateway.topic_images import TopicImages
+from group_coordinator.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_protocol import Subscription, TopicPartition, encode_subscription
 from schemas.events import encode_json

@@ -19,6 +19,7 @@ from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft
 from streaming.topics import TopicSettings, ensure_topics
+from tests.members.polling import poll_until
 from tests.members.table_coordinator import TableCoordinator
 from tests.waiting import wait_until
 
@@ -71,22 +72,6 @@ def test_partitions_that_are_added_to_the_events_end_a_host_and_none_begins(
     monkeypatch.setattr("group_coordinator.members.host.START_TIMEOUT_S", 1.0)
     with pytest.raises(HostError, match="Nobody coordinates partition 1"):
         MemberHost(kafka.bootstrap_servers, prefix=place.prefix)
-
-
-def poll_until(
-    members: list[Member], condition: Callable[[], bool], limit_s: float = 20, values: list[str] | None = None
-) -> list[str]:
-    """Poll them all in turn until the condition holds; returns what they read, behind the values that are given."""
-    read = [] if values is None else values
-
-    def holds() -> bool:
-        for member in members:
-            read.extend((record.value or b"").decode() for record in member.poll(0.02))
-        return condition()
-
-    wait_until(holds, limit_s, f"not within {limit_s} s", interval_s=0)
-    return read
-
 
 
 def test_five_lines_read_a_topic_and_the_next_run_goes_on(place: Place) -> None:
