@@ -49,14 +49,19 @@ def start(consumers: Consumers, library: Library, protocol: str, strategy: str =
     )  # fmt: skip
 
 
-def roll(consumers: Consumers, members: list[ConsumerProcess], protocol: str, strategy: str) -> None:
+def roll(consumers: Consumers, members: list[ConsumerProcess], protocol: str, strategy: str, pump: Pump) -> None:
     """Replace one member after the other by one that speaks the other protocol. Who gives up partitions commits before
-    what it has read of them."""
+    what it has read of them.
+
+    Each time when the group has settled: a classic member that has not come to the group's epoch when the last new
+    member leaves loses its place, as at a broker, and what it has not committed is read again.
+    """
     for place, member in enumerate(members):
         member.close()
         share([other for other in members if other is not member], PARTITIONS, timeout_s=60)
         members[place] = start(consumers, member.library, protocol, strategy)
         share(members, PARTITIONS, timeout_s=60)
+        wait_until(lambda: pump.coordinator.groups["rolling"].body.state_name == "Stable")
 
 
 @pytest.mark.flaky(reruns=1)  # seen once on a busy machine: what a closing member had read was read again; cause open
@@ -73,9 +78,9 @@ def test_a_rolling_migration_up_and_down_loses_and_doubles_nothing(
         for library in libraries:
             members.append(start(consumers, library, "classic", strategy))
             share(members, PARTITIONS, timeout_s=60)
-        roll(consumers, members, "consumer", strategy)
+        roll(consumers, members, "consumer", strategy, pump)
         assert [record.to_protocol for record in pump.told(GroupConverted, "rolling")] == ["consumer"]
-        roll(consumers, members, "classic", strategy)
+        roll(consumers, members, "classic", strategy, pump)
         assert [record.to_protocol for record in pump.told(GroupConverted, "rolling")] == ["consumer", "classic"]
     wait_until(
         lambda: set(values(*consumers.all)) == set(range(count[0])),
