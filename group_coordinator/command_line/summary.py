@@ -61,11 +61,13 @@ class GroupSummary(GroupStory):
         self.state = state
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
+        super().member_joined(record, joined)
         self.joined += 1
 
     def member_departed(
         self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
     ) -> None:
+        super().member_departed(record, member, departure, reason)
         match departure:
             case "left":
                 self.left += 1

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from msgspec.structs import replace
 
 from group_coordinator.command_line.explanation import explanation
 from group_coordinator.command_line.summary import Summary
 from group_coordinator.narrative.rebalances import headline, rebalances
-from schemas.history import History, RebalanceCompleted
+from schemas.history import History, HistoryRecord, RebalanceCompleted
 from tests.command_line.histories import crash, everything, interrupted, long_wait
+from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned
+from tests.coordinator_state.harness import of_type
 from tests.tables.example_history import example_history
 
 
@@ -112,6 +116,27 @@ def test_the_summary() -> None:
     assert "00:00:10 payments: b (/127.0.0.1) expires: last heard 10 s ago, its time was 10 s" in text
     slowest = lines[lines.index("Slowest rebalances") + 1]
     assert slowest.split()[:2] == ["10", "s"]
+
+
+def test_a_group_of_the_summary_is_explained_as_its_history_is() -> None:
+    group = ConsumerHarness("g")
+    group.joins("a", "foo")
+    group.sleep(1_000)
+    group.joins("b", "foo")
+    group.sleep(1_000)
+    group.beat("a", 2, topic_partitions=owned(FOO, 0, 1, 2, 3))
+    group.beat("a", 2, topic_partitions=owned(FOO, 0, 1))
+    group.beat("b", 3)
+    group.beat("b", -1)
+    group.sleep(1_000)
+    group.beat("a", 3)
+    records = cast("list[History]", of_type(group.outputs, HistoryRecord))
+    summary = Summary()
+    told = [summary.add(record) for record in records]
+    last = next(story.current for story in reversed(told) if story is not None and story.current is not None)
+    assert list(explanation(last)) == list(explanation([*rebalances(records)][-1]))
+    assert last.owned_after is not None
+    assert list(last.owned_after) == ["a"], "who has left owns nothing"
 
 
 def test_a_group_that_comes_again_is_not_dead() -> None:
