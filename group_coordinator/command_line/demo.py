@@ -1,4 +1,4 @@
-"""`demo`: a broker, the coordinator and seven groups with real members, to watch for a while."""
+"""`demo`: a broker, the coordinator and eight groups with real members, to watch for a while."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from confluent_kafka.admin import NewTopic
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.dashboard_thread import start_dashboard
 from group_coordinator.command_line.demo_members import RecordSource
-from group_coordinator.command_line.demo_scenarios import PARTITIONS, RECORDS_PER_SECOND, DemoScenarios
+from group_coordinator.command_line.demo_scenarios import (
+    PARTITIONS,
+    RECORDS_PER_SECOND,
+    SESSION_TIMEOUT_MS,
+    DemoScenarios,
+)
 from group_coordinator.command_line.demo_view import DemoView
 from group_coordinator.command_line.explanation import explanation
 from group_coordinator.command_line.live_groups import LiveGroups
@@ -36,6 +41,7 @@ from group_coordinator.narrative import sentences
 from group_coordinator.narrative.rebalances import Rebalance, headline
 from schemas.events import encode_json
 from schemas.history import History, MemberReplaced, RebalanceCompleted, RequestRefused
+from schemas.observed_history import GroupConverted
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client
@@ -52,12 +58,12 @@ _Duration = Annotated[
 
 
 def demo(duration: _Duration = None) -> None:
-    """Watch groups live: a Kafka broker, the coordinator on Spark, and seven groups whose members crash, roll and flap.
+    """Watch groups live: a Kafka broker, the coordinator on Spark, and eight groups whose members crash, roll and flap.
 
     Everything is real, and everything is gone afterwards: the broker (Apache Kafka, a child process), the Spark query,
     and members that consume records which the demo produces. One group is of unmodified Kafka clients of three
-    libraries, which come in by the gateway; yours can come, too. The first start fetches Kafka's and Spark's jars (a
-    minute).
+    libraries, which come in by the gateway; yours can come, too. One moves to the consumer protocol (KIP-848), member
+    by member. The first start fetches Kafka's and Spark's jars (a minute).
 
     Whatever the demo does to a group, the coordinator says what it decided, and why; the dashboard, whose address is
     printed, shows it. At the end there is a summary, and the history is kept for `explain`.
@@ -96,7 +102,7 @@ def demo(duration: _Duration = None) -> None:
             coordinator.check()
         dashboard = stack.enter_context(start_dashboard(config, None))
         gateway = stack.enter_context(_gateway(config))
-        progress("Seven groups come on stage.")
+        progress("Eight groups come on stage.")
         _say_where_to_look(dashboard.address, kafka.bootstrap_servers, gateway.bootstrap_servers)
         play = _Play(config, coordinator, gateway.bootstrap_servers, dashboard.index, zone)
         play.run(stop.is_set, duration_s)
@@ -189,7 +195,7 @@ class _Play:
                 self._view.report(headline(group.current, self._zone), is_announcement=False)
                 if record.trigger == "member_expired" and record.outcome == "stable":
                     self._example = group.current
-            case MemberReplaced() | RequestRefused():
+            case MemberReplaced() | RequestRefused() | GroupConverted():
                 self._view.report(sentences.line(record, self._zone), is_announcement=False)
 
 
@@ -200,6 +206,10 @@ def _config(bootstrap_servers: str, directory: Path) -> StreamingConfig:
             "bootstrap_servers": bootstrap_servers,
             "checkpoint": str(directory / "checkpoint"),
             "group_initial_rebalance_delay_ms": 1_500,
+            "group_consumer_session_timeout_ms": SESSION_TIMEOUT_MS,
+            "group_consumer_min_session_timeout_ms": SESSION_TIMEOUT_MS,
+            "group_consumer_heartbeat_interval_ms": 1_000,
+            "group_consumer_min_heartbeat_interval_ms": 1_000,
             "tick_interval_ms": 250,
             "offsets_partitions": 8,
             "responses_partitions": 1,

@@ -33,10 +33,7 @@ class DemoMember:
         commits_itself: bool = False,
         **settings: Any,
     ) -> None:
-        """`settings`: of `group_coordinator.members.config.MemberConfig`.
-
-        `commits_itself`: by hand after each record, with metadata.
-        """
+        """`settings`: as `configure` takes them. `commits_itself`: by hand after each record, with metadata."""
         self.name = name
         self.group_id = group_id
         self.records = 0
@@ -45,13 +42,8 @@ class DemoMember:
         self._host = host
         self._topics = tuple(topics)
         self._commits_itself = commits_itself
-        self._settings: Mapping[str, Any] = {
-            "client_id": name,
-            "enable_auto_commit": not commits_itself,
-            "max_poll_records": _RECORDS_PER_POLL,
-            "auto_offset_reset": "earliest",
-            **settings,
-        }
+        self._settings: Mapping[str, Any] = {}
+        self.configure(**settings)
         self._ending: Ending = "leave"
         self._ended = threading.Event()
         self._stall_s = 0.0
@@ -60,6 +52,16 @@ class DemoMember:
     @property
     def is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
+
+    def configure(self, **settings: Any) -> None:
+        """Have these settings, of `group_coordinator.members.config.MemberConfig`, from the next start on."""
+        self._settings = {
+            "client_id": self.name,
+            "enable_auto_commit": not self._commits_itself,
+            "max_poll_records": _RECORDS_PER_POLL,
+            "auto_offset_reset": "earliest",
+            **settings,
+        }
 
     def start(self) -> None:
         """Begin to consume, as a new member. One that is still ending ends first."""

@@ -1,4 +1,4 @@
-"""The demo plays one scenario for each of its seven groups. A scenario is a generator that yields what to wait for."""
+"""The demo plays one scenario for each of its eight groups. A scenario is a generator that yields what to wait for."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ RECORDS_PER_SECOND = 24
 
 SESSION_TIMEOUT_MS = 6_000
 _QUICK = {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 1_000, "auto_commit_interval_ms": 2_000}
+_NEW_PROTOCOL = {"group_protocol": "consumer", "auto_commit_interval_ms": 2_000}
 _CLIENTS_MS = {"session.timeout": SESSION_TIMEOUT_MS, "heartbeat.interval": 1_000, "auto.commit.interval": 2_000}
 _EAGER, _COOPERATIVE = ("range",), ("cooperative-sticky",)
 
@@ -35,7 +36,9 @@ class DemoScenarios:
         self._announce = announce
         self._now_s = 0.0
         self._snapshots: Mapping[str, GroupSnapshot] = {}
-        own_members = (self._payments, self._orders, self._clicks, self._ledger, self._reports, self._audit)
+        own_members = (
+            self._payments, self._orders, self._clicks, self._ledger, self._reports, self._audit, self._billing
+        )  # fmt: skip
         self._waiting: list[tuple[Condition, Scenario]] = [
             (lambda: True, scenario()) for scenario in (*own_members, self._invoices)
         ]
@@ -137,6 +140,31 @@ class DemoScenarios:
         self._started(self._member("audit", "a", "clicks", _EAGER, commits_itself=True))
         while True:
             yield 3_600
+
+    def _billing(self) -> Scenario:
+        """Member by member a group moves to the consumer protocol, and nobody stops; later a member crashes."""
+        team = self._started(*(self._member("billing", name, "payments", _COOPERATIVE) for name in "abc"))
+        yield self._stable(*team)
+        yield 4
+        self._announce("billing moves to the consumer protocol (KIP-848): a, b and c are replaced, one after the other")
+        for client in team:
+            client.end("leave")
+            yield 2
+            client.configure(**_NEW_PROTOCOL)
+            client.start()
+            yield self._stable(*team)
+            yield 2
+        a, b, c = team
+        while True:
+            yield 6
+            self._announce("billing-b is killed; the session timeout of consumer groups is the coordinator's, here 6 s")
+            b.end("crash")
+            yield self._stable(a, c)
+            yield 5
+            self._announce("billing-b is started again: a and c give up some partitions and go on with the rest")
+            b.start()
+            yield self._stable(*team)
+            yield 20
 
     def _invoices(self) -> Scenario:
         """Unmodified clients of three libraries in one group; one is killed, one leaves."""

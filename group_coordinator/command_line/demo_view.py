@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Self
 
+from msgspec import UNSET
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -16,7 +17,7 @@ from group_coordinator.command_line.tables import out, print_line
 from group_coordinator.narrative import words
 from group_coordinator.operations.printable import printable
 from schemas.group_states import GroupState
-from schemas.history import GroupSnapshot
+from schemas.history import GroupSnapshot, SnapshotMember
 
 LINE_INTERVAL_S = 10.0
 _EVENTS_KEPT, _EVENTS_SHOWN_AT_LEAST = 40, 3
@@ -68,7 +69,7 @@ class DemoView:
             print_line(f"-- {status}")
             for snapshot in sorted(snapshots.values(), key=lambda snapshot: snapshot.group_id):
                 print_line(
-                    f"--   {snapshot.group_id}: {snapshot.state}, generation {snapshot.generation_id}; "
+                    f"--   {snapshot.group_id}: {snapshot.state}, {_kind(snapshot)}{_counter(snapshot)}; "
                     f"{_owners(snapshot)}"
                 )
 
@@ -76,17 +77,17 @@ class DemoView:
 def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> Table:
     table = Table(
         "GROUP", "STATE", "GENERATION", "MEMBER", "PARTITIONS", "RECORDS", box=None, pad_edge=False, header_style="bold"
-    )
+    )  # of a consumer group: its epoch
     for group in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
         first = [
             printable(group.group_id),
             Text(group.state, style=_STYLES.get(group.state, "yellow")),
-            str(group.generation_id),
+            f"epoch {_counter(group)}" if group.is_consumer_group else _counter(group),
         ]
         rows = [
             [
-                f"{printable(member.client_id)}{' *' if member.member_id == group.leader_id else ''}",
-                printable(words.owned(member.partitions)),
+                f"{printable(_name(group, member))}{' *' if member.member_id == group.leader_id else ''}",
+                printable(_holds(member)),
                 str(records.get(member.client_id, 0)),
             ]
             for member in sorted(group.members, key=lambda member: member.client_id)
@@ -96,6 +97,34 @@ def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> 
     return table
 
 
-def _owners(snapshot: GroupSnapshot) -> str:
-    members = sorted(snapshot.members, key=lambda member: member.client_id)
-    return ", ".join(f"{member.client_id} has {words.owned(member.partitions)}" for member in members) or "no members"
+def _kind(group: GroupSnapshot) -> str:
+    return "consumer group in epoch " if group.is_consumer_group else "generation "
+
+
+def _counter(group: GroupSnapshot) -> str:
+    """The generation; the epoch of a consumer group, and that of its target where that is behind."""
+    target = group.assignment_epoch
+    behind = target is not UNSET and target != group.generation_id
+    return f"{group.generation_id} (target {target})" if behind else str(group.generation_id)
+
+
+def _name(group: GroupSnapshot, member: SnapshotMember) -> str:
+    """The client's name; in a consumer group also whether it speaks the classic protocol, and an epoch that is
+    behind."""
+    if member.consumer is UNSET:
+        return member.client_id
+    notes = ["classic"] if member.consumer.uses_classic_protocol else []
+    if member.consumer.member_epoch != group.generation_id:
+        notes.append(f"at {member.consumer.member_epoch}")
+    return f"{member.client_id} ({', '.join(notes)})" if notes else member.client_id
+
+
+def _holds(member: SnapshotMember) -> str:
+    """What a member has, and what of that it is about to give up."""
+    leaving = () if member.consumer is UNSET else member.consumer.pending_revocation
+    return words.owned(member.partitions) + (f", gives up {words.owned(leaving)}" if leaving else "")
+
+
+def _owners(group: GroupSnapshot) -> str:
+    members = sorted(group.members, key=lambda member: member.client_id)
+    return ", ".join(f"{_name(group, member)} has {_holds(member)}" for member in members) or "no members"

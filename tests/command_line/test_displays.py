@@ -16,12 +16,25 @@ from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.times import parse_duration_s
 from schemas.history import GroupSnapshot
 from streaming.application import ShardProgress
+from tests.coordinator_state.consumer.harness import ConsumerHarness, consumer_heartbeat
 from tests.coordinator_state.harness import GroupHarness, of_type
 
 
 def snapshot(group_id: str, *members: str) -> GroupSnapshot:
     group = GroupHarness(group_id)
     group.stable(*members)
+    last = of_type(group.outputs, AssignmentChange)[-1].snapshot
+    assert last is not None
+    return last
+
+
+def consumer_group_in_motion() -> GroupSnapshot:
+    """B has come, and A has to give up what B is to get."""
+    group = ConsumerHarness("g")
+    for member, epoch, joins_with in (("a", 0, ("foo",)), ("b", 0, ("foo",)), ("a", 2, None)):
+        heartbeat = consumer_heartbeat(member, epoch, joins_with)
+        group.send(*heartbeat, client_id=member, topic_metadata=group.metadata)
+        group.sleep(1_000)
     last = of_type(group.outputs, AssignmentChange)[-1].snapshot
     assert last is not None
     return last
@@ -87,6 +100,19 @@ def test_the_demo_in_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
         "-- 1 group",
         "--   payments: Stable, generation 2; client has t 0, client has t 1",
     ]
+
+
+def test_the_demo_tells_of_a_consumer_groups_epochs(capsys: pytest.CaptureFixture[str]) -> None:
+    groups = {"g": consumer_group_in_motion()}
+    with DemoView(Console(file=io.StringIO())) as view:
+        view.show(11.0, "1 group", groups, {})
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "--   g: Reconciling, consumer group in epoch 3; a (at 2) has foo 0-3, gives up foo 2-3, b has nothing"
+    ]
+    screen = io.StringIO()
+    with DemoView(Console(file=screen, force_terminal=True, width=120, height=20, color_system=None)) as view:
+        view.show(1.0, "1 group", groups, {"a": 42})
+    assert "?" in screen.getvalue(), screen.getvalue()
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("1h30m", 5_400), ("45", 45), ("1m5s", 65)])

@@ -46,6 +46,8 @@ def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafk
     text = (tmp_path / "out").read_text()
     assert re.search(r"payments: generation 1 because payments-\w-[0-9a-f]{8} joined the empty group", text)
     assert ">> payments-b is killed" in text
+    assert ">> billing moves to the consumer protocol" in text
+    assert "billing: the group goes over to the consumer protocol" in text
     assert re.search(r"invoices: generation 1 because invoices-[\w-]+ joined the empty group", text), (
         "real clients, by the gateway"
     )
