@@ -114,18 +114,23 @@ def _answer(config: StreamingConfig, directory: Path | None, group_id: str, chan
 def comparison(answer: Mapping[str, Any]) -> Iterator[str]:
     """Yield the answer as lines: a table, and how far it can be believed."""
     sides = [answer["before"], answer["unchanged"], answer["after"]]
-    yield from aligned(["", "as it was", "played again", "as it would have been"], _rows(sides))
+    of_chance = [{}, answer["ranges"]["unchanged"], answer["ranges"]["after"]]
+    yield from aligned(["", "as it was", "played again", "as it would have been"], _rows(sides, of_chance))
     yield ""
     yield from answer["assumptions"]
 
 
-def _rows(sides: list[Summary]) -> Iterator[list[str]]:
+def _rows(sides: list[Summary], of_chance: list[Summary]) -> Iterator[list[str]]:
     yield ["group protocol", *[" and ".join(side["protocols"]) or "-" for side in sides]]
     yield ["rebalances", *[str(side["rebalances"]) for side in sides]]
     for trigger in sorted({trigger for side in sides for trigger in side["by_trigger"]}):
         yield [f"  {trigger}", *[str(side["by_trigger"].get(trigger, 0)) for side in sides]]
     for title, name, form in _MEASURES:
-        yield [title, *[form(side[name]) for side in sides]]
+        cells = [
+            form(side[name]) + (f" ({form(chance[name][0])} to {form(chance[name][1])})" if name in chance else "")
+            for side, chance in zip(sides, of_chance, strict=True)
+        ]
+        yield [title, *cells]
 
 
 def _duration(duration_ms: int | None) -> str:

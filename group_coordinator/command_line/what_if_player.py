@@ -14,11 +14,11 @@ from coordinator_state import GroupConfig
 from group_coordinator.assignors import load_assignors
 from group_coordinator.command_line.errors import EXPECTED, CommandError, message_and_exit_code
 from group_coordinator.command_line.spark_jvm import require_spark
-from group_coordinator.dashboard import Change, ReplayFunction
+from group_coordinator.dashboard import GroupPlay, ReplayFunction
 from group_coordinator.dashboard.sources import NOTE_FILE, Note
 from group_coordinator.kafka_topics.reader import partition_count, read_topic
 from group_coordinator.what_if.group_log import group_log
-from group_coordinator.what_if.what_if import play
+from group_coordinator.what_if.what_if import play, repetitions
 from schemas.java_hash import group_partition
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
@@ -59,13 +59,17 @@ def of_directory(directory: Path, config: StreamingConfig) -> ReplayFunction | N
 
 
 def _player(log_of: Callable[[str], Log]) -> ReplayFunction:
-    def play_again(group_id: str, change: Change) -> list[bytes]:
+    def play_again(group_id: str) -> GroupPlay:
         try:
             config, records = log_of(group_id)
             log = group_log(records, group_id, config.tick_ahead_bound_ms)
         except (*EXPECTED, KafkaException) as problem:
             raise ValueError(message_and_exit_code(problem)[0]) from problem
-        return play(log, config, load_assignors(), change)
+        assignors = load_assignors()
+        return GroupPlay(
+            play=lambda change, repetition: play(log, config, assignors, change, repetition),
+            repetitions=repetitions(log),
+        )
 
     return play_again
 

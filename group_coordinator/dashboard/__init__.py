@@ -9,13 +9,14 @@ from group_coordinator.dashboard.report import write_report
 from group_coordinator.dashboard.server import DEFAULT_PORT, RunningServer, serve, start_server
 from group_coordinator.dashboard.settings import DashboardSettings, HealthSettings
 from group_coordinator.dashboard.sources import ReplaySource, Source, SourceError
-from group_coordinator.dashboard.what_if import ReplayFunction
+from group_coordinator.dashboard.what_if import GroupPlay, ReplayFunction
 from group_coordinator.what_if.change import Change
 
 __all__ = [
     "DEFAULT_PORT",
     "Change",
     "DashboardSettings",
+    "GroupPlay",
     "HealthSettings",
     "KafkaSource",
     "ReplayFunction",

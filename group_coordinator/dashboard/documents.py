@@ -14,7 +14,7 @@ from group_coordinator.dashboard.health import expires_ms
 from group_coordinator.dashboard.index import FeedItem, Index
 from group_coordinator.dashboard.rebalance_page import rebalance_page, request
 from group_coordinator.dashboard.settings import DashboardSettings
-from group_coordinator.dashboard.what_if import ReplayFunction, assumptions, summary
+from group_coordinator.dashboard.what_if import GroupPlay, ReplayFunction, assumptions, ranges, summary
 from group_coordinator.narrative import sentences
 from group_coordinator.what_if.change import Change
 from schemas.history import History, RequestRefused
@@ -120,14 +120,23 @@ class Documents:
         before = self.group(group_id)
         if self._what_if is None:
             raise NotFound(before["no_what_if"] or "Only a replay can be run again under other settings.")
-        after = self._played(group_id, change)
-        unchanged = after if change == Change() else self._played(group_id, Change())
+        playing = self._what_if(group_id)
+        after = self._played(group_id, playing, change, 0)
+        sides = {"after": [summary(after)]}
+        if change != Change():
+            sides["unchanged"] = [summary(self._played(group_id, playing, Change(), 0))]
+        for repetition in range(1, playing.repetitions):
+            for side, summaries in sides.items():
+                of_side = change if side == "after" else Change()
+                summaries.append(summary(self._played(group_id, playing, of_side, repetition)))
+        unchanged = sides.get("unchanged", sides["after"])
         return {
             "page": after,
             "before": summary(before),
-            "after": summary(after),
-            "unchanged": summary(unchanged),
-            "assumptions": assumptions(before, change),
+            "after": sides["after"][0],
+            "unchanged": unchanged[0],
+            "ranges": {"after": ranges(sides["after"]), "unchanged": ranges(unchanged)},
+            "assumptions": assumptions(before, change, playing.repetitions),
         }
 
     def _no_what_if(self, kind: str) -> str | None:
@@ -137,10 +146,9 @@ class Documents:
             return None
         return NO_REQUESTS if kind in (CLASSIC, CONSUMER) else NOT_PLAYED.format(kind)
 
-    def _played(self, group_id: str, change: Change) -> dict[str, Any]:
-        assert self._what_if is not None
+    def _played(self, group_id: str, playing: GroupPlay, change: Change, repetition: int) -> dict[str, Any]:
         index = Index(DashboardSettings(health=self.index.settings.health))
-        for value in self._what_if(group_id, change):
+        for value in playing.play(change, repetition):
             index.add(value)
         records = index.group_records(group_id)
         if records is None:

@@ -6,18 +6,28 @@ The replay itself is the caller's; this compares.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from msgspec import Struct
+
 from group_coordinator.what_if.change import Change
 
-ReplayFunction = Callable[[str, Change], Iterable[bytes]]
-"""(group id, change) -> the values of the group's history records, as they would lie on the history topic. It is asked
-for `Change()`, too: how near that comes to what happened says how far the rest can be believed.
 
-Raises ValueError, with a sentence for the user, for what cannot be replayed.
-"""
+class GroupPlay(Struct, frozen=True, kw_only=True):
+    """One group's log, to be played again."""
+
+    play: Callable[[Change, int], Iterable[bytes]]
+    """(change, repetition) -> the values of the group's history records, as they would lie on the history topic. It is
+    asked for `Change()`, too: how near that comes to what happened says how far the rest can be believed. Raises
+    ValueError, with a sentence for the user, for what cannot be replayed."""
+    repetitions: int = 1
+    """How many there are to be seen: from 0 on, each with a little chance of its own."""
+
+
+ReplayFunction = Callable[[str], GroupPlay]
+"""Of a group id. Raises ValueError, as `GroupPlay.play` does."""
 
 Page = Mapping[str, Any]
 _PUT_OUT = ("expired", "dropped")
@@ -47,6 +57,17 @@ def summary(page: Page) -> dict[str, Any]:
         "moves": _moves(page),
         "spread": _spread(page),
     }
+
+
+def ranges(summaries: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """Return the least and the most of each number, where it is not always the same."""
+    numbers = [{name: value for name, value in summary.items() if isinstance(value, int)} for summary in summaries]
+    extremes = {
+        name: [min(values), max(values)]
+        for name in numbers[0]
+        if (values := [of_one[name] for of_one in numbers if name in of_one])
+    }
+    return {name: [least, most] for name, (least, most) in extremes.items() if least < most}
 
 
 def protocols(page: Page) -> list[str]:
@@ -108,8 +129,9 @@ def _spread(page: Page) -> list[int] | None:
     return [0 if idle else min(owners.values()), max(owners.values())] if owners else None
 
 
-def assumptions(before: Page, change: Change) -> list[str]:
-    """Return sentences that say what is taken for granted. `before`: the page of what happened."""
+def assumptions(before: Page, change: Change, plays: int) -> list[str]:
+    """Return sentences that say what is taken for granted. `before`: the page of what happened. `plays`: how many
+    there were."""
     played, were = change.group_protocol, protocols(before)
     sentences = [_OF_ALL]
     if played is not None and were != [played]:
@@ -120,6 +142,8 @@ def assumptions(before: Page, change: Change) -> list[str]:
         sentences.append(_TO_CLASSIC)
     if played == "consumer" and (change.session_timeout_ms or change.heartbeat_interval_ms):
         sentences.append(_BOUNDS)
+    if plays > 1:
+        sentences.append(_CHANCE.format(plays))
     return [*sentences, _NOT_KNOWN]
 
 
@@ -145,6 +169,10 @@ _TO_CLASSIC = (
 _BOUNDS = (
     "Brokers allow a consumer group a session timeout from 45 s to 60 s and a heartbeat interval from 5 s to 15 s, "
     "unless group.consumer.min.session.timeout.ms and its likes say otherwise."
+)
+_CHANCE = (
+    "Where a heartbeat falls in its interval is chance: the ranges are those of {} plays, in each of which what "
+    "clients do comes later by parts of a heartbeat interval. Ranges that overlap are no difference."
 )
 _NOT_KNOWN = (
     "Not known: how other client libraries differ, how long an application would take in callbacks that it did not "

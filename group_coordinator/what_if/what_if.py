@@ -20,6 +20,7 @@ from group_coordinator.members.config import MemberConfig
 from group_coordinator.what_if.change import Change
 from group_coordinator.what_if.changed_settings import changed_config
 from group_coordinator.what_if.coordinated_play import CoordinatedPlay
+from group_coordinator.what_if.delays import Delays
 from group_coordinator.what_if.group_log import GroupLog, WhatIfError
 from group_coordinator.what_if.member_settings import member_configs, protocols
 from group_coordinator.what_if.played_client import PlayedClient
@@ -29,15 +30,27 @@ from schemas.group_metadata_events import GroupConfiguration
 
 REQUESTS_MAX = 400_000
 """Of a log that is played again: beyond that nobody would wait for it."""
+REPEATED_REQUESTS_MAX = 20_000
+"""Of a log that is played several times."""
+REPETITIONS = 8
 _UNCHANGED = Change()
 
 
+def repetitions(log: GroupLog) -> int:
+    """Return how often a log is to be played to see how much is chance."""
+    return REPETITIONS if len(log.events) <= REPEATED_REQUESTS_MAX else 1
+
+
 def play(
-    log: GroupLog, config: GroupConfig, assignors: Mapping[str, Assignor], change: Change = _UNCHANGED
+    log: GroupLog,
+    config: GroupConfig,
+    assignors: Mapping[str, Assignor],
+    change: Change = _UNCHANGED,
+    repetition: int = 0,
 ) -> list[bytes]:
     """Return the history as it would lie on the topic. Raises WhatIfError for what cannot be played.
 
-    `config` is what the log was coordinated with.
+    `config` is what the log was coordinated with. `repetition`: 0, or one with other `Delays`.
     """
     if len(log.events) > REQUESTS_MAX:
         raise WhatIfError(
@@ -48,9 +61,15 @@ def play(
     new_config = changed_config(config, change, frozenset(to_have), assignors)
     configs = member_configs(log.group_id, recorded.clients, change, assignors)
     again = CoordinatedPlay(log, new_config)
+    delays = Delays(recorded.clients, repetition)
     players = {
         id(client): PlayedClient(
-            again, client, member_config, number, assignors, keeps_time=_keeps_time(client, member_config, change)
+            again,
+            delays.of(client, number),
+            member_config,
+            number,
+            assignors,
+            keeps_time=not repetition and _keeps_time(client, member_config, change),
         )
         for number, (client, member_config) in enumerate(zip(recorded.clients, configs, strict=True))
     }

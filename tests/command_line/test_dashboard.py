@@ -15,8 +15,9 @@ from group_coordinator.command_line import what_if_player
 from group_coordinator.command_line.dashboard_thread import host_and_port
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.main import app
-from group_coordinator.dashboard import Change, ReplaySource, start_server
+from group_coordinator.dashboard import ReplaySource, start_server
 from group_coordinator.tables.rows import TABLES
+from group_coordinator.what_if.change import Change
 from schemas.history import RebalanceStarted, decode_history
 from streaming.config import StreamingConfig
 from tests.dashboard.http import document
@@ -53,12 +54,12 @@ def test_what_was_replayed_is_played_again(replayed: Path) -> None:
     assert play is not None
     triggers = Counter(
         record.trigger
-        for record in map(decode_history, play("crash", Change()))
+        for record in map(decode_history, play("crash").play(Change(), 0))
         if isinstance(record, RebalanceStarted)
     )
     assert triggers == {"member_joined": 2, "member_expired": 1, "member_left": 3}
     with pytest.raises(ValueError, match="no request of group nobodys"):
-        play("nobodys", Change())
+        play("nobodys")
 
 
 def test_the_dashboard_compares(replayed: Path) -> None:
@@ -88,7 +89,7 @@ def test_a_directory_that_does_not_say_what_was_replayed(replayed: Path, tmp_pat
     play = what_if_player.of_directory(tmp_path, StreamingConfig())
     assert play is not None
     with pytest.raises(ValueError, match="cannot be read any more"):
-        play("crash", Change())
+        play("crash")
 
 
 def test_a_directory_that_is_no_replay(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from group_coordinator.assignors import ASSIGNORS
 from group_coordinator.what_if.change import Change
-from group_coordinator.what_if.what_if import play
+from group_coordinator.what_if.what_if import REPETITIONS, play
 from tests.what_if.pages import summary_of
 from tests.what_if.stories import (
     CONFIG,
@@ -29,14 +29,14 @@ OTHER: dict[GroupProtocol, GroupProtocol] = {"classic": "consumer", "consumer": 
 
 
 @cache
-def played(library: str, group: GroupProtocol, protocol: GroupProtocol) -> dict[str, Any]:
+def played(library: str, group: GroupProtocol, protocol: GroupProtocol, repetition: int = 0) -> dict[str, Any]:
     change = Change() if protocol == group else Change(
         group_protocol=protocol,
         session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=HEARTBEAT_MS,
         assignor="range" if protocol == "classic" else None,
     )
-    return summary_of(play(log_of(events(library), group), CONFIG, ASSIGNORS, change), group)
+    return summary_of(play(log_of(events(library), group), CONFIG, ASSIGNORS, change, repetition), group)
 
 
 def idle_ms(summary: dict[str, Any]) -> int:
@@ -66,6 +66,17 @@ def test_with_the_other_protocol(library: str, group: GroupProtocol) -> None:
     assert idle_ms(would) == pytest.approx(said.without_owner_ms, rel=0.3)
     assert would["protocols"] == [other]
     assert would["put_out"] == 1
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("group", PROTOCOLS)
+def test_how_much_is_chance(library: str, group: GroupProtocol) -> None:
+    """With heartbeats at other moments: what the members of the other group said lies in the range, give or take a
+    tenth."""
+    other = OTHER[group]
+    times = [idle_ms(played(library, group, other, repetition)) for repetition in range(REPETITIONS)]
+    assert 0.9 * min(times) <= truth(read_said(library), other).without_owner_ms <= 1.1 * max(times)
+    assert len(set(times)) == REPETITIONS
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

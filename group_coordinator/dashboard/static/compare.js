@@ -49,7 +49,7 @@ export function compareView(app, id, page) {
     }
   }
 
-  function show({ page: other, before, after, unchanged, assumptions }) {
+  function show({ page: other, before, after, unchanged, ranges, assumptions }) {
     const both = [page, other];
     const from = Math.min(...both.map((pageData) => pageData.window.from));
     const to = Math.max(...both.map((pageData) => pageData.window.to));
@@ -61,7 +61,7 @@ export function compareView(app, id, page) {
       twin.to = right;
       twin.draw();
     }
-    replace(result, bars(before, unchanged, after), numbers(before, unchanged, after), belief(assumptions), h("h2", {}, "As it was"), lanes[0].element, h("h2", {}, "As it would have been"), lanes[1].element);
+    replace(result, bars(before, unchanged, after), numbers(before, unchanged, after, ranges), belief(assumptions), h("h2", {}, "As it was"), lanes[0].element, h("h2", {}, "As it would have been"), lanes[1].element);
     for (const lane of lanes) {
       lane.layout();
       lane.show(from, to);
@@ -94,34 +94,41 @@ function belief(assumptions) {
     h("p", { class: "note" }, "“Played again” is what the players make of the log when nothing is changed: as near as that comes to what happened, so near is the rest. ", assumptions.join(" ")));
 }
 
-function numbers(before, unchanged, after) {
+function numbers(before, unchanged, after, ranges) {
   const sides = [before, unchanged, after];
+  const chance = [{}, ranges.unchanged, ranges.after];
   const triggers = [...new Set(sides.flatMap((side) => Object.keys(side.by_trigger)))].sort();
   const spread = (pair) => (pair ? (pair[0] === pair[1] ? String(pair[0]) : `${pair[0]} to ${pair[1]}`) : "–");
   // A rebalance of a consumer group stops nobody: more of them are no worse than fewer of the other kind.
   const ofOneKind = before.protocols.join() === after.protocols.join();
   const rows = [
-    ["Rebalances", (side) => side.rebalances, number, ofOneKind],
+    ["Rebalances", "rebalances", number, ofOneKind],
     ...triggers.map((name) => [`… because: ${TRIGGERS[name] ?? name}`, (side) => side.by_trigger[name] ?? 0, number, ofOneKind]),
-    ["Time in rebalances", (side) => side.rebalancing_ms, duration, ofOneKind],
-    ["Longest rebalance", (side) => side.longest_ms, duration, ofOneKind],
-    ["Until the first assignment", (side) => side.start_ms, duration],
-    ["Partition-time without owner", (side) => side.unowned_ms, duration],
-    ["… the longest of one partition", (side) => side.longest_unowned_ms, duration],
-    ["… stopped, though it stayed with its owner", (side) => side.stopped_ms, duration],
-    ["Partition-time with a silent owner", (side) => side.silent_ms, duration],
-    ["Partitions that stopped, though they stayed", (side) => side.stops, number],
-    ["Partitions that moved", (side) => side.moves, number],
-    ["Members that were put out", (side) => side.put_out, number],
-    ["Refused requests", (side) => side.refusals, number],
+    ["Time in rebalances", "rebalancing_ms", duration, ofOneKind],
+    ["Longest rebalance", "longest_ms", duration, ofOneKind],
+    ["Until the first assignment", "start_ms", duration],
+    ["Partition-time without owner", "unowned_ms", duration],
+    ["… the longest of one partition", "longest_unowned_ms", duration],
+    ["… stopped, though it stayed with its owner", "stopped_ms", duration],
+    ["Partition-time with a silent owner", "silent_ms", duration],
+    ["Partitions that stopped, though they stayed", "stops", number],
+    ["Partitions that moved", "moves", number],
+    ["Members that were put out", "put_out", number],
+    ["Refused requests", "refusals", number],
   ];
-  const difference = (left, right, format, isJudged = true) => {
+  const difference = (left, right, format, isJudged = true, isChance = false) => {
     if (left === null || right === null || left === right) return h("span", { class: "muted" }, "same");
-    return h("span", { class: !isJudged ? "" : right < left ? "better" : "worse" }, `${right < left ? "−" : "+"}${format(Math.abs(right - left))}${left ? ` (${Math.round((100 * Math.abs(right - left)) / left)} %)` : ""}`);
+    return h("span", { class: isChance ? "muted" : !isJudged ? "" : right < left ? "better" : "worse" }, `${right < left ? "−" : "+"}${format(Math.abs(right - left))}${left ? ` (${Math.round((100 * Math.abs(right - left)) / left)} %)` : ""}`);
   };
+  const range = (pair, format) => (pair ? h("span", { class: "range", title: "In plays in which heartbeats fall at other moments" }, `${format(pair[0])} to ${format(pair[1])}`) : null);
   const cells = (texts) => texts.map((text) => h("td", { class: "number" }, text));
   return h("div", { class: "scrolls" }, h("table", { class: "plain numbers" }, h("thead", {}, h("tr", {}, ["", ...NAMES, "Difference"].map((title) => h("th", { scope: "col", class: title ? "number" : "" }, title || h("span", { class: "hidden" }, "Measure"))))),
     h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, "Group protocol"), cells(sides.map((side) => side.protocols.join(" and ") || "–")), h("td", {})),
-      rows.map(([title, of, format, isJudged]) => h("tr", {}, h("th", { scope: "row" }, title), cells(sides.map((side) => format(of(side)))), h("td", { class: "number" }, difference(of(before), of(after), format, isJudged)))),
+      rows.map(([title, what, format, isJudged]) => {
+        const of = typeof what === "string" ? (side) => side[what] : what;
+        const [again, would] = [1, 2].map((at) => chance[at][what] ?? [of(sides[at]), of(sides[at])]);
+        const isChance = again[0] <= would[1] && would[0] <= again[1];
+        return h("tr", {}, h("th", { scope: "row" }, title), cells(sides.map((side, at) => [format(of(side)), range(chance[at][what], format)])), h("td", { class: "number" }, difference(of(before), of(after), format, isJudged)));
+      }),
       h("tr", {}, h("th", { scope: "row" }, "Partitions of a member at the end"), cells(sides.map((side) => spread(side.spread))), h("td", {})))));
 }
