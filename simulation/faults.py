@@ -36,6 +36,7 @@ from simulation.scenario import (
     Freeze,
     Grow,
     MemberFault,
+    Migrate,
     Remake,
     SlowPoll,
     StrayTick,
@@ -62,7 +63,7 @@ EXTERNAL_CLIENTS = (
 def apply_fault(world: World, fault: Fault) -> None:
     """Let it happen."""
     match fault:
-        case Crash() | Close() | Freeze() | SlowPoll() | BadNetwork() | Subscribe():
+        case Crash() | Close() | Freeze() | SlowPoll() | BadNetwork() | Subscribe() | Migrate():
             _apply_member_fault(world, fault)
         case BrokerPause(for_ms=for_ms):
             world.tell("the broker", f"takes and gives nothing for {for_ms} ms")
@@ -124,12 +125,17 @@ def _apply_member_fault(world: World, fault: MemberFault) -> None:
             process.in_trouble(now_ms, for_ms + fault.late_ms)
             # Its next process has it as well: a network does not get better by a restart.
             world.network_faults.setdefault(fault.member, []).append(fault)
+        case Migrate(protocol=protocol):
+            world.tell(process.name, f"closes, to come back with the {protocol} protocol")
+            world.protocols[fault.member] = protocol
+            process.in_trouble(now_ms, 60_000)
+            process.close()
         case Subscribe(topics=topics):
             world.tell(process.name, f"subscribes to {', '.join(topics) or 'nothing'}")
             # Kafka's coordinator takes no notice of a static member that comes back with another subscription.
             world.subscriptions[process.plan.instance_id or process.plan.name] = topics
             process.subscribe(topics)
-    if isinstance(fault, Crash | Close) and fault.back_after_ms is not None:
+    if isinstance(fault, Crash | Close | Migrate) and fault.back_after_ms is not None:
         world.at(now_ms + fault.back_after_ms, lambda: _come_back(world, fault.member))
 
 

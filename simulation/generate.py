@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from random import Random
+
+from msgspec.structs import replace
 
 from coordinator_state import GroupConfig
 from simulation.faults import EXTERNAL_CLIENTS
@@ -20,6 +23,8 @@ from simulation.scenario import (
     Freeze,
     Grow,
     MemberPlan,
+    Migrate,
+    Protocol,
     Remake,
     Scenario,
     SlowPoll,
@@ -31,6 +36,8 @@ from simulation.scenario import (
 TOPICS = ("orders", "clicks")
 ASSIGNORS = (("range",), ("roundrobin",), ("sticky",), ("cooperative-sticky",), ("range", "cooperative-sticky"))
 SESSION_MS = 6_000
+BOTH_PROTOCOLS = 0.5
+"""Of so many worlds the members do not all use the classic protocol."""
 DAY_MS = 86_400_000
 
 
@@ -59,6 +66,11 @@ def scenario_of(seed: int) -> Scenario:
         Remake(topic=deletions.choice(list(topics)), at_ms=deletions.randint(0, faults_end_ms))
         for _ in range(deletions.choice((0, 0, 0, 1, 2)))
     ]
+    protocols = RandomStreams(seed).of("protocols")
+    if protocols.random() < BOTH_PROTOCOLS:
+        config = _config_of_consumer_groups(protocols, config)
+        members, migrations = _with_protocols(protocols, members, faults_end_ms)
+        faults += migrations
     return Scenario(
         seed=seed,
         config=config,
@@ -74,9 +86,45 @@ def scenario_of(seed: int) -> Scenario:
     )
 
 
-def _members(
-    dice: Random, group_id: str, topics: tuple[str, ...], until_ms: int, batch_ms: int
-) -> list[MemberPlan]:
+def _config_of_consumer_groups(dice: Random, config: GroupConfig) -> GroupConfig:
+    return dataclasses.replace(
+        config,
+        group_max_size=1_000,
+        group_consumer_session_timeout_ms=SESSION_MS,
+        group_consumer_min_session_timeout_ms=1_000,
+        group_consumer_heartbeat_interval_ms=1_500,
+        group_consumer_min_heartbeat_interval_ms=500,
+        group_consumer_assignment_interval_ms=dice.choice((0, 1_000, 1_000, 5_000)),
+        group_consumer_assignors=dice.choice(("uniform,range", "range,uniform")),
+        group_consumer_max_size=dice.choice((1_000, 1_000, 1_000, 2)),
+    )
+
+
+def _with_protocols(
+    dice: Random, members: tuple[MemberPlan, ...], until_ms: int
+) -> tuple[tuple[MemberPlan, ...], list[Fault]]:
+    """Give members a protocol: to each group one, or both, or they migrate, up or down, one after another."""
+    ways = {
+        group_id: dice.choice(("consumer", "consumer", "both", "up", "up", "down"))
+        for group_id in dict.fromkeys(plan.group_id for plan in members)
+    }
+    plans: list[MemberPlan] = []
+    migrations: list[Fault] = []
+    for plan in members:
+        way = ways[plan.group_id]
+        protocol: Protocol = "classic" if way == "up" or (way == "both" and dice.random() < 0.5) else "consumer"
+        pattern = dice.choice((None, None, None, "orders|clicks", "cl.*"))
+        instance_id = None if plan.instance_id is None else f"{plan.name}-i"
+        assignor = dice.choice((None, None, "range"))
+        plans.append(replace(plan, protocol=protocol, pattern=pattern, assignor=assignor, instance_id=instance_id))
+        if way in ("up", "down") and dice.random() < 0.9:
+            to: Protocol = "consumer" if way == "up" else "classic"
+            at_ms, back_ms = dice.randint(1_000, until_ms), dice.randint(100, 3_000)
+            migrations.append(Migrate(member=plan.name, at_ms=at_ms, protocol=to, back_after_ms=back_ms))
+    return tuple(plans), migrations
+
+
+def _members(dice: Random, group_id: str, topics: tuple[str, ...], until_ms: int, batch_ms: int) -> list[MemberPlan]:
     static = dice.random() < 0.35
     twins = static and dice.random() < 0.3
     assignors = dice.choice(ASSIGNORS)

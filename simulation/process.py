@@ -4,10 +4,13 @@ scenario says."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from re import fullmatch
 from typing import Protocol
 from uuid import NAMESPACE_OID, uuid5
 
 from group_coordinator.members.config import MemberConfig
+from group_coordinator.members.consumer_member import ConsumerGroupMember
 from group_coordinator.members.effects import (
     Assigned,
     LogBoundsNeeded,
@@ -16,8 +19,9 @@ from group_coordinator.members.effects import (
     PartitionCountsNeeded,
     Revoked,
     Send,
+    TopicNamesNeeded,
 )
-from group_coordinator.members.member import GroupMember
+from group_coordinator.members.new_member import new_member
 from group_coordinator.members.requests import request_ids
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import decode_response_event
@@ -36,6 +40,7 @@ class Surroundings(Protocol):
 
     def at(self, time_ms: int, action: Callable[[], None]) -> None: ...
     def carry_request(self, process: Process, send: Send) -> None: ...
+    def names_of(self, topic_ids: tuple[str, ...]) -> dict[str, str]: ...
     def produced(self) -> int: ...
     def tell(self, who: str, text: str) -> None: ...
 
@@ -44,7 +49,7 @@ class Process:
     """One run of one member's program."""
 
     def __init__(
-        self, world: Surroundings, plan: MemberPlan, topics: tuple[str, ...], run: int, shard_count: int
+        self, world: Surroundings, plan: MemberPlan, run: int, shard_count: int
     ) -> None:
         self.world = world
         self.plan = plan
@@ -60,24 +65,15 @@ class Process:
         """From when on it had which member id."""
         self.troubles: list[tuple[int, int]] = []
         """When something was wrong with it, or between it and the broker."""
-        config = MemberConfig(
-            group_id=plan.group_id,
-            client_id=plan.name,
-            group_instance_id=plan.instance_id,
-            partition_assignment_strategy=plan.assignors,
-            session_timeout_ms=plan.session_timeout_ms,
-            heartbeat_interval_ms=plan.heartbeat_interval_ms,
-            max_poll_interval_ms=plan.max_poll_interval_ms,
-            auto_commit_interval_ms=plan.auto_commit_interval_ms,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
-            default_api_timeout_ms=2 * REQUEST_TIMEOUT_MS,
-            auto_offset_reset="earliest",
-        )
+        config = _config(plan)
         self.join_timeout_ms = config.join_timeout_ms
-        self.member = GroupMember(config, request_ids(uuid5(NAMESPACE_OID, self.name)), shard_count=shard_count)
+        self.member = new_member(config, request_ids(uuid5(NAMESPACE_OID, self.name)), shard_count=shard_count)
         self._wake_at_ms: int | None = None
         self._refresh_at_ms = world.now_ms + METADATA_REFRESH_MS
-        self.member.start(self._local_ms(), topics)
+        pattern = plan.pattern if isinstance(self.member, ConsumerGroupMember) else None
+        self.member.start(self._local_ms(), () if pattern is not None else plan.topics)
+        if isinstance(self.member, ConsumerGroupMember) and pattern is not None:
+            self.member.subscribe_pattern(pattern)
         self._poll()
 
     # ------------------------------------------------------------------------------------------------- its life and
@@ -86,6 +82,14 @@ class Process:
     @property
     def is_frozen(self) -> bool:
         return self.world.now_ms < self.frozen_until_ms
+
+    @property
+    def wanted_topics(self) -> tuple[str, ...]:
+        """The topics that it subscribes to, by name or by a pattern."""
+        pattern = self.member.pattern if isinstance(self.member, ConsumerGroupMember) else None
+        if pattern is None:
+            return self.member.subscription
+        return tuple(topic for topic in self.world.topics if fullmatch(pattern, topic))
 
     def identity_at(self, time_ms: int) -> str | None:
         """Return its member id at that time; None if the process did not run."""
@@ -206,6 +210,8 @@ class Process:
                 self.world.tell(self.name, f"has lost {_named(partitions)}")
             case PartitionCountsNeeded(topics=topics):
                 self.member.partitions_changed({topic: self.world.topics.get(topic, 0) for topic in topics})
+            case TopicNamesNeeded(topic_ids=topic_ids):
+                self.member.topic_names(self.world.names_of(topic_ids))
             case LogBoundsNeeded(partitions=partitions):
                 self.member.log_bounds(dict.fromkeys(partitions, (0, self.world.produced())))
             case _:
@@ -237,3 +243,24 @@ class Process:
 
 def _named(partitions: tuple[TopicPartition, ...]) -> str:
     return ", ".join(f"{topic}-{partition}" for topic, partition in partitions) or "nothing new"
+
+
+def _config(plan: MemberPlan) -> MemberConfig:
+    both = MemberConfig(
+        group_id=plan.group_id,
+        client_id=plan.name,
+        group_instance_id=plan.instance_id,
+        max_poll_interval_ms=plan.max_poll_interval_ms,
+        auto_commit_interval_ms=plan.auto_commit_interval_ms,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+        default_api_timeout_ms=2 * REQUEST_TIMEOUT_MS,
+        auto_offset_reset="earliest",
+    )
+    if plan.protocol == "consumer":
+        return replace(both, group_protocol="consumer", group_remote_assignor=plan.assignor)
+    return replace(
+        both,
+        partition_assignment_strategy=plan.assignors,
+        session_timeout_ms=plan.session_timeout_ms,
+        heartbeat_interval_ms=plan.heartbeat_interval_ms,
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coordinator_state import decode_group
 from schemas.events import EventProblem, TopicsDeleted, decode_group_event
+from schemas.history import MemberExpired
 from simulation.checker import CheckResult, Violation
 from simulation.driver import Driver, Written, encode_output
 from simulation.log import tick_of, ticks_of
@@ -57,7 +58,7 @@ def check_expiries(world: World, result: CheckResult) -> Iterator[Violation]:
     the pause lies in it, and is no excuse. Before the first tick of a log there is no such clock.
     """
     for seen_ms, expiry in result.expiries:
-        session_ms = expiry.session_timeout_ms or 0
+        session_ms = _session_of(world, expiry)
         for back_ms in _returns(world, expiry.group_id):
             if back_ms < expiry.time_ms < back_ms + session_ms:
                 late_ms = expiry.time_ms - back_ms
@@ -73,6 +74,17 @@ def check_expiries(world: World, result: CheckResult) -> Iterator[Violation]:
         if from_ms <= seen_ms and holder.was_well(from_ms, seen_ms):
             message = f"{holder.name} was alive and well, and yet {expiry.member.member_id} is expired"
             yield Violation("TheLivingStay", message, expiry.group_id, seen_ms)
+
+
+def _session_of(world: World, expiry: MemberExpired) -> int:
+    """Return the session that a member has to keep. In a consumer group the record has the time that it had, a pause
+    included."""
+    for process in world.processes:
+        if any(member_id == expiry.member.member_id for _, member_id in process.identities):
+            if process.plan.protocol == "consumer":
+                return world.scenario.config.group_consumer_session_timeout_ms
+            return min(process.plan.session_timeout_ms, expiry.session_timeout_ms or 0)
+    return min(expiry.session_timeout_ms or 0, world.scenario.config.group_consumer_session_timeout_ms)
 
 
 def _returns(world: World, group_id: str) -> Iterator[int]:

@@ -5,9 +5,13 @@ Times are milliseconds since the world's beginning.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
+
+Protocol = Literal["classic", "consumer"]
 
 
 class MemberPlan(Struct, frozen=True, kw_only=True):
@@ -27,6 +31,11 @@ class MemberPlan(Struct, frozen=True, kw_only=True):
     clock_percent: int = 100
     """How fast its own clock goes."""
     clock_ahead_ms: int = 0
+    protocol: Protocol = "classic"
+    pattern: str | None = None
+    """A member of the consumer protocol subscribes to this instead of to topics by name."""
+    assignor: str | None = None
+    """The coordinator's assignor that it asks for."""
 
 
 class Crash(Struct, frozen=True, kw_only=True, tag=True):
@@ -82,6 +91,15 @@ class Subscribe(Struct, frozen=True, kw_only=True, tag=True):
     member: str
     at_ms: int
     topics: tuple[str, ...]
+
+
+class Migrate(Struct, frozen=True, kw_only=True, tag=True):
+    """A process closes its member and is started again with the other protocol: one step of a rolling migration."""
+
+    member: str
+    at_ms: int
+    protocol: Protocol
+    back_after_ms: int
 
 
 class BrokerPause(Struct, frozen=True, kw_only=True, tag=True):
@@ -155,7 +173,7 @@ class ExternalClient(Struct, frozen=True, kw_only=True, tag=True):
     """describe, delete, delete_offsets, commit, fetch, heartbeat, join_and_vanish, garbage, wrong_shard."""
 
 
-MemberFault = Crash | Close | Freeze | SlowPoll | BadNetwork | Subscribe
+MemberFault = Crash | Close | Freeze | SlowPoll | BadNetwork | Subscribe | Migrate
 Fault = (
     MemberFault
     | BrokerPause

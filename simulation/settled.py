@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state import classic_group, decode_group
+from coordinator_state import Answer, classic_group, decode_group
+from coordinator_state.consumer.group import ConsumerGroup
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
 from schemas.consumer_protocol import TopicPartition, decode_assignment, decode_subscription
+from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupResponseMember
+from schemas.observed_history import GroupConverted
 from simulation.process import Process
 
 if TYPE_CHECKING:
     from simulation.world import World
 
 
+_FAILED_UPGRADE = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+
 def why_unsettled(world: World, group_id: str) -> str:
     """Return why a group is not settled; empty if it is."""
+    consumer = _consumer_group(world, group_id)
+    if consumer is not None:
+        return _why_unsettled(world, group_id, consumer)
+    if _has_lost_its_sessions(world, group_id):
+        return ""
     owners: dict[TopicPartition, str] = {}
     topics: dict[str, None] = {}
     for process in world.alive(group_id):
@@ -34,6 +46,75 @@ def why_unsettled(world: World, group_id: str) -> str:
     if not_shared_out:
         return f"{len(not_shared_out)} partitions have an owner that did not subscribe to them"
     return _unsettled_members(world, group_id)
+
+
+def _consumer_group(world: World, group_id: str) -> ConsumerGroup | None:
+    blobs = world.drivers[world.shard_of(group_id)].states.get(group_id)
+    body = None if blobs is None else decode_group(*blobs).body
+    return body if isinstance(body, ConsumerGroup) else None
+
+
+def _why_unsettled(world: World, group_id: str, group: ConsumerGroup) -> str:
+    """Return why a consumer group is not settled: its members are not the running processes, or somebody does not have
+    what it should, or the partitions of a topic have not one owner each."""
+    processes = world.alive(group_id)
+    ids = [process.member.member_id for process in processes]
+    if sorted(ids) != sorted(group.members):
+        return f"its members are {', '.join(group.members) or 'nobody'}, the processes {', '.join(ids) or 'none'}"
+    if processes and group.state_name != "Stable":
+        return f"it is {group.state_name}"
+    owners: dict[TopicPartition, str] = {}
+    for process in processes:
+        if process.member.state != "stable" or process.member.is_rejoining:
+            return f"{process.name} is {process.member.state}"
+        for partition in process.owned:
+            if partition in owners:
+                return f"{partition.topic}-{partition.partition} belongs to {owners[partition]} and {process.name}"
+            owners[partition] = process.name
+    topics = {topic for process in processes for topic in process.wanted_topics}
+    wanted = {TopicPartition(topic, number) for topic in topics for number in range(world.topics.get(topic, 0))}
+    given = _given_by_target(world, group) if group.regex_counts else wanted
+    wrong = min((wanted & given) ^ owners.keys(), default=None)
+    # A classic group may be converted before its leader has decided. Where the only one who joins takes an instance's
+    # place with the same subscription, nothing asks for a target, as in Kafka: the one of the conversion, which is
+    # empty, stays until something changes.
+    was_never_assigned = not group.assignment_timestamp_ms
+    if wrong is not None and not was_never_assigned:
+        return f"{wrong.topic}-{wrong.partition} has {'an' if wrong in owners else 'no'} owner"
+    return ""
+
+
+def _given_by_target(world: World, group: ConsumerGroup) -> set[TopicPartition]:
+    """Return the partitions that a member is to have, and subscribes to.
+
+    Others nobody gets before the next target where an expression was not resolved yet when this one was computed: Kafka
+    takes a member with one for one that subscribes like the first of all members. What that gives it nobody has; and if
+    it is the first, nobody gets anything.
+    """
+    names = {world.cluster_topics.id_of(name): name for name in world.topics}
+    given = set()
+    for member in group.members.values():
+        resolved = group.resolved_regexes.get(member.subscribed_topic_regex)
+        subscribed = {*member.subscribed_topic_names, *(resolved.topics if resolved is not None else ())}
+        for topic_id, numbers in group.targets.get(member.member_id, ()):
+            name = names.get(topic_id, "")
+            given |= {TopicPartition(name, number) for number in numbers if name in subscribed}
+    return given
+
+
+def _has_lost_its_sessions(world: World, group_id: str) -> bool:
+    """Return whether the group was to become a consumer group and did not.
+
+    As in Kafka, those who waited in it were told to join again, and whose session had ended while they waited stays
+    without one. If it is static and does not come back, the others wait for it for ever.
+    """
+    return any(
+        isinstance(written.output, Answer)
+        and written.output.group_id == group_id
+        and isinstance(written.output.response, ConsumerGroupHeartbeatResponse)
+        and written.output.response.error_code in _FAILED_UPGRADE
+        for written in world.written
+    )
 
 
 def _given_up_for_good(world: World, group_id: str) -> set[TopicPartition]:
@@ -70,7 +151,7 @@ def _assigned_topics(world: World, process: Process) -> tuple[str, ...]:
 def _earlier_self(world: World, process: Process) -> JoinGroupResponseMember | None:
     """Return the member of the last generation in whose place a static member came back since."""
     decided = world.decided.get(process.plan.group_id)
-    if process.plan.instance_id is None or decided is None:
+    if process.plan.instance_id is None or decided is None or _has_been_converted(world, process.plan.group_id):
         return None
     return next(
         (
@@ -89,3 +170,13 @@ def _unsettled_members(world: World, group_id: str) -> str:
     alive = [process.member.member_id for process in world.alive(group_id)]
     ghosts = [member_id for member_id in in_group if member_id not in alive]
     return f"{', '.join(ghosts)} is a member, and nobody's" if ghosts else ""
+
+
+def _has_been_converted(world: World, group_id: str) -> bool:
+    """Return whether what a leader decided last is of before the group became a consumer group and back."""
+    conversions = [
+        written.output.time_ms
+        for written in world.written
+        if isinstance(written.output, GroupConverted) and written.output.group_id == group_id
+    ]
+    return bool(conversions)

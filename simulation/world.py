@@ -6,25 +6,28 @@ happens the same way. Requests and answers travel as the bytes that lie on the t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 from typing import NamedTuple
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from coordinator_state import Answer
 from group_coordinator.members.action_queue import ActionQueue
 from group_coordinator.members.effects import Send
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.events import encode_json, encode_request_event
+from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
-from schemas.messages import JoinGroupResponse, OffsetCommitRequest, Request
+from schemas.messages import JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, Request
 from simulation.driver import BatchFailed, Driver, Written
 from simulation.faults import apply_fault
 from simulation.log import Log
 from simulation.process import Process
 from simulation.random_streams import RandomStreams
-from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Remake, Scenario
+from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Migrate, Protocol, Remake, Scenario
 from simulation.settled import why_unsettled
 from simulation.ticker import Ticker
 from simulation.topic_watch import ClusterTopics, TopicWatch
@@ -63,8 +66,13 @@ class World:
         self.broker_back_ms = 0
         self.driver_faults: list[DriverCrash] = []
         self.network_faults: dict[str, list[BadNetwork]] = {}
+        self.protocols: dict[str, Protocol] = {}
+        """Which protocol members speak that have migrated."""
         self.subscriptions: dict[str, tuple[str, ...]] = {}
         """What members and instances have subscribed to since; a static member keeps it over a restart."""
+        self._has_consumers = any(plan.protocol == "consumer" for plan in scenario.members) or any(
+            isinstance(fault, Migrate) for fault in scenario.faults
+        )
         self.trace: list[TraceLine] = []
         self.decided: dict[str, JoinGroupResponse] = {}
         """What the leader of a group's last generation was told of its members, to share out the partitions."""
@@ -88,7 +96,13 @@ class World:
         self.cluster_topics = ClusterTopics(tuple(scenario.topics))
         self.topic_watches = [
             TopicWatch(
-                shard, self.log, driver, self.written, self.cluster_topics, self.random_streams.of("topics", shard)
+                shard,
+                self.log,
+                driver,
+                self.written,
+                self.cluster_topics,
+                self.random_streams.of("topics", shard),
+                self.topics,
             )
             for shard, driver in enumerate(self.drivers)
         ]
@@ -168,8 +182,14 @@ class World:
     def start(self, plan: MemberPlan) -> None:
         run = sum(1 for process in self.processes if process.plan.name == plan.name)
         self.tell(plan.name, f"starts as a member of {plan.group_id}" + (" again" if run else ""))
-        topics = self.subscriptions.get(plan.instance_id or plan.name, plan.topics)
-        process = Process(self, plan, topics, run, len(self.drivers))
+        subscribed = self.subscriptions.get(plan.instance_id or plan.name)
+        plan = replace(
+            plan,
+            topics=plan.topics if subscribed is None else subscribed,
+            pattern=plan.pattern if subscribed is None else None,
+            protocol=self.protocols.get(plan.name, plan.protocol),
+        )
+        process = Process(self, plan, run, len(self.drivers))
         for fault in self.network_faults.get(plan.name, ()):
             process.in_trouble(START_MS + fault.at_ms, fault.for_ms + fault.late_ms)
         self.processes.append(process)
@@ -209,6 +229,7 @@ class World:
             request_id=send.request_id,
             reply_partition=0,
             client_id=process.plan.name,
+            topic_metadata=self._attached(send),
         )
         key = process.plan.group_id.encode()
         for delay_ms in self._delays(process, send.api, send.request_id, "request"):
@@ -220,6 +241,21 @@ class World:
             return request
         topics = tuple(replace(topic, topic_id=self.cluster_topics.id_of(topic.name)) for topic in request.topics)
         return replace(request, topics=topics)
+
+    def _attached(self, send: Send) -> TopicMetadata | UnsetType:
+        """Return what a gateway tells of topics with a request: what it has read on the topics topic."""
+        request = send.request
+        if not self._has_consumers or not isinstance(request, ConsumerGroupHeartbeatRequest | JoinGroupRequest):
+            return UNSET
+        names: Iterable[str] = self.topics
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch != JOIN_EPOCH:
+            names = request.subscribed_topic_names or ()
+        return self.topic_watches[send.shard].told_by_gateways(names)
+
+    def names_of(self, topic_ids: tuple[str, ...]) -> dict[str, str]:
+        """Return the names of topics that exist, by id."""
+        ids = {self.cluster_topics.id_of(name): name for name in self.topics}
+        return {topic_id: ids[topic_id] for topic_id in topic_ids if topic_id in ids}
 
     def append(self, shard: int, key: bytes | None, value: bytes) -> None:
         """Append a record to the log, now or when the broker is back."""
