@@ -203,6 +203,12 @@ class Scenario(Struct, frozen=True, kw_only=True):
     batch_every_ms: tuple[int, int] = (50, 400)
     batch_records_max: int = 40
 
+    @property
+    def has_both_protocols(self) -> bool:
+        """Whether anybody uses the consumer protocol, at some time."""
+        migrates = any(isinstance(fault, Migrate) for fault in self.faults)
+        return migrates or any(plan.protocol == "consumer" for plan in self.members)
+
 
 def member_of(fault: Fault) -> str | None:
     """Return the member that a fault is about, if it is about one."""

@@ -63,6 +63,9 @@ def _why_unsettled(world: World, group_id: str, group: ConsumerGroup) -> str:
         return f"its members are {', '.join(group.members) or 'nobody'}, the processes {', '.join(ids) or 'none'}"
     if processes and group.state_name != "Stable":
         return f"it is {group.state_name}"
+    unresolved = sorted(set(group.regex_counts) - set(group.resolved_regexes))
+    if unresolved:
+        return f"nobody has told it what {unresolved[0]} matches"
     owners: dict[TopicPartition, str] = {}
     for process in processes:
         if process.member.state != "stable" or process.member.is_rejoining:

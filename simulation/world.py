@@ -27,7 +27,7 @@ from simulation.faults import apply_fault
 from simulation.log import Log
 from simulation.process import Process
 from simulation.random_streams import RandomStreams
-from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Migrate, Protocol, Remake, Scenario
+from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Protocol, Remake, Scenario
 from simulation.settled import why_unsettled
 from simulation.ticker import Ticker
 from simulation.topic_watch import ClusterTopics, TopicWatch
@@ -70,9 +70,6 @@ class World:
         """Which protocol members speak that have migrated."""
         self.subscriptions: dict[str, tuple[str, ...]] = {}
         """What members and instances have subscribed to since; a static member keeps it over a restart."""
-        self._has_consumers = any(plan.protocol == "consumer" for plan in scenario.members) or any(
-            isinstance(fault, Migrate) for fault in scenario.faults
-        )
         self.trace: list[TraceLine] = []
         self.decided: dict[str, JoinGroupResponse] = {}
         """What the leader of a group's last generation was told of its members, to share out the partitions."""
@@ -94,18 +91,13 @@ class World:
         ]
         self._driver_down_until_ms = [0] * len(self.drivers)
         self.cluster_topics = ClusterTopics(tuple(scenario.topics))
-        self.topic_watches = [
-            TopicWatch(
-                shard,
-                self.log,
-                driver,
-                self.written,
-                self.cluster_topics,
-                self.random_streams.of("topics", shard),
-                self.topics,
-            )
-            for shard, driver in enumerate(self.drivers)
-        ]
+        self.topic_watches = [self._topic_watch(shard) for shard in range(len(self.drivers))]
+
+    def _topic_watch(self, shard: int) -> TopicWatch:
+        dice = self.random_streams.of("topics", shard)
+        return TopicWatch(
+            shard, self.log, self.drivers[shard], self.written, self.cluster_topics, dice, self.topics
+        )
 
     # ----------------------------------------------------------------------------------------------------- the agenda
 
@@ -245,7 +237,8 @@ class World:
     def _attached(self, send: Send) -> TopicMetadata | UnsetType:
         """Return what a gateway tells of topics with a request: what it has read on the topics topic."""
         request = send.request
-        if not self._has_consumers or not isinstance(request, ConsumerGroupHeartbeatRequest | JoinGroupRequest):
+        needs_topics = isinstance(request, ConsumerGroupHeartbeatRequest | JoinGroupRequest)
+        if not needs_topics or not self.scenario.has_both_protocols:
             return UNSET
         names: Iterable[str] = self.topics
         if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch != JOIN_EPOCH:

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from simulation.request_sequence import RequestSequence
+from simulation.request_sequence import RequestSequence, has_both_protocols
 from simulation.run import Case, case_of, run_case
 from simulation.scenario import BrokerClockJump, Scenario, Subscribe
 from tests.simulation import planted_bugs as bugs
+from tests.simulation import planted_consumer_bugs as consumer_bugs
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 WORLDS = [seed for seed in range(360) if seed % 3 != 2]
 SOUPS = range(2, 150, 3)
+CONSUMER_WORLDS = [seed for seed in WORLDS if has_both_protocols(seed)]
+CONSUMER_SOUPS = [seed for seed in SOUPS if has_both_protocols(seed)]
 
 
 def _subscribes_as_static_member(case: Case) -> bool:
@@ -89,6 +92,27 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (bugs.topics_are_known_by_name, WORLDS, {"OffsetsGoWithTheirTopic"}),
     (bugs.a_broker_that_is_behind_is_believed, WORLDS, {"OffsetsGoWithTheirTopic"}),
     (bugs.offsets_without_a_bound, SOUPS, {"SameAsModel"}),
+    (consumer_bugs.a_partition_is_given_before_it_is_released, CONSUMER_SOUPS, {"OneOwnerAtATime"}),
+    (consumer_bugs.a_partition_is_given_before_it_is_released, CONSUMER_WORLDS, {"OneOwnerAtATime"}),
+    (consumer_bugs.a_session_is_armed_only_at_the_join, CONSUMER_SOUPS, {"NativeSessionsKept"}),
+    (consumer_bugs.a_session_is_armed_only_at_the_join, CONSUMER_WORLDS, {"TheLivingStay"}),
+    (consumer_bugs.silent_native_members_stay, CONSUMER_SOUPS, {"NativeSessionsKept"}),
+    (consumer_bugs.silent_native_members_stay, CONSUMER_WORLDS, {"GroupsSettle"}),
+    (consumer_bugs.an_older_epoch_is_accepted_from_who_tells_of_no_partitions, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.targets_are_computed_at_once, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.targets_are_computed_at_once, CONSUMER_WORLDS, {"SameAsModel"}),
+    (consumer_bugs.a_targets_tombstone_is_forgotten, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.an_expressions_tombstone_is_forgotten, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.a_rebalance_timer_is_not_cancelled, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.who_does_not_give_up_is_not_fenced, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.everything_goes_to_the_first_member, CONSUMER_SOUPS, {"TargetsAsPromised"}),
+    (consumer_bugs.everything_goes_to_the_first_member, CONSUMER_WORLDS, {"TargetsAsPromised"}),
+    (consumer_bugs.nobody_bumps_the_epoch_when_members_go, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.nobody_bumps_the_epoch_when_members_go, CONSUMER_WORLDS, {"GroupsSettle"}),
+    (consumer_bugs.a_commit_of_an_older_epoch_is_taken, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.the_last_native_member_leaves_a_consumer_group_behind, CONSUMER_WORLDS, {"GroupsSettle"}),
+    (consumer_bugs.a_join_with_partitions_is_accepted, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.nobody_tells_groups_of_topics, CONSUMER_WORLDS, {"GroupsSettle"}),
 ]
 
 

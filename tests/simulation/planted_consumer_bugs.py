@@ -1,0 +1,140 @@
+"""Bugs of consumer groups to plant: each takes one rule of KIP-848 away from the machine, or from the watcher."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator_state.consumer import (
+    classic_join,
+    consumer_group_heartbeat,
+    fence,
+    heartbeat,
+    membership,
+    offsets,
+    ownership,
+    reconciliation,
+    sessions,
+    target,
+    timers,
+)
+from coordinator_state.consumer.assignors.contract import AssignorGroup
+from coordinator_state.consumer.assignors.uniform import UniformAssignor
+from coordinator_state.consumer.changes import Changes
+from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
+from coordinator_state.step import Step
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.wire import INT16
+from streaming.group_news import GroupNews
+
+
+def a_partition_is_given_before_it_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    real: Any = reconciliation.reconcile
+
+    def reconcile(*arguments: Any) -> Any:
+        return real(*arguments[:-1], lambda topic_id, partition: True)
+
+    monkeypatch.setattr(ownership, "reconcile", reconcile)
+
+
+def a_session_is_armed_only_at_the_join(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Step.arm
+
+    def arm(self: Step, name: str, delay_ms: int) -> None:
+        group = self.group
+        is_consumer = group is not None and isinstance(group.body, ConsumerGroup)
+        if group is None or not (is_consumer and name.startswith(timers.SESSION_PREFIX) and name in group.timers):
+            real(self, name, delay_ms)
+
+    monkeypatch.setattr(Step, "arm", arm)
+
+
+def silent_native_members_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "fence_members", lambda changes, members, reason: None)
+
+
+def an_older_epoch_is_accepted_from_who_tells_of_no_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def require_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> None:
+        if request.member_epoch not in (JOIN_EPOCH, member.member_epoch, member.previous_member_epoch):
+            raise membership.fenced_epoch("another epoch")
+
+    monkeypatch.setattr(membership, "_require_epoch", require_epoch)
+
+
+def targets_are_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "_is_too_early", lambda changes: False)
+
+
+def a_targets_tombstone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_tombstones(monkeypatch, 7)
+
+
+def an_expressions_tombstone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_tombstones(monkeypatch, 16)
+
+
+def forget_tombstones(monkeypatch: pytest.MonkeyPatch, record_type: int) -> None:
+    real = Step.append_record
+
+    def append_record(self: Step, key: bytes, value: bytes | None) -> None:
+        if value is not None or not key.startswith(INT16.pack(record_type)):
+            real(self, key, value)
+
+    monkeypatch.setattr(Step, "append_record", append_record)
+
+
+def a_rebalance_timer_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Step.cancel
+
+    def cancel(self: Step, name: str) -> None:
+        if not name.startswith("rebalance:"):
+            real(self, name)
+
+    monkeypatch.setattr(Step, "cancel", cancel)
+
+
+def who_does_not_give_up_is_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "time_revocation", lambda step, member: None)
+
+
+def everything_goes_to_the_first_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = UniformAssignor.assign
+
+    def assign(self: UniformAssignor, group: AssignorGroup) -> dict[str, TargetAssignment]:
+        assigned = real(self, group)
+        whole: dict[str, tuple[int, ...]] = {}
+        for owned in assigned.values():
+            for topic_id, partitions in owned:
+                whole[topic_id] = (*whole.get(topic_id, ()), *partitions)
+        first = min(assigned)
+        return {member_id: tuple(whole.items()) if member_id == first else () for member_id in assigned}
+
+    monkeypatch.setattr(UniformAssignor, "assign", assign)
+
+
+def nobody_bumps_the_epoch_when_members_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    def put_epoch(self: Changes, epoch: int, metadata_hash: int, reasons: Any) -> None:
+        if list(reasons) not in (["member_left"], ["member_expired"]):
+            real(self, epoch, metadata_hash, reasons)
+
+    real = Changes.put_epoch
+    monkeypatch.setattr(Changes, "put_epoch", put_epoch)
+
+
+def a_commit_of_an_older_epoch_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets, "_require_assigned_since", lambda *arguments: None)
+
+
+def the_last_native_member_leaves_a_consumer_group_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (fence, classic_join):
+        monkeypatch.setattr(module, "may_downgrade", lambda *arguments, **options: False)
+
+
+def a_join_with_partitions_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_group_heartbeat, "_validate_join", lambda request: None)
+
+
+def nobody_tells_groups_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupNews, "due", lambda self: iter(()))
