@@ -133,7 +133,9 @@ class ConsumerProcedures(OffsetRequests):
         target_epoch, target = group.target_epoch, group.target_of(member)
         waits = group.target_ms and self.assignment_ms and now_ms < group.target_ms + self.assignment_ms
         if computes and target_epoch < epoch and not waits:
-            targets = self.targets(group, change, members, kind)
+            # One who takes an instance's place may have been in the group by itself: it is there once.
+            present = [other for other in members if other is member or other.member_id != member.member_id]
+            targets = self.targets(group, change, present, kind)
             records += [
                 GroupRecord(7, member_id, targets[member_id])
                 for member_id in targets
