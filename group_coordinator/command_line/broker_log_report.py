@@ -12,7 +12,7 @@ import msgspec
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.options import Settings
 from group_coordinator.narrative import words
-from group_coordinator.recordings.broker_settings import SETTINGS
+from group_coordinator.recordings.broker_settings import SETTINGS, Setting
 from group_coordinator.recordings.following import FollowedGroup, Following
 
 GROUPS_SHOWN = 20
@@ -88,13 +88,13 @@ def _moment(time_ms: int, zone: tzinfo) -> str:
 # ------------------------------------------------------------------------------------------------------- the settings
 
 
-def given_settings(settings: Settings) -> dict[str, int]:
+def given_settings(settings: Settings) -> dict[str, Setting]:
     """Return the broker's settings as flags give them. Those of files and of the environment are for a coordinator of
     ours."""
     return {name: getattr(settings.config, name) for name in SETTINGS if settings.sources[name] == "flag"}
 
 
-def other_settings(recorded: Mapping[str, int], flags: Mapping[str, int]) -> tuple[str, ...]:
+def other_settings(recorded: Mapping[str, Setting], flags: Mapping[str, Setting]) -> tuple[str, ...]:
     """Return the warning about a replay of a broker's log with settings that were not the broker's."""
     return tuple(
         f"{name} = {value} is given, and the broker in whose log this was had {recorded[name]}: what is told is what if"
@@ -103,12 +103,18 @@ def other_settings(recorded: Mapping[str, int], flags: Mapping[str, int]) -> tup
     )
 
 
-def flags(values: Mapping[str, int]) -> str:
+def flags(values: Mapping[str, Setting]) -> str:
     """Return settings as flags of `replay`."""
-    return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in sorted(values.items()))
+    return " ".join(_flag(name.replace("_", "-"), value) for name, value in sorted(values.items()))
 
 
-def keep_settings(path: Path, values: Mapping[str, int]) -> None:
+def _flag(name: str, value: Setting) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name} {value}"
+
+
+def keep_settings(path: Path, values: Mapping[str, Setting]) -> None:
     """Write the broker's settings into a file beside its events, in place of an older one."""
     note = path.with_name(path.name + _SUFFIX)
     if values:
@@ -117,13 +123,13 @@ def keep_settings(path: Path, values: Mapping[str, int]) -> None:
         note.unlink(missing_ok=True)
 
 
-def kept_settings(paths: Iterable[Path]) -> dict[str, int]:
+def kept_settings(paths: Iterable[Path]) -> dict[str, Setting]:
     """Return the settings kept beside files of events. Raises CommandError for a note that cannot be read."""
-    settings: dict[str, int] = {}
+    settings: dict[str, Setting] = {}
     for path in paths:
         note = path.with_name(path.name + _SUFFIX)
         try:
-            settings |= msgspec.json.decode(note.read_bytes(), type=dict[str, bool | int])
+            settings |= msgspec.json.decode(note.read_bytes(), type=dict[str, bool | int | str])
         except FileNotFoundError:
             continue
         except msgspec.DecodeError as problem:

@@ -12,6 +12,7 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.observed_source import OFFSETS_TOPIC, files_of
 from group_coordinator.dashboard.watched import WatchedSource
 from group_coordinator.narrative import words
+from group_coordinator.recordings.broker_settings import Setting
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
 from group_coordinator.recordings.following import Following, follow
 from group_coordinator.recordings.kafka_request_log import RequestLog
@@ -31,7 +32,7 @@ class Evidence(Struct, frozen=True):
         """Why the dump may not tell what happened."""
         return () if self.dump is None else tuple(self.dump.doubts())
 
-    def follow(self, log: RequestLog, settings: Mapping[str, int]) -> Following:
+    def follow(self, log: RequestLog, settings: Mapping[str, Setting]) -> Following:
         """Follow request logs with it."""
         return follow(log, settings, None if self.dump is None else self.dump.by_group, self.broker_logs)
 

@@ -22,6 +22,7 @@ from group_coordinator.command_line.what_if_player import EVENTS_FILE, ReplayedL
 from group_coordinator.dashboard.sources import Note
 from group_coordinator.dashboard.watched import Watched, WatchedSource
 from group_coordinator.narrative import words
+from group_coordinator.recordings.broker_settings import Setting
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from schemas.history import History
@@ -40,7 +41,7 @@ class ReplaySource(Struct, frozen=True, kw_only=True):
     """Where the files will be found later."""
     doubts: tuple[str, ...] = ()
     """Why what they tell may not be what happened."""
-    settings: Mapping[str, int] = {}
+    settings: Mapping[str, Setting] = {}
     """Settings that the log was coordinated with, where it says so."""
     remarks: tuple[str, ...] = ()
     """What there is to say of how the log was read."""
@@ -65,7 +66,7 @@ def replay_source(
     scratch: Path,
     out: Path | None,
     time_zone: tzinfo,
-    flags: Mapping[str, int],
+    flags: Mapping[str, Setting],
     shown_zone: tzinfo,
 ) -> ReplaySource:
     """Return the events of what is to be replayed. `flags` has the broker's settings that flags name. Raises
@@ -109,7 +110,7 @@ def watched_source(
     )
 
 
-def _of_events(paths: list[Path], flags: Mapping[str, int]) -> ReplaySource:
+def _of_events(paths: list[Path], flags: Mapping[str, Setting]) -> ReplaySource:
     settings = broker_log_report.kept_settings(paths)
     return ReplaySource(
         files=tuple(paths),
@@ -125,7 +126,7 @@ def _of_request_logs(
     scratch: Path,
     out: Path | None,
     time_zone: tzinfo,
-    flags: Mapping[str, int],
+    flags: Mapping[str, Setting],
     shown_zone: tzinfo,
 ) -> ReplaySource:
     """Follow request logs, and turn them into a file of events."""

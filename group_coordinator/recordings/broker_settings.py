@@ -34,6 +34,10 @@ _OWN = frozenset({
 """Settings of ours that no broker has."""
 
 
+Setting = int | str
+"""The value of a setting that a broker has; of one that is on or off, a bool."""
+
+
 class BrokerSettings(Struct, kw_only=True):
     """The settings for a replay, and where those that are not Kafka's defaults come from."""
 
@@ -44,11 +48,11 @@ class BrokerSettings(Struct, kw_only=True):
     contradicted: list[str] = field(default_factory=list)
     """Given ones that the broker's answers contradict: with them a replay is a *what if*."""
 
-    def all(self) -> dict[str, int]:
+    def all(self) -> dict[str, Setting]:
         """Return the settings that a replay needs: the broker's, and Kafka's defaults for those that nothing shows."""
         return {name: getattr(self.config, name) for name in sorted(SETTINGS)}
 
-    def unusual(self) -> dict[str, int]:
+    def unusual(self) -> dict[str, Setting]:
         """Return the settings that are not Kafka's defaults."""
         return {name: value for name, value in self.all().items() if value != getattr(GroupConfig(), name)}
 
@@ -64,29 +68,32 @@ class _Phase(Struct):
     rebalance_timeout_ms: int
 
 
-SETTINGS = frozenset(setting.name for setting in fields(GroupSettings) if isinstance(setting.default, int)) - _OWN
-"""Those of ours that a broker has too, as numbers."""
+_TEXTS = frozenset({"group_consumer_assignors", "group_consumer_migration_policy"})
+SETTINGS = (
+    frozenset(setting.name for setting in fields(GroupSettings) if isinstance(setting.default, int)) - _OWN | _TEXTS
+)
+"""Those of ours that a broker has too."""
 
 
-def parse_settings(settings: Mapping[str, str]) -> dict[str, int]:
+def parse_settings(settings: Mapping[str, str]) -> dict[str, Setting]:
     """Return settings by our names, from Kafka's names (`group.max.size`) or ours. Raises ValueError that says what is
     wrong."""
     known_names = {*SETTINGS, PARTITIONS}
-    parsed: dict[str, int] = {}
+    parsed: dict[str, Setting] = {}
     for name, text in settings.items():
         own_name = name.replace(".", "_").replace("-", "_")
         if own_name not in known_names:
             names = ", ".join(sorted(name.replace("_", ".") for name in known_names))
             raise ValueError(f"{name} is no setting that matters here; those that do: {names}")
         try:
-            parsed[own_name] = int(text)
+            parsed[own_name] = text if own_name in _TEXTS else int(text)
         except ValueError:
             raise ValueError(f"{name} must be a whole number, not {text!r}") from None
     return parsed
 
 
 def settings_of(
-    given_settings: Mapping[str, int],
+    given_settings: Mapping[str, Setting],
     groups: Mapping[str, Sequence[GroupRequest]],
     records: Mapping[str, list[LoggedRecord]],
     told: Mapping[str, str] | None = None,
@@ -94,7 +101,7 @@ def settings_of(
     """Take what is given, then what the brokers' logs have `told`, by Kafka's names; and infer the rest. Raises
     ValueError for settings that contradict each other."""
     requests = [request for of_group in groups.values() for request in of_group]
-    inferred: dict[str, tuple[int, str]] = {}
+    inferred: dict[str, tuple[Setting, str]] = {}
     _infer_initial_delay(groups, inferred)
     _infer_session_bounds(requests, inferred)
     _infer_max_size(groups, inferred)
@@ -108,6 +115,7 @@ def settings_of(
         )
     settings = {name: value for name, (value, _) in inferred.items()} | dict(given_settings)
     partitions = settings.pop(PARTITIONS, None)
+    assert not isinstance(partitions, str)
     notes = [f"{name.replace('_', '.')} = {value} (as given)" for name, value in given_settings.items()]
     notes += [reason for name, (_, reason) in inferred.items() if name not in given_settings]
     if partitions is None:
@@ -126,15 +134,16 @@ def settings_of(
     return BrokerSettings(config=config, partitions=partitions, notes=notes, contradicted=contradicted)
 
 
-def _take_told(told: Mapping[str, str], inferred: dict[str, tuple[int, str]]) -> None:
+def _take_told(told: Mapping[str, str], inferred: dict[str, tuple[Setting, str]]) -> None:
     """Take what a broker's log tells in place of what its answers show."""
     defaults = GroupConfig()
     for name, text in told.items():
         own_name = name.replace(".", "_")
         is_known = own_name == PARTITIONS or (own_name in SETTINGS and not own_name.startswith("offsets_retention"))
-        if not is_known or not text.isdecimal():
+        if not is_known or not (text.isdecimal() or own_name in _TEXTS):
             continue
-        value = int(text)
+        # Lists are in brackets: [uniform, range].
+        value: Setting = text.strip("[]").replace(" ", "") if own_name in _TEXTS else int(text)
         if own_name in inferred or value != getattr(defaults, own_name, None):
             inferred[own_name] = value, f"{name} = {value} (as the broker's log tells)"
 
@@ -143,7 +152,7 @@ def _take_told(told: Mapping[str, str], inferred: dict[str, tuple[int, str]]) ->
 
 
 def _infer_initial_delay(
-    groups: Mapping[str, Sequence[GroupRequest]], inferred: dict[str, tuple[int, str]]
+    groups: Mapping[str, Sequence[GroupRequest]], inferred: dict[str, tuple[Setting, str]]
 ) -> None:
     name = "group_initial_rebalance_delay_ms"
     default = GroupConfig().group_initial_rebalance_delay_ms
@@ -240,7 +249,7 @@ def _late_ms(phase: _Phase, delay_ms: int) -> int | None:
 # --------------------------------------------------------------------------------------------------- bounds and limits
 
 
-def _infer_session_bounds(requests: Iterable[GroupRequest], inferred: dict[str, tuple[int, str]]) -> None:
+def _infer_session_bounds(requests: Iterable[GroupRequest], inferred: dict[str, tuple[Setting, str]]) -> None:
     accepted: set[int] = set()
     refused: set[int] = set()
     for request in requests:
@@ -264,7 +273,7 @@ def _infer_session_bounds(requests: Iterable[GroupRequest], inferred: dict[str, 
         )
 
 
-def _infer_max_size(groups: Mapping[str, Sequence[GroupRequest]], inferred: dict[str, tuple[int, str]]) -> None:
+def _infer_max_size(groups: Mapping[str, Sequence[GroupRequest]], inferred: dict[str, tuple[Setting, str]]) -> None:
     sizes: list[int] = []
     for requests in groups.values():
         joins: list[Json] = [request.response for request in requests if request.logged.api == "JoinGroup"]
@@ -275,7 +284,7 @@ def _infer_max_size(groups: Mapping[str, Sequence[GroupRequest]], inferred: dict
         inferred["group_max_size"] = size, f"group.max.size = {size} (the largest of the groups that took nobody more)"
 
 
-def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: dict[str, tuple[int, str]]) -> None:
+def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: dict[str, tuple[Setting, str]]) -> None:
     accepted: list[int] = [0]
     refused: list[int] = []
     for request in requests:
@@ -306,7 +315,7 @@ def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: dict[str, 
 # -------------------------------------------------------------------------------------------------- consumer groups
 
 
-def _infer_consumer_groups(requests: Iterable[GroupRequest], inferred: dict[str, tuple[int, str]]) -> None:
+def _infer_consumer_groups(requests: Iterable[GroupRequest], inferred: dict[str, tuple[Setting, str]]) -> None:
     """What native members of consumer groups are told, and the order in which they are assigned."""
     intervals = Counter(
         int(request.response["heartbeatIntervalMs"])
@@ -334,7 +343,7 @@ def _infer_consumer_groups(requests: Iterable[GroupRequest], inferred: dict[str,
 # --------------------------------------------------------------------------------------------- from the offsets log
 
 
-def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[int, str]]) -> None:
+def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[Setting, str]]) -> None:
     all_records = [record for of_group in records.values() for record in of_group]
     versions = {
         value_version(record.value)
@@ -365,7 +374,7 @@ def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dic
     _check_partition_count(records, inferred)
 
 
-def _check_partition_count(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[int, str]]) -> None:
+def _check_partition_count(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[Setting, str]]) -> None:
     """Kafka's default, if every group lies where it puts it; any other number would only prove itself."""
     placed = {(group_id, record.partition) for group_id, of_group in records.items() for record in of_group}
     if placed and all(group_partition(group_id, DEFAULT_PARTITIONS) == partition for group_id, partition in placed):

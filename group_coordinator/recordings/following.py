@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
-from group_coordinator.recordings.broker_settings import BrokerSettings, settings_of
+from group_coordinator.recordings.broker_settings import BrokerSettings, Setting, settings_of
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
 from group_coordinator.recordings.expectations import Disagreement, Expected, Load
 from group_coordinator.recordings.group_facts import facts_between, facts_of
@@ -114,7 +114,7 @@ class Following(Struct, kw_only=True):
 
 def follow(
     log: RequestLog,
-    given_settings: Mapping[str, int],
+    given_settings: Mapping[str, Setting],
     records: Mapping[str, list[LoggedRecord]] | None = None,
     logs: CoordinatorLogs | None = None,
 ) -> Following:

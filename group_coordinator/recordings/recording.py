@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from group_coordinator.recordings.broker_settings import parse_settings
+from group_coordinator.recordings.broker_settings import Setting, parse_settings
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
 from group_coordinator.recordings.expectations import NOTHING, Disagreement
 from group_coordinator.recordings.following import FollowedGroup, follow
@@ -178,7 +178,7 @@ class _Verification:
         log: RequestLog,
         offsets: OffsetsLog | None,
         logs: CoordinatorLogs | None,
-        given_settings: Mapping[str, int],
+        given_settings: Mapping[str, Setting],
     ) -> None:
         self.report = report
         self.log = log
