@@ -6,7 +6,7 @@ group is, it goes on at the next join phase that the log tells completely; what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
 from group_coordinator.recordings.broker_settings import BrokerSettings, Setting, settings_of
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
-from group_coordinator.recordings.expectations import Disagreement, Expected, Load
+from group_coordinator.recordings.expectations import Disagreement, Expected, Fact, Load
 from group_coordinator.recordings.group_facts import facts_between, facts_of
 from group_coordinator.recordings.group_replay import START, GroupReplay, InputValue
 from group_coordinator.recordings.group_requests import GroupRequest
@@ -23,7 +23,7 @@ from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
 from group_coordinator.recordings.offsets_log import LoggedRecord, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
-from group_coordinator.recordings.transaction_ends import ends_for
+from group_coordinator.recordings.transaction_ends import TransactionEnd, ends_for
 from schemas.recorded import RecordedGroup, RecordingGap
 
 EDGE_MS = 100
@@ -254,7 +254,7 @@ class _Follower:
         records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)
         loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
         ends = ends_for(followed.requests, self._ends, group_id, self._partitions)
-        facts = facts_between(facts_of(followed.requests, self._cluster, ends), from_us, until_ms * 1000)
+        facts = facts_between(self._facts(followed, ends), from_us, until_ms * 1000)
         expected = expected_of(requests, records, entries, loads, facts)
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)
         result, expected = search.run(), search.expected
@@ -278,6 +278,10 @@ class _Follower:
         return part, [
             step.request for step in result.steps if step.index not in taken_indexes and step.inferred is None
         ]
+
+    def _facts(self, followed: FollowedGroup, ends: Iterable[TransactionEnd]) -> list[Fact]:
+        interval_ms = self._config.group_consumer_heartbeat_interval_ms
+        return facts_of(followed.requests, self._cluster, ends, interval_ms)
 
     def _records_of(self, group_id: str) -> Sequence[LoggedRecord]:
         return (self._records or {}).get(group_id, ())

@@ -46,14 +46,18 @@ class _Interests(Struct):
     has_native_members: bool
 
 
-def facts_of(requests: Sequence[GroupRequest], cluster: ClusterTopics, ends: Iterable[TransactionEnd]) -> list[Fact]:
-    """Return all that a group is told, in the order of time. `requests`: all that reached it."""
+def facts_of(
+    requests: Sequence[GroupRequest], cluster: ClusterTopics, ends: Iterable[TransactionEnd], interval_ms: int
+) -> list[Fact]:
+    """Return all that a group is told, in the order of time. `requests`: all that reached it; `interval_ms`: of the
+    heartbeats of groups that have no settings of their own."""
     facts = [Fact(end.at_us, end.earliest_us, end.ended) for end in ends]
     interests = _interests(requests)
     facts += _topic_facts(cluster, interests)
     if interests.has_native_members:
         group_id = requests[0].group_id
-        facts += _configurations(of_group for of_group in cluster.settings if of_group[1].group_id == group_id)
+        own_settings = [of_group for of_group in cluster.settings if of_group[1].group_id == group_id]
+        facts += _configurations(own_settings) if own_settings else _intervals(requests, interval_ms)
     return sorted(facts, key=lambda fact: fact.at_us)
 
 
@@ -133,6 +137,16 @@ def _configurations(settings: Iterable[tuple[int, GroupSetting]]) -> Iterator[Fa
                 values[name] = int(setting.value)
         with suppress(msgspec.ValidationError):
             yield Fact(at_us, at_us, msgspec.convert({"type": "group_config", **values}, GroupConfiguration))
+
+
+def _intervals(requests: Iterable[GroupRequest], interval_ms: int) -> Iterator[Fact]:
+    """Where members are told another interval than before, the group has got a setting of its own: its line is in
+    another broker's log, or older than this one."""
+    for request in requests:
+        told_ms = request.response.get("heartbeatIntervalMs")
+        if isinstance(request.request, ConsumerGroupHeartbeatRequest) and told_ms and told_ms != interval_ms:
+            interval_ms, at_us = told_ms, request.logged.handled_us
+            yield Fact(at_us, at_us, GroupConfiguration(consumer_heartbeat_interval_ms=told_ms))
 
 
 def facts_between(facts: Iterable[Fact], from_us: int, until_us: int) -> list[Fact]:

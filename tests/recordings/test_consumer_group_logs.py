@@ -122,6 +122,41 @@ def test_either_way_of_knowing_the_topics_is_enough(apis: tuple[str, ...], tmp_p
     assert report.agrees, "\n".join(report.lines())
 
 
+def test_a_group_s_own_interval_is_seen_in_its_answers(tmp_path: Path) -> None:
+    lines = lines_of(CLUSTERS / "consumer-protocol.request.log.gz")
+    changed = [
+        line.replace('"heartbeatIntervalMs":5000', '"heartbeatIntervalMs":7000')
+        if '"groupId":"shop"' in line and line[12:20] > "18:09:40"
+        else line
+        for line in lines
+    ]
+    file = tmp_path / "changed.request.log"
+    file.write_text("".join(changed))
+    report = verify_recording(file)
+    assert report.agrees, "\n".join(report.lines())
+    assert "group shop: it gets settings of its own 1 times" in report.notes
+
+
+def test_settings_of_a_group_are_taken_from_their_lines(tmp_path: Path) -> None:
+    lines = lines_of(CLUSTERS / "consumer-protocol.request.log.gz")
+    alter = next(line for line in lines if '"CREATE_TOPICS"' in line and '"isForwarded":false' in line)
+    body = json.loads(alter[alter.index("{") : alter.rindex("}") + 1])
+    body["requestHeader"] |= {"requestApiKey": 44, "requestApiVersion": 1, "requestApiKeyName": "X"}
+    config = {"name": "consumer.heartbeat.interval.ms", "configOperation": 0, "value": "6000"}
+    shop = {"resourceType": 32, "resourceName": "shop"}
+    body["request"] = {"resources": [shop | {"configs": [config]}], "validateOnly": False}
+    body["response"] = {"responses": [shop | {"errorCode": 0, "errorMessage": None}]}
+    changed = [
+        line.replace('"heartbeatIntervalMs":5000', '"heartbeatIntervalMs":6000') if '"groupId":"shop"' in line else line
+        for line in lines
+    ]
+    file = tmp_path / "changed.request.log"
+    file.write_text(f"{alter[: alter.index('{')]}{json.dumps(body)}\n" + "".join(changed))
+    report = verify_recording(file)
+    assert report.agrees, "\n".join(report.lines())
+    assert "group shop: it gets settings of its own 1 times" in report.notes
+
+
 def test_another_broker_may_go_on_with_consumer_groups(tmp_path: Path) -> None:
     """From half a minute before the end on, the lines are another broker's."""
     lines = lines_of(CLUSTERS / "consumer-protocol.request.log.gz")
