@@ -68,7 +68,7 @@ soak: jars ## members with churn for MINUTES=30: memory, state, batch time and d
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 screenshots: jars ## the pictures in docs/images, from a running demo (needs Chromium)
-	$(BIN)/python docs/screenshots.py $(ARGS)
+	PYTHONPATH=. $(BIN)/python docs/screenshots.py $(ARGS)
 
 clean: ## remove what builds and tests leave behind; .venv and the jar cache stay
 	rm -rf build dist *.egg-info *.whl group_coordinator.zip .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log

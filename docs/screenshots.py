@@ -25,6 +25,9 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from PIL import Image
 
+from group_coordinator.dashboard.index import Index
+from group_coordinator.dashboard.report import report_of_index
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
@@ -34,6 +37,10 @@ COMMAND = (sys.executable, "-m", "group_coordinator.command_line.main")
 START_TIMEOUT_S = 300
 STORY_S = 110
 """How long the demo runs before the pictures are taken."""
+
+
+STORY = "story of a consumer group"
+"""That of the dashboard's tests."""
 
 
 class Picture(Struct, frozen=True, kw_only=True):
@@ -49,7 +56,7 @@ class Picture(Struct, frozen=True, kw_only=True):
     theme: Literal["light", "dark"] = "light"
     act: Callable[[Page], None] = lambda page: None
     recording: str = ""
-    """Of a cluster, in place of the demo."""
+    """Of a cluster, or `STORY`, in place of the demo."""
 
 
 def _open_crash(page: Page) -> None:
@@ -85,6 +92,7 @@ PICTURES = (
         ready=".targets li",
         recording="consumer-protocol",
     ),
+    Picture(name="consumer-group", view="/group/orders", ready=".targets li", height=960, recording=STORY),
 )
 
 
@@ -107,6 +115,14 @@ def take(browser: Browser, address: str, picture: Picture) -> None:
 def report_on(recording: str, directory: Path) -> str:
     """The address of a report on what a cluster left."""
     report = directory / f"{recording}.html"
+    if recording == STORY:
+        from tests.dashboard import consumer_scene
+
+        index = Index()
+        for value in consumer_scene.values():
+            index.add(value)
+        report.write_text(report_of_index(index, recording), encoding="utf-8")
+        return report.as_uri()
     logs = [f"--broker-log={path}" for path in sorted(CLUSTERS.glob(f"{recording}.*server.log.gz"))]
     dump = f"{recording}.offsets.jsonl.gz"
     subprocess.run([*COMMAND, "replay", dump, *logs, f"--report={report}"], cwd=CLUSTERS, check=True)

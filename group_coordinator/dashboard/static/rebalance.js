@@ -88,7 +88,7 @@ function moved(story, name) {
   const onTheWay = sum(changed.filter((move) => move.after !== move.target));
   return [h("h3", {}, `Partitions: ${moved} of ${total} changed owner${onTheWay ? `, ${onTheWay} still to move` : ""}`),
     changed.length === 0 ? null : h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["Partitions", "Before", "Since"].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, changed.slice(0, MOVES_SHOWN).map((move) => h("tr", {}, h("td", { class: "mono" }, `${move.topic} ${move.partitions}`), h("td", {}, move.before ? name(move.before) : "nobody"), h("td", {}, move.after ? name(move.after) : "nobody", move.after === move.target ? null : h("small", {}, "shall be of ", move.target ? name(move.target) : "nobody")))))),
+      h("tbody", {}, changed.slice(0, MOVES_SHOWN).map((move) => h("tr", {}, h("td", { class: "mono" }, `${move.topic} ${move.partitions}`), h("td", {}, move.before ? name(move.before) : "nobody"), h("td", {}, move.after ? name(move.after) : "nobody", move.after === move.target ? null : h("small", {}, "shall go to ", move.target ? name(move.target) : "nobody")))))),
     changed.length > MOVES_SHOWN ? h("p", { class: "note" }, `… and ${changed.length - MOVES_SHOWN} more lines`) : null];
 }
 
