@@ -7,7 +7,7 @@ from typing import get_args
 
 from group_coordinator.dashboard.facts import STATES
 from group_coordinator.dashboard.page import static_text
-from schemas.history import RebalanceTrigger
+from schemas.history import History, RebalanceTrigger
 
 
 def names_of(table: str) -> set[str]:
@@ -15,6 +15,13 @@ def names_of(table: str) -> set[str]:
     match = re.search(rf"const {table} = \{{(.*?)\}};", static_text("verdicts.js"), re.DOTALL)
     assert match is not None
     return set(re.findall(r"(\w+):", match[1]))
+
+
+def test_each_type_of_record_can_be_chosen() -> None:
+    match = re.search(r"const KINDS = \[(.*?)\];", static_text("events.js"), re.DOTALL)
+    assert match is not None
+    kinds = re.findall(r'"(\w+)"', match[1])
+    assert sorted(kinds) == sorted(str(record.__struct_config__.tag) for record in get_args(History))
 
 
 def test_each_state_has_a_colour() -> None:

@@ -11,8 +11,12 @@ const KINDS = [
   "member_rejoined", "member_left", "member_expired", "member_dropped", "member_replaced", "member_fenced", "rebalance_started",
   "rebalance_extended", "join_phase_completed", "protocol_chosen", "leader_elected", "assignment_received", "rebalance_completed",
   "offsets_committed", "offsets_expired", "offsets_deleted", "request_refused",
+  "group_epoch_bumped", "target_assignment_computed", "consumer_member_joined", "consumer_member_updated", "consumer_member_away",
+  "member_reconciled", "members_reconciled", "group_reconciling", "regex_resolved", "group_converted",
+  "transactional_offsets_pending", "transactional_offsets_aborted",
+  "group_recorded", "recording_gap", "member_gone", "ownership_not_known", "generations_not_recorded", "coordinator_changed", "offsets_removed",
 ];
-const TONES = { member_expired: "bad", member_dropped: "bad", request_refused: "warn", member_left: "warn", member_fenced: "bad", rebalance_started: "busy", rebalance_completed: "good", group_stable: "good" };
+const TONES = { member_expired: "bad", member_dropped: "bad", request_refused: "warn", member_left: "warn", member_fenced: "bad", rebalance_started: "busy", rebalance_completed: "good", group_stable: "good", group_epoch_bumped: "busy", members_reconciled: "good", transactional_offsets_aborted: "warn" };
 const SHOWN_MAX = 2000;
 
 export const words = (kind) => kind.replaceAll("_", " ");
