@@ -11,6 +11,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import yaml
 
+from group_coordinator.operations.group_table import STATES
 from group_coordinator.operations.metrics import METRICS
 from schemas.history import MemberDropped, RebalanceCompleted
 from schemas.settings import settings_of
@@ -92,7 +93,7 @@ def test_the_check_finds_mistakes() -> None:
 
 def test_label_values_that_are_matched_exist() -> None:
     values = {
-        "state": {"Empty", "PreparingRebalance", "CompletingRebalance", "Stable"},
+        "state": set(STATES),
         "outcome": literals(RebalanceCompleted, "outcome"),
         "reason": {"left", "session_expired"} | literals(MemberDropped, "reason"),
         "change": {"committed", "expired", "deleted"},
