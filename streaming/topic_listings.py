@@ -6,16 +6,14 @@ import logging
 from typing import cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, TopicDescription
+from confluent_kafka.admin import AdminClient
 
 from group_coordinator.kafka_topics.cluster_topics import Racks
-from group_coordinator.kafka_topics.described import topic_id_of
+from group_coordinator.kafka_topics.described import racks_of, topic_id_of
 from streaming.topic_knowledge import TopicListing
 
 LOOK_TIMEOUT_S = 5.0
 _NAMES_PER_REQUEST = 1_000
-_RACKS_BYTES_MAX = 262_144
-"""Of one topic, in a record; the racks of a larger one are left out. Kafka's own assignors do not look at racks."""
 _NO_ANSWER = (
     KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT,
     KafkaError._RESOLVE,
@@ -65,7 +63,7 @@ class TopicListings:
                     continue
                 partitions += len(description.partitions)
                 if (topic_id := topic_id_of(description)) is not None:
-                    topics[name], racks[name] = topic_id, _racks(description)
+                    topics[name], racks[name] = topic_id, racks_of(description)
         if hidden - self._invisible:
             _log.warning(
                 "Topic %s may not be described any more (%d such topics): whether they are deleted cannot be seen. "
@@ -73,12 +71,3 @@ class TopicListings:
             )  # fmt: skip
         self._invisible, self.partitions = frozenset(hidden), partitions
         return TopicListing(topics=topics, racks=racks, absent=frozenset(absent))
-
-
-def _racks(description: TopicDescription) -> Racks:
-    """Return the racks of each partition's replicas, in the order of partitions; a broker without a rack has an empty
-    one."""
-    in_order = sorted(description.partitions, key=lambda partition: partition.id)
-    racks = tuple([tuple(sorted([node.rack or "" for node in partition.replicas])) for partition in in_order])
-    size = sum([len(rack) + 3 for replicas in racks for rack in replicas])
-    return racks if size <= _RACKS_BYTES_MAX else ((),) * len(racks)

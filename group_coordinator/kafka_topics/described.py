@@ -1,4 +1,4 @@
-"""What brokers say of a topic when it is described: its id, and how many partitions it has."""
+"""What brokers say of a topic when it is described: its id, its partitions and their racks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
 
+from group_coordinator.kafka_topics.cluster_topics import Racks
 from schemas.wire import topic_id_text
 
 _TIMEOUT_S = 10.0
+_RACKS_BYTES_MAX = 262_144
+"""Of one topic, in a record; the racks of a larger one are left out. Kafka's own assignors do not look at racks."""
 _UUID = struct.Struct(">qq")
 _log = logging.getLogger(__name__)
 
@@ -20,6 +23,15 @@ def topic_id_of(topic: TopicDescription) -> str | None:
     """Return a topic's id as our events spell it; None if it has none, as with brokers before 2.8."""
     uuid: Any = topic.topic_id  # its methods are missing in the library's types
     return topic_id_text(_UUID.pack(uuid.get_most_significant_bits(), uuid.get_least_significant_bits()))
+
+
+def racks_of(description: TopicDescription) -> Racks:
+    """Return the racks of each partition's replicas, in the order of partitions; a broker without a rack has an empty
+    one."""
+    in_order = sorted(description.partitions, key=lambda partition: partition.id)
+    racks = tuple([tuple(sorted([node.rack or "" for node in partition.replicas])) for partition in in_order])
+    size = sum([len(rack) + 3 for replicas in racks for rack in replicas])
+    return racks if size <= _RACKS_BYTES_MAX else ((),) * len(racks)
 
 
 def brokers_of(metadata: ClusterMetadata) -> dict[int, str]:
