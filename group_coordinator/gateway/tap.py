@@ -26,6 +26,7 @@ from group_coordinator.gateway.proxy_server import ProxyServer
 from group_coordinator.gateway.request_router import Reply
 from group_coordinator.gateway.rewriting import Locate
 from group_coordinator.gateway.tap_log import TapLog, Tapped, TappedAnswer, TappedEvent
+from group_coordinator.gateway.tap_topics import TapTopics
 from group_coordinator.gateway.translation import read_request, read_response
 from group_coordinator.gateway.versions import GROUP_APIS, Versions, accepted_versions
 from schemas.records_file import Record, encode_record
@@ -187,9 +188,11 @@ class Tap(ProxyServer):
         super().__init__(config)
         self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=True)
         self._output = output
+        self._topics = TapTopics(config.broker_client_properties)
         self._log = TapLog(
             lambda event: self._write(partial(output.event, event)),
             lambda answer: self._write(partial(output.answer, answer)),
+            self._topics.look_up,
         )
         self.recording_failure: str | None = None
         """Why nothing is recorded any more; clients are served all the same."""
@@ -206,6 +209,7 @@ class Tap(ProxyServer):
     async def _finish(self) -> None:
         if self._flusher is not None:
             self._flusher.cancel()
+        self._topics.close()
         self._log.end(_now_ms())
         self._write(self._output.flush)
         try:

@@ -3,21 +3,24 @@ answered.
 
 A request for several groups becomes an event for each. Events are put out when they are answered, in the order in which
 they came: a new member's JoinGroup must say which id the broker gave out, so that a replay gives out the same; and what
-a broker refused because it did not (yet) coordinate the group, its coordinator never saw, so it is no event.
+a broker refused because it did not (yet) coordinate the group, its coordinator never saw, so it is no event. A
+consumer group's heartbeat that names topics also waits for what those topics are.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from group_coordinator.gateway.group_configs import ConfigsRequest
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.request_ids import RequestIds
+from group_coordinator.gateway.tap_topics import OnTopics
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -26,6 +29,7 @@ from schemas.consumer_group_messages import (
 )
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick, groups_named
+from schemas.group_metadata_events import TopicMetadata
 from schemas.message_versions import GroupResponse
 from schemas.messages import (
     APIS,
@@ -46,6 +50,8 @@ from schemas.messages import (
     TxnOffsetCommitResponse,
 )
 
+LookUp = Callable[[tuple[str, ...], OnTopics], None]
+"""Names of topics, and what is called when it is known which they are."""
 _WAITING_MAX = 100_000
 _WAITING_BYTES_MAX = 67_108_864
 """Requests that wait for the answer to an earlier one, by their bytes on the wire. Beyond it the earliest are put
@@ -98,7 +104,19 @@ class Tapped:
     def ended(self) -> None:
         """Record that there will be no answer."""
         for part in self._parts:
-            part.waits = False
+            part.waits_for_answer = False
+        self._log.release()
+
+    def look_up_topics(self, look_up: LookUp) -> None:
+        """Find out what the topics are that a heartbeat names."""
+        (part, *_), request = self._parts, self._parts[0].request
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.subscribed_topic_names:
+            part.waits_for_topics = True
+            look_up(request.subscribed_topic_names, partial(self._topics_found, part))
+
+    def _topics_found(self, part: _Part, topics: TopicMetadata | UnsetType) -> None:
+        part.topic_metadata = topics
+        part.waits_for_topics = False
         self._log.release()
 
     def encode(self, part: _Part) -> bytes:
@@ -111,13 +129,17 @@ class Tapped:
             client_id=self._client_id,
             client_host=self._client_host,
             new_member_id=part.new_member_id if part.is_new_member else None,
+            topic_metadata=part.topic_metadata,
         )
 
 
 class _Part:
     """One request to one group."""
 
-    __slots__ = ("group_id", "is_event", "is_new_member", "new_member_id", "request", "request_id", "size", "waits")
+    __slots__ = (
+        "group_id", "is_event", "is_new_member", "new_member_id", "request", "request_id", "size", "topic_metadata",
+        "waits_for_answer", "waits_for_topics",
+    )  # fmt: skip
 
     def __init__(self, request_id: str, group_id: str, request: Request, size: int) -> None:
         self.group_id = group_id
@@ -127,20 +149,28 @@ class _Part:
         self.is_new_member = (
             isinstance(request, JoinGroupRequest | ConsumerGroupHeartbeatRequest) and not request.member_id
         )
-        self.waits = True
+        self.waits_for_answer = True
+        self.waits_for_topics = False
         self.is_event = True
         self.new_member_id: str | None = None
+        self.topic_metadata: TopicMetadata | UnsetType = UNSET
 
 
 class TapLog:
     """Puts events out in the order of arrival."""
 
-    def __init__(self, on_event: Callable[[TappedEvent], None], on_answer: Callable[[TappedAnswer], None]) -> None:
+    def __init__(
+        self,
+        on_event: Callable[[TappedEvent], None],
+        on_answer: Callable[[TappedAnswer], None],
+        look_up_topics: LookUp,
+    ) -> None:
         self.events = 0
         self.set_aside = 0
         """Requests that the broker answered without asking its coordinator."""
         self._on_event = on_event
         self._on_answer = on_answer
+        self._look_up_topics = look_up_topics
         self._request_ids = RequestIds()
         self._waiting: deque[tuple[Tapped, _Part]] = deque()
         self._waiting_bytes = 0
@@ -164,6 +194,7 @@ class TapLog:
         tapped = Tapped(self, pending, time_ms, parts)
         self._waiting.extend((tapped, part) for part in parts)
         self._waiting_bytes += sum([part.size for part in parts])
+        tapped.look_up_topics(self._look_up_topics)
         if self._is_full:
             self.release()
         return tapped
@@ -187,7 +218,8 @@ class TapLog:
         """Put out what need not wait, up to the first that must; with `even_waiting` that too."""
         while self._waiting:
             tapped, part = self._waiting[0]
-            if part.waits and not even_waiting and not self._is_full:
+            waits = part.waits_for_answer or part.waits_for_topics
+            if waits and not even_waiting and not self._is_full:
                 return
             self._waiting.popleft()
             self._waiting_bytes -= part.size

@@ -25,7 +25,7 @@ NEW_NAMES_MAX = 5_000
 """Names that wait to be asked for and were never found, after which no more are taken."""
 _TOPICS_MAX = 10_000
 _ABSENT_MAX = 1_000
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Topic(Struct, frozen=True):
@@ -127,7 +127,7 @@ class TopicCache:
     def _verdict(self, name: str, partition: int) -> Verdict | None:
         """Return what is known of a topic; None if it must be asked for."""
         now_s = self._now_s()
-        if not _NAME.fullmatch(name):
+        if not TOPIC_NAME.fullmatch(name):
             return ABSENT  # there can be none
         known_topic = self._topics.get(name)
         if now_s < self._blind_until_s:

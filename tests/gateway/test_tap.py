@@ -16,6 +16,7 @@ from group_coordinator.gateway.config import Address, GatewayConfig, GatewayErro
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.tap import FilesOutput, Tap
 from group_coordinator.gateway.translation import write_response
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope, decode_request_event, decode_response_event, decode_tick
 from schemas.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupResponse, OffsetFetchResponse, Response
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.end_to_end
 
 def replayed(path: Path) -> dict[str, Response]:
     """What the coordinator's core answers to the events of a file, by request id."""
-    coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=0))
+    coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=0, group_consumer_hash_order=True))
     answers: dict[str, Response] = {}
     clock_ms = 0
     for line in path.read_bytes().splitlines():
@@ -80,6 +81,10 @@ def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
             producer.produce(topic, str(number))
         assert producer.flush(15) == 0
         reads(30, *members)
+        modern = consumers.start("librdkafka", f"{group}-modern", group_protocol="consumer")
+        share([modern], PARTITIONS)
+        reads(30, modern)
+        modern.close()
         while members:  # the leader last: whom Kafka makes leader after it is a matter of hash order
             members.pop().close()
             if members:
@@ -91,6 +96,8 @@ def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
     broker_answers, replayed_answers = recorded(Path(f"{output}.answers")), replayed(output)
     assert len(broker_answers) > 20
     assert broker_answers.keys() == replayed_answers.keys()
+    heartbeats = [each for _, each in broker_answers.values() if isinstance(each, ConsumerGroupHeartbeatResponse)]
+    assert any(heartbeat.assignment and heartbeat.assignment.topic_partitions for heartbeat in heartbeats)
     for request_id, (envelope, response) in broker_answers.items():
         assert gist(envelope, replayed_answers[request_id]) == gist(envelope, response), (
             f"{replayed_answers[request_id]}, the broker: {response}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.tap_log import TapLog, TappedAnswer, TappedEvent
+from group_coordinator.gateway.tap_topics import OnTopics, topic_metadata
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -17,6 +19,7 @@ from schemas.consumer_group_messages import (
 )
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_request_event, decode_response_event, decode_tick
+from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.message_versions import GroupRequest
 from schemas.messages import (
     DescribedGroup,
@@ -40,7 +43,8 @@ class Written:
     def __init__(self) -> None:
         self.out: list[TappedEvent] = []
         self.answers: list[TappedAnswer] = []
-        self.log = TapLog(self.out.append, self.answers.append)
+        self.questions: list[tuple[tuple[str, ...], OnTopics]] = []
+        self.log = TapLog(self.out.append, self.answers.append, lambda *question: self.questions.append(question))
 
     @property
     def said(self) -> list[Any]:
@@ -225,3 +229,55 @@ def test_consumer_groups_are_described_one_by_one() -> None:
     assert written.log.set_aside == 1
     (answer,) = written.answers
     assert decode_response_event(answer.value)[1] == ConsumerGroupDescribeResponse(groups=groups[1:])
+
+
+def modern_beat(*names: str, epoch: int = 0) -> PendingRequest:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="g", member_id="m", member_epoch=epoch, subscribed_topic_names=names or None
+    )
+    return pending("ConsumerGroupHeartbeat", request, version=1)
+
+
+def test_a_heartbeat_that_names_topics_waits_for_what_they_are_and_brings_it_along() -> None:
+    written = Written()
+    joining, keeping = written.log.request(modern_beat("orders"), 10), written.log.request(modern_beat(epoch=1), 11)
+    assert joining is not None
+    assert keeping is not None
+    for tapped in (joining, keeping):
+        tapped.answered(ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1), 12)
+    assert written.said == []
+    ((names, on_topics),) = written.questions
+    assert names == ("orders",)
+    told = TopicMetadata(version=7, topics=(ORDERS,))
+    on_topics(told)
+    first, second = [decode_request_event("g", event.value)[0] for event in written.out if event.key is not None]
+    assert (first.topic_metadata, second.topic_metadata) == (told, msgspec.UNSET)
+
+
+def test_a_heartbeat_is_recorded_without_topics_where_nobody_tells_them() -> None:
+    written = Written()
+    tapped = written.log.request(modern_beat("orders"), 10)
+    assert tapped is not None
+    written.questions[0][1](msgspec.UNSET)
+    assert written.said == [], "nor is it answered"
+    tapped.ended()
+    assert written.said == [10, ("g", "ConsumerGroupHeartbeat", None)]
+
+
+ORDERS = DescribedTopic(name="orders", topic_id="00000000-0000-0000-0000-000000000001", partitions=(("a",), ("",)))
+
+
+def test_what_is_known_of_named_topics() -> None:
+    topics = {"orders": ORDERS, "gone": None, "others": ORDERS}
+    assert topic_metadata(3, ("gone", "orders", "hidden", "orders"), topics) == TopicMetadata(
+        version=3, topics=(ORDERS,), absent=("gone",)
+    )
+    assert topic_metadata(3, ("hidden",), topics) is msgspec.UNSET
+
+
+def test_topics_that_do_not_fit_beside_a_request_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    large = {
+        name: msgspec.structs.replace(ORDERS, name=name, partitions=(("rack",),) * 10_000) for name in ("a", "b", "c")
+    }
+    assert topic_metadata(3, large, large) == TopicMetadata(version=3, topics=(large["a"], large["b"]))
+    assert "lacks c" in caplog.text
