@@ -68,7 +68,7 @@ def test_what_if_it_used_the_new_protocol(of_a_deploy: RunningServer, page: Page
     assert cells[:3] == ["classic", "classic", "consumer"]
     moved = page.locator("table.numbers tr:has(th:text-is('Partitions that moved')) td").all_inner_texts()
     assert (moved[0], moved[1].split()[0]) == ("36", "36")
-    assert int(moved[2].split()[0]) < 18
+    assert int(moved[2].split()[0]) < int(moved[0])
     assert page.locator(".idle dd").count() == 3
     assert "“Played again”" in page.locator(".belief").inner_text()
     assert page.locator(".compared .lanes").count() == 2
