@@ -4,7 +4,8 @@ answered.
 A request for several groups becomes an event for each. Events are put out when they are answered, in the order in which
 they came: a new member's JoinGroup must say which id the broker gave out, so that a replay gives out the same; and what
 a broker refused because it did not (yet) coordinate the group, its coordinator never saw, so it is no event. A
-consumer group's heartbeat that names topics also waits for what those topics are.
+consumer group's heartbeat that names topics also waits for what those topics are; which topics its expression matches
+is an event behind it, as with a broker.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.gateway.group_configs import ConfigsRequest
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.request_ids import RequestIds
-from group_coordinator.gateway.tap_topics import OnTopics
+from group_coordinator.gateway.tap_topics import FoundTopics, OnTopics
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -29,7 +30,7 @@ from schemas.consumer_group_messages import (
 )
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick, groups_named
-from schemas.group_metadata_events import TopicMetadata
+from schemas.group_metadata_events import RegexesResolved
 from schemas.message_versions import GroupResponse
 from schemas.messages import (
     APIS,
@@ -50,8 +51,8 @@ from schemas.messages import (
     TxnOffsetCommitResponse,
 )
 
-LookUp = Callable[[tuple[str, ...], OnTopics], None]
-"""Names of topics, and what is called when it is known which they are."""
+LookUp = Callable[[tuple[str, ...], str | None, OnTopics], None]
+"""Names of topics and an expression, and what is called when it is known which topics these are."""
 _WAITING_MAX = 100_000
 _WAITING_BYTES_MAX = 67_108_864
 """Requests that wait for the answer to an earlier one, by their bytes on the wire. Beyond it the earliest are put
@@ -109,13 +110,16 @@ class Tapped:
 
     def look_up_topics(self, look_up: LookUp) -> None:
         """Find out what the topics are that a heartbeat names."""
-        (part, *_), request = self._parts, self._parts[0].request
-        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.subscribed_topic_names:
+        part, request = self._parts[0], self._parts[0].request
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and (
+            request.subscribed_topic_names or request.subscribed_topic_regex
+        ):
             part.waits_for_topics = True
-            look_up(request.subscribed_topic_names, partial(self._topics_found, part))
+            names = request.subscribed_topic_names or ()
+            look_up(names, request.subscribed_topic_regex, partial(self._topics_found, part))
 
-    def _topics_found(self, part: _Part, topics: TopicMetadata | UnsetType) -> None:
-        part.topic_metadata = topics
+    def _topics_found(self, part: _Part, topics: FoundTopics) -> None:
+        part.topics = topics
         part.waits_for_topics = False
         self._log.release()
 
@@ -129,7 +133,7 @@ class Tapped:
             client_id=self._client_id,
             client_host=self._client_host,
             new_member_id=part.new_member_id if part.is_new_member else None,
-            topic_metadata=part.topic_metadata,
+            topic_metadata=part.topics.metadata,
         )
 
 
@@ -137,7 +141,7 @@ class _Part:
     """One request to one group."""
 
     __slots__ = (
-        "group_id", "is_event", "is_new_member", "new_member_id", "request", "request_id", "size", "topic_metadata",
+        "group_id", "is_event", "is_new_member", "new_member_id", "request", "request_id", "size", "topics",
         "waits_for_answer", "waits_for_topics",
     )  # fmt: skip
 
@@ -153,7 +157,7 @@ class _Part:
         self.waits_for_topics = False
         self.is_event = True
         self.new_member_id: str | None = None
-        self.topic_metadata: TopicMetadata | UnsetType = UNSET
+        self.topics = FoundTopics()
 
 
 class TapLog:
@@ -231,6 +235,19 @@ class TapLog:
                 self._on_event(TappedEvent(self._clock_ms, None, encode_tick(self._clock_ms)))
             self.events += 1
             self._on_event(TappedEvent(self._clock_ms, part.group_id.encode(), tapped.encode(part)))
+            self._resolve(part)
+
+    def _resolve(self, part: _Part) -> None:
+        """Tell which topics match a heartbeat's expression: the broker finds that out when it has answered."""
+        request, topics = part.request, part.topics
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and topics.matching is not None:
+            assert request.subscribed_topic_regex is not None
+            resolved = RegexesResolved(
+                version=topics.version,
+                resolved={request.subscribed_topic_regex: topics.matching},
+                began_ms=self._clock_ms,
+            )
+            self._on_event(TappedEvent(self._clock_ms, part.group_id.encode(), encode_json(resolved)))
 
     @property
     def _is_full(self) -> bool:

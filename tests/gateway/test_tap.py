@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
-from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
+from coordinator_state import Answer, Coordinator, GroupConfig, group_event
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
 from group_coordinator.gateway.pending_request import PendingRequest
@@ -18,7 +18,8 @@ from group_coordinator.gateway.tap import FilesOutput, Tap
 from group_coordinator.gateway.translation import write_response
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
 from schemas.error_codes import ErrorCode
-from schemas.events import ResponseEnvelope, decode_request_event, decode_response_event, decode_tick
+from schemas.events import ResponseEnvelope, decode_group_event, decode_response_event, decode_tick
+from schemas.group_metadata_events import RegexesResolved
 from schemas.messages import HeartbeatRequest, HeartbeatResponse, JoinGroupResponse, OffsetFetchResponse, Response
 from schemas.records_file import decode_event_record, decode_record
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
@@ -41,8 +42,8 @@ def replayed(path: Path) -> dict[str, Response]:
             outputs = coordinator.advance_to(clock_ms)
         else:
             group_id = record.key.decode()
-            envelope, request = decode_request_event(group_id, record.value)
-            event = RequestEvent(record.offset or 0, clock_ms, record.timestamp_ms or 0, envelope, request)
+            decoded = decode_group_event(group_id, record.value)
+            event = group_event(decoded, record.offset or 0, clock_ms, record.timestamp_ms or 0)
             outputs = coordinator.handle(group_id, event)
         answers |= {output.request_id: output.response for output in outputs if isinstance(output, Answer)}
     return answers
@@ -53,6 +54,14 @@ def recorded(path: Path) -> dict[str, tuple[ResponseEnvelope, Response]]:
     records = [decode_record(line) for line in path.read_bytes().splitlines()]
     decoded = [decode_response_event(record.value) for record in records if record.value is not None]
     return {envelope.request_id: (envelope, response) for envelope, response in decoded}
+
+
+def resolved(path: Path) -> dict[str, tuple[str, ...]]:
+    """What expressions match, as the events of a file tell it."""
+    records = [decode_record(line) for line in path.read_bytes().splitlines()]
+    decoded = [decode_group_event(record.key.decode(), record.value) for record in records if record.key is not None]
+    facts = [event for event in decoded if isinstance(event, RegexesResolved)]
+    return {regex: topics for fact in facts for regex, topics in fact.resolved.items()}
 
 
 def gist(envelope: ResponseEnvelope, response: Response) -> bytes:
@@ -81,10 +90,14 @@ def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
             producer.produce(topic, str(number))
         assert producer.flush(15) == 0
         reads(30, *members)
-        modern = consumers.start("librdkafka", f"{group}-modern", group_protocol="consumer")
-        share([modern], PARTITIONS)
-        reads(30, modern)
-        modern.close()
+        modern = [
+            consumers.start("librdkafka", f"{group}-{name}", group_protocol="consumer", topic=subscribed)
+            for name, subscribed in (("modern", topic), ("expression", f"^{topic}$"))
+        ]
+        for member in modern:
+            share([member], PARTITIONS)
+            reads(30, member)
+            member.close()
         while members:  # the leader last: whom Kafka makes leader after it is a matter of hash order
             members.pop().close()
             if members:
@@ -96,8 +109,15 @@ def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
     broker_answers, replayed_answers = recorded(Path(f"{output}.answers")), replayed(output)
     assert len(broker_answers) > 20
     assert broker_answers.keys() == replayed_answers.keys()
-    heartbeats = [each for _, each in broker_answers.values() if isinstance(each, ConsumerGroupHeartbeatResponse)]
-    assert any(heartbeat.assignment and heartbeat.assignment.topic_partitions for heartbeat in heartbeats)
+    assert resolved(output) == {f"(^{topic}$)": (topic,)}
+    assigned_groups = {
+        envelope.group_id
+        for envelope, response in broker_answers.values()
+        if isinstance(response, ConsumerGroupHeartbeatResponse)
+        and response.assignment
+        and response.assignment.topic_partitions
+    }
+    assert assigned_groups == {f"{group}-modern", f"{group}-expression"}
     for request_id, (envelope, response) in broker_answers.items():
         assert gist(envelope, replayed_answers[request_id]) == gist(envelope, response), (
             f"{replayed_answers[request_id]}, the broker: {response}"

@@ -9,7 +9,7 @@ import pytest
 
 from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.tap_log import TapLog, TappedAnswer, TappedEvent
-from group_coordinator.gateway.tap_topics import OnTopics, topic_metadata
+from group_coordinator.gateway.tap_topics import FoundTopics, OnTopics, topic_metadata
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -18,8 +18,8 @@ from schemas.consumer_group_messages import (
     DescribedConsumerGroup,
 )
 from schemas.error_codes import ErrorCode
-from schemas.events import decode_request_event, decode_response_event, decode_tick
-from schemas.group_metadata_events import DescribedTopic, TopicMetadata
+from schemas.events import decode_group_event, decode_request_event, decode_response_event, decode_tick
+from schemas.group_metadata_events import DescribedTopic, RegexesResolved, TopicMetadata
 from schemas.message_versions import GroupRequest
 from schemas.messages import (
     DescribedGroup,
@@ -43,7 +43,7 @@ class Written:
     def __init__(self) -> None:
         self.out: list[TappedEvent] = []
         self.answers: list[TappedAnswer] = []
-        self.questions: list[tuple[tuple[str, ...], OnTopics]] = []
+        self.questions: list[tuple[tuple[str, ...], str | None, OnTopics]] = []
         self.log = TapLog(self.out.append, self.answers.append, lambda *question: self.questions.append(question))
 
     @property
@@ -231,10 +231,11 @@ def test_consumer_groups_are_described_one_by_one() -> None:
     assert decode_response_event(answer.value)[1] == ConsumerGroupDescribeResponse(groups=groups[1:])
 
 
-def modern_beat(*names: str, epoch: int = 0) -> PendingRequest:
+def modern_beat(*names: str, epoch: int = 0, regex: str | None = None) -> PendingRequest:
     request = ConsumerGroupHeartbeatRequest(
-        group_id="g", member_id="m", member_epoch=epoch, subscribed_topic_names=names or None
-    )
+        group_id="g", member_id="m", member_epoch=epoch, subscribed_topic_names=names or None,
+        subscribed_topic_regex=regex,
+    )  # fmt: skip
     return pending("ConsumerGroupHeartbeat", request, version=1)
 
 
@@ -246,19 +247,34 @@ def test_a_heartbeat_that_names_topics_waits_for_what_they_are_and_brings_it_alo
     for tapped in (joining, keeping):
         tapped.answered(ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1), 12)
     assert written.said == []
-    ((names, on_topics),) = written.questions
-    assert names == ("orders",)
+    ((names, regex, on_topics),) = written.questions
+    assert (names, regex) == (("orders",), None)
     told = TopicMetadata(version=7, topics=(ORDERS,))
-    on_topics(told)
+    on_topics(FoundTopics(version=7, metadata=told))
     first, second = [decode_request_event("g", event.value)[0] for event in written.out if event.key is not None]
     assert (first.topic_metadata, second.topic_metadata) == (told, msgspec.UNSET)
+
+
+def test_what_an_expression_matches_is_an_event_behind_the_heartbeat_that_brings_it() -> None:
+    written = Written()
+    tapped = written.log.request(modern_beat(regex="ord.*"), 10)
+    assert tapped is not None
+    tapped.answered(ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=1), 12)
+    ((names, regex, on_topics),) = written.questions
+    assert (names, regex) == ((), "ord.*")
+    on_topics(FoundTopics(version=7, metadata=TopicMetadata(version=7, topics=(ORDERS,)), matching=("orders",)))
+    tick, _, resolved = written.out
+    assert decode_tick(tick.value).clock_ms == 10
+    assert decode_group_event("g", resolved.value) == RegexesResolved(
+        version=7, resolved={"ord.*": ("orders",)}, began_ms=10
+    )
 
 
 def test_a_heartbeat_is_recorded_without_topics_where_nobody_tells_them() -> None:
     written = Written()
     tapped = written.log.request(modern_beat("orders"), 10)
     assert tapped is not None
-    written.questions[0][1](msgspec.UNSET)
+    written.questions[0][2](FoundTopics())
     assert written.said == [], "nor is it answered"
     tapped.ended()
     assert written.said == [10, ("g", "ConsumerGroupHeartbeat", None)]
