@@ -18,7 +18,7 @@ from coordinator_state.consumer import timers
 from coordinator_state.consumer.assignors.contract import SubscriptionType
 from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs, TargetAssignment
 from coordinator_state.consumer.member_epochs import validate_offset_fetch
-from coordinator_state.consumer.sizes import member_bytes, target_bytes
+from coordinator_state.consumer.sizes import member_bytes, resolved_bytes, target_bytes
 from coordinator_state.consumer.snapshot import snapshot
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
@@ -126,8 +126,9 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
 
     @cached_property
     def members_bytes(self) -> int:
-        """What `group_max_bytes` bounds: the members, what they own, and what they shall own."""
-        return sum(map(member_bytes, self.members.values())) + sum(map(target_bytes, self.targets.values()))
+        """What `group_max_bytes` bounds: the members, what they own and shall own, and what their expressions match."""
+        resolved = sum([resolved_bytes(resolved.topics) for resolved in self.resolved_regexes.values()])
+        return resolved + sum(map(member_bytes, self.members.values())) + sum(map(target_bytes, self.targets.values()))
 
     @property
     def classic_member_count(self) -> int:
@@ -195,9 +196,11 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         counts = self.regex_topic_counts  # made before anything changes
         before = self.resolved_regexes.pop(regex, None)
         if before is not None:
+            self._grow(-resolved_bytes(before.topics))
             counts.subtract(before.topics)
             _drop_zeros(counts, before.topics)
         if resolved is not None:
+            self._grow(resolved_bytes(resolved.topics))
             self.resolved_regexes[regex] = resolved
             counts.update(resolved.topics)
 

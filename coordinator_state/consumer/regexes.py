@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from coordinator_state.config import GroupConfig
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.group import ConsumerGroup, ResolvedRegex
+from coordinator_state.consumer.sizes import resolved_bytes
 from coordinator_state.consumer.subscription import SubscriptionUpdate, hash_of
 from coordinator_state.consumer_settings import METADATA_REFRESH_INTERVAL_MS, REGEX_REFRESH_MIN_INTERVAL_MS
+from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
+from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import RegexesResolved
 from schemas.java_hash import java_string_order
 from schemas.observed_history import EpochReason
@@ -69,7 +72,10 @@ def begin_refresh(step: Step, group: ConsumerGroup) -> None:
 
 
 def regexes_resolved(step: Step, result: RegexesResolved) -> None:
-    """Take in the topics of the group's expressions. No target is computed: the next heartbeat does that."""
+    """Take in the topics of the group's expressions. No target is computed: the next heartbeat does that.
+
+    What would make the group larger than `group_max_bytes` is kept out: the expression stands for what it stood for.
+    """
     body = None if step.group is None else step.group.body
     if type(body) is not ConsumerGroup:
         return
@@ -78,13 +84,18 @@ def regexes_resolved(step: Step, result: RegexesResolved) -> None:
         step.note_assignment_change()
     changes = Changes(step, body)
     reasons: list[EpochReason] = []
-    counts = Counter(body.regex_topic_counts)
+    counts, growth = Counter(body.regex_topic_counts), 0
     for regex in sorted(result.resolved, key=java_string_order):
         if not body.regex_counts[regex]:
             continue
         before = body.resolved_regexes.get(regex)
         topics = tuple(sorted(set(result.resolved[regex]), key=java_string_order))
         topics_before = () if before is None else before.topics
+        grows_by = resolved_bytes(topics) - resolved_bytes(topics_before)
+        if grows_by > 0 and body.members_bytes + growth + grows_by > step.config.group_max_bytes:
+            _keep_out(step, regex, topics)
+            topics, grows_by = topics_before, 0
+        growth += grows_by
         if topics != topics_before:
             reasons.append("regexes_resolved")
             counts.subtract(topics_before)
@@ -98,3 +109,13 @@ def regexes_resolved(step: Step, result: RegexesResolved) -> None:
         changes.put_epoch(epoch, metadata_hash, reasons)
         body.metadata_deadline = (step.now_ms + METADATA_REFRESH_INTERVAL_MS, epoch)
     changes.commit()
+
+
+def _keep_out(step: Step, regex: str, topics: tuple[str, ...]) -> None:
+    detail = (
+        f"with the {len(topics)} topics that match {regex!r} the group would exceed group_max_bytes "
+        f"({step.config.group_max_bytes})"
+    )
+    step.record_kept_out(
+        "regexes_resolved", Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "group_is_too_large", detail)
+    )

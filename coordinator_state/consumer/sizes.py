@@ -1,4 +1,4 @@
-"""How many bytes of a consumer group's records its members take: what `group_max_bytes` bounds.
+"""How many bytes of a consumer group's records its members and their expressions take: what `group_max_bytes` bounds.
 
 Kafka has a record for each member and bounds each batch of records (`max.message.bytes`). Here a group is one row of
 state and one record of the assignments topic, so the whole group is bounded.
@@ -12,6 +12,7 @@ from coordinator_state.offsets import utf8_bytes
 _TOPIC_BYTES = 24
 """A topic id, and the length of its array."""
 _TARGET_PARTITION_BYTES = 4
+_NAME_LENGTH_BYTES = 4
 _OWNED_PARTITION_BYTES = 8
 """A partition and its epoch."""
 
@@ -31,6 +32,11 @@ def member_bytes(member: ConsumerMember) -> int:
 def target_bytes(target: TargetAssignment) -> int:
     """Return the bytes of a target assignment."""
     return sum([_TOPIC_BYTES + _TARGET_PARTITION_BYTES * len(partitions) for _, partitions in target])
+
+
+def resolved_bytes(topics: tuple[str, ...]) -> int:
+    """Return the bytes of the names of topics that match an expression."""
+    return sum([_NAME_LENGTH_BYTES + utf8_bytes(topic) for topic in topics])
 
 
 def _owned_bytes(owned: PartitionsWithEpochs) -> int:

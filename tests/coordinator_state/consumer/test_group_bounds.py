@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.group import ConsumerGroup, ResolvedRegex
 from coordinator_state.consumer.member import ConsumerMember
 from schemas.consumer_group_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatResponse
 from schemas.error_codes import ErrorCode
+from schemas.group_metadata_events import RegexesResolved
 from schemas.history import RequestRefused
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, topics
 from tests.coordinator_state.harness import of_type, subscription
@@ -34,7 +35,9 @@ def counted(group: ConsumerHarness) -> int:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from("abc"), st.sampled_from(["member", "gone", "target", "no target"]), st.integers(0, 5)
+            st.sampled_from("abc"),
+            st.sampled_from(["member", "gone", "target", "no target", "regex", "no regex"]),
+            st.integers(0, 5),
         )
     )
 )
@@ -49,8 +52,11 @@ def test_what_is_kept_is_what_is_there(steps: list[tuple[str, str, int]]) -> Non
             group.remove_member(member_id)
         elif what == "target":
             group.put_target(member_id, ((FOO, tuple(range(size))),))
-        else:
+        elif what == "no target":
             group.remove_target(member_id)
+        else:
+            topics = tuple(f"topic-{number}" for number in range(size))
+            group.put_regex(member_id, ResolvedRegex(topics, 1, 1) if what == "regex" else None)
         assert group.members_bytes == msgspec.structs.replace(group).members_bytes
 
 
@@ -127,6 +133,24 @@ def test_an_upgrade_counts_who_is_there(group: ConsumerHarness) -> None:
     group.joins("a", "foo")
     assert set(group.body.members) == {"m", "a"}
     assert counted(group) > 0
+
+
+def test_what_expressions_match_counts_too(group: ConsumerHarness) -> None:
+    """What would be too much is kept out, and history says so; the expression stands for what it stood for."""
+
+    def refused(version: int, *topics: str) -> list[RequestRefused]:
+        result = RegexesResolved(version=version, resolved={"topic-.*": topics}, began_ms=version)
+        return of_type(group.tell(result), RequestRefused)
+
+    group.joins("A", subscribed_topic_regex="topic-.*")
+    assert refused(1, "topic-1", "topic-2") == []
+    size = counted(group)
+    (record,) = refused(2, *(f"topic-{number}" for number in range(1_000)))
+    assert (record.api, record.rule, record.error_code) == ("regexes_resolved", "group_is_too_large", FULL)
+    assert group.body.resolved_regexes["topic-.*"].topics == ("topic-1", "topic-2")
+    assert counted(group) == size
+    assert refused(3, "topic-1") == []
+    assert counted(group) < size
 
 
 def partitions_known(group: ConsumerHarness) -> int:
