@@ -6,11 +6,14 @@ import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /** Apache Kafka's own consumer, told what to do line by line: see consumers.py. Arguments: the topic, or ^ and an expression for topics, then name=value. */
@@ -25,6 +28,24 @@ public class ConsumerProgram {
 
     private static String names(Collection<TopicPartition> partitions) {
         return partitions.stream().map(TopicPartition::toString).sorted().collect(Collectors.joining(" "));
+    }
+
+    /**
+     * Commit what was read of partitions that go, if commits are automatic. With a cooperative assignor the classic
+     * consumer commits when it begins to join, and goes on reading until it hears which partitions go.
+     */
+    private static void commit(
+        KafkaConsumer<String, String> consumer, Properties properties, Collection<TopicPartition> partitions
+    ) {
+        if (properties.getProperty("enable.auto.commit", "true").equals("false")) {
+            return;
+        }
+        try {
+            consumer.commitSync(partitions.stream().collect(
+                Collectors.toMap(partition -> partition, partition -> new OffsetAndMetadata(consumer.position(partition)))));
+        } catch (RebalanceInProgressException | CommitFailedException refused) {
+            // The next owner reads it again.
+        }
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -58,6 +79,7 @@ public class ConsumerProgram {
 
                 @Override
                 public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                    commit(consumer, properties, partitions);
                     say("revoked", names(partitions));
                 }
 
