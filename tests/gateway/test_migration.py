@@ -64,7 +64,7 @@ def roll(consumers: Consumers, members: list[ConsumerProcess], protocol: str, st
         wait_until(lambda: pump.coordinator.groups["rolling"].body.state_name == "Stable")
 
 
-@pytest.mark.flaky(reruns=1)  # seen once on a busy machine: what a closing member had read was read again; cause open
+@pytest.mark.flaky(reruns=1)  # a classic member that joins reads on after its commit (ConsumerProgram.java)
 @pytest.mark.parametrize(
     ("strategy", "libraries"), [("range", ("java", "librdkafka", "java")), ("cooperative-sticky", ("java",) * 3)]
 )
