@@ -66,7 +66,11 @@ export function groupsView(app, _, parameters) {
     rows = answer.rows;
     draw();
     if (asked === null) mark(rows, answer.now);
-    else if (timeBar.marks.length === 0) data.groups().then((present) => mark(present.rows, present.now));
+    else if (timeBar.marks.length === 0) {
+      const present = await data.groups();
+      mark(present.rows, present.now);
+      if (asked === options.at) draw();
+    }
   });
 
   function mark(present, now) {
