@@ -122,13 +122,17 @@ class _HomogeneousAssignment:
         """
         assignment = self._assignment
         runs = chain(self._never_assigned(), self._lost)
+        slices: dict[tuple[int, int], tuple[int, ...]] = {}  # topics of one size are cut in the same places
         topic_id, run = next(runs, _NOTHING)
         taken, left = 0, len(run)
         for member, missing in unfilled:
             if missing <= left and not member.target and type(run) is tuple:
                 # The usual case of a first assignment; what follows comes to the same.
                 after = taken + missing
-                partitions = partition_slice_order(run, taken, after, _new_set_capacity(missing))
+                partitions = slices.get((taken, after))
+                if partitions is None:
+                    partitions = partition_slice_order(run, taken, after, _new_set_capacity(missing))
+                    slices[taken, after] = partitions
                 assignment[member.member_id] = ((topic_id, partitions),)
                 taken = after
                 left -= missing
