@@ -227,7 +227,7 @@ class _Shard:
             self._accuse("NothingBreaks", f"the core raised {type(error).__name__}: {error}", group_id)
             raise CoreBroken from error
         outputs = coordinator.take_outputs()
-        expected = _ask(model, event, self._clock_ms, outputs)
+        expected = ask_model(model, event, self._clock_ms, outputs)
         self._result.outputs.setdefault((self._shard, group_id), []).extend(outputs)
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
         self._result.expiries += [(self._time_ms, expiry) for expiry in expiries]
@@ -264,7 +264,7 @@ def moved_by(event: GroupEvent | None, group: Group | None) -> int:
     return max(event.timestamp_ms - max(group.now_ms, event.clock_ms), 0)
 
 
-def _ask(model: Model, event: GroupEvent | None, clock_ms: int, outputs: list[Output]) -> list[ModelOutput]:
+def ask_model(model: Model, event: GroupEvent | None, clock_ms: int, outputs: list[Output]) -> list[ModelOutput]:
     """Return what the model says. The targets of members of a consumer group are those that the coordinator decided."""
     if event is None:
         return model.pass_time(clock_ms)

@@ -104,10 +104,10 @@ def sequence_of(seed: int) -> RequestSequence:
         moves_time = renews and pauses.random() < 0.3
         if renews:
             model.renew_sessions(START_MS + clock_ms, START_MS + now_ms if moves_time else None)
-        deleted = _some_topics(topics, cluster) if topics.random() < 0.08 else ()
+        deleted = some_topics(topics, cluster) if topics.random() < 0.08 else ()
         if deleted:
             model.forget_topics(TopicsDeletedEvent(number, START_MS + clock_ms, START_MS + clock_ms, deleted))
-        facts = () if cluster is None else _facts(cluster, protocols, model, START_MS + clock_ms)
+        facts = () if cluster is None else facts_told(cluster, protocols, model, START_MS + clock_ms)
         for fact in facts:
             model.take_in(MetadataEvent(number, START_MS + clock_ms, START_MS + clock_ms, fact))
         made = classic.request(group_id, model.group) if generator is None else generator.request(group_id, model)
@@ -156,7 +156,7 @@ def _config(seed: int, dice: Random) -> GroupConfig:
     )
 
 
-def _facts(
+def facts_told(
     cluster: RandomCluster, dice: Random, model: Model, now_ms: int
 ) -> tuple[TopicMetadata | RegexesResolved | GroupConfiguration, ...]:
     """Return what the group is told besides requests."""
@@ -187,7 +187,7 @@ def _stray(dice: Random, bound_ms: int) -> int:
     return dice.choice((far_ms, near_ms, 0, -1, -START_MS, 1 - START_MS, -2 * START_MS))
 
 
-def _some_topics(dice: Random, cluster: RandomCluster | None) -> tuple[DeletedTopic, ...]:
+def some_topics(dice: Random, cluster: RandomCluster | None) -> tuple[DeletedTopic, ...]:
     """Some topics, and perhaps the same twice, with ids that are stored, with none, or with one that nobody has
     heard of."""
     if cluster is not None:

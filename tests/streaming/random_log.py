@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
-from coordinator_state import Answer, Coordinator, GroupConfig, Output, RenewalEvent, RequestEvent
+from coordinator_state import Answer, Coordinator, GroupConfig, GroupEvent, Output, group_event
 from schemas.error_codes import ErrorCode
-from schemas.events import SESSION_RENEWAL, EventError, decode_request_event, encode_request_event, encode_tick
+from schemas.events import (
+    SESSION_RENEWAL,
+    EventError,
+    decode_group_event,
+    encode_request_event,
+    encode_tick,
+)
 from schemas.java_hash import group_partition
 from schemas.messages import (
     HeartbeatRequest,
@@ -30,9 +36,11 @@ from schemas.messages import (
 )
 from schemas.records_file import Record
 from schemas.ticks import NO_CLOCK, read_tick
+from tests.streaming.mixed_groups import SETTINGS, MixedGroups
 
 START_MS = 1_767_225_600_000
 RESPONSES_PARTITIONS = 8
+TICK_INTERVAL_MS = 500
 POISONS: tuple[tuple[bytes | None, bytes | None], ...] = (
     (b"\xff\xfe", b"{}"),
     (None, b"{}"),
@@ -67,62 +75,86 @@ class Member:
     sent: int = field(default=0)
 
 
+class _Log:
+    """A log in the making, with the coordinator whose answers decide what members send next."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.now_ms = self.tick_ms = START_MS
+        self.waiting: dict[str, Member] = {}
+        self._coordinator = Coordinator(GroupConfig(**SETTINGS))
+
+    def append(self, key: bytes | None, value: bytes | None) -> int:
+        offset = len(self.records)
+        self.records.append(Record(partition=0, offset=offset, timestamp_ms=self.now_ms, key=key, value=value))
+        return offset
+
+    def tick(self) -> None:
+        """Append the ticks that are due."""
+        while self.tick_ms + TICK_INTERVAL_MS <= self.now_ms:
+            self.tick_ms += TICK_INTERVAL_MS
+            self.append(None, encode_tick(self.tick_ms))
+            self._hear(self._coordinator.advance_to(self.tick_ms))
+
+    def handle(self, group_id: str, value: bytes) -> tuple[GroupEvent, list[Output]]:
+        """Append an event of a group. Returns it with what the coordinator made of it. Raises `EventError`."""
+        offset, clock_ms = self.append(group_id.encode(), value), self.tick_ms if self.tick_ms > START_MS else NO_CLOCK
+        event = group_event(decode_group_event(group_id, value), offset, clock_ms, self.now_ms)
+        outputs = self._coordinator.handle(group_id, event)
+        self._hear(outputs)
+        return event, outputs
+
+    def _hear(self, outputs: list[Output]) -> None:
+        """Each answer goes to the member that waits for it."""
+        for output in outputs:
+            if isinstance(output, Answer) and (member := self.waiting.pop(output.request_id, None)) is not None:
+                _hear(member, output)
+
+
 def make_log(
-    seed: int, *, groups: int = 4, requests: int = 150, poisons: bool = True, renewals: bool = True
-) -> list[Record]:
+    seed: int, *, groups: int = 4, mixed_groups: int = 0, requests: int = 150, poisons: bool = True,
+    renewals: bool = True,
+) -> list[Record]:  # fmt: skip
     """A log of one partition: joins, syncs, heartbeats, commits, crashes and leaves of some groups, with ticks,
-    renewals and poisons."""
-    chance, pauses = random.Random(seed), random.Random(f"pauses of {seed}")
+    renewals and poisons. Besides `groups` of the classic protocol there may be some whose members use both; they take
+    their part of the requests, and need a coordinator with `mixed_groups.SETTINGS`."""
+    chance, pauses, turns = random.Random(seed), random.Random(f"pauses of {seed}"), random.Random(f"turns of {seed}")
     members = [Member(f"group-{number % groups}", f"client-{number}") for number in range(groups * 3)]
-    coordinator = Coordinator(GroupConfig(group_initial_rebalance_delay_ms=1_000))
-    records: list[Record] = []
-    waiting: dict[str, Member] = {}
-    now_ms = tick_ms = START_MS
+    mixed = MixedGroups(seed, mixed_groups, RESPONSES_PARTITIONS)
     poison = iter(POISONS if poisons else ())
-
-    def append(key: bytes | None, value: bytes | None) -> int:
-        records.append(Record(partition=0, offset=len(records), timestamp_ms=now_ms, key=key, value=value))
-        return len(records) - 1
-
-    hear = partial(_hear_all, waiting)
+    log = _Log()
     for number in range(requests):
-        now_ms += chance.randrange(20, 500)
-        while tick_ms + 500 <= now_ms:
-            tick_ms += 500
-            append(None, encode_tick(tick_ms))
-            hear(coordinator.advance_to(tick_ms))
+        log.now_ms += chance.randrange(20, 500)
+        log.tick()
         if number % 10 == 9 and (key_and_value := next(poison, None)) is not None:
-            append(*key_and_value)
-        if renewals and pauses.random() < 0.05:
-            group_id = pauses.choice(members).group_id
-            clock_ms = tick_ms if tick_ms > START_MS else NO_CLOCK
-            offset = append(group_id.encode(), SESSION_RENEWAL)
-            hear(coordinator.handle(group_id, RenewalEvent(offset, clock_ms, now_ms)))
-        member = chance.choice([m for m in members if m.silent_until_ms <= now_ms] or members)
-        request = _next_request(member, chance, now_ms)
-        if request is None:
+            log.append(*key_and_value)
+        if turns.random() * (groups + mixed_groups) < mixed_groups and log.tick_ms > START_MS:
+            for group_id, value in mixed.events(log.tick_ms):
+                with suppress(EventError):
+                    mixed.hear(group_id, *log.handle(group_id, value))
             continue
-        request_id = f"{member.client_id}-{member.sent}"
-        member.sent += 1
-        partition = chance.randrange(RESPONSES_PARTITIONS)
-        value = encode_request_event(
-            *request, request_id=request_id, reply_partition=partition, client_id=member.client_id
-        )
-        offset = append(member.group_id.encode(), value)
-        envelope, decoded = decode_request_event(member.group_id, value)
-        clock_ms = tick_ms if tick_ms > START_MS else NO_CLOCK
-        waiting[request_id] = member
-        hear(coordinator.handle(member.group_id, RequestEvent(offset, clock_ms, now_ms, envelope, decoded)))
-    now_ms = tick_ms + 4_000
-    append(None, encode_tick(now_ms))
-    return records
+        if renewals and pauses.random() < 0.05:
+            log.handle(pauses.choice(members).group_id, SESSION_RENEWAL)
+        member = chance.choice([m for m in members if m.silent_until_ms <= log.now_ms] or members)
+        request = _next_request(member, chance, log.now_ms)
+        if request is not None:
+            value = _as_event(member, request, chance.randrange(RESPONSES_PARTITIONS), log.waiting)
+            log.handle(member.group_id, value)
+    log.now_ms = log.tick_ms + 4_000
+    log.append(None, encode_tick(log.now_ms))
+    return log.records
 
 
-def _hear_all(waiting: dict[str, Member], outputs: list[Output]) -> None:
-    """Each answer goes to the member that waits for it."""
-    for output in outputs:
-        if isinstance(output, Answer) and (member := waiting.pop(output.request_id, None)) is not None:
-            _hear(member, output)
+def _as_event(
+    member: Member, request: tuple[str, int, Request], reply_partition: int, waiting: dict[str, Member]
+) -> bytes:
+    """The next request of a member, which waits for its answer from now on."""
+    request_id = f"{member.client_id}-{member.sent}"
+    member.sent += 1
+    waiting[request_id] = member
+    return encode_request_event(
+        *request, request_id=request_id, reply_partition=reply_partition, client_id=member.client_id
+    )
 
 
 def _next_request(member: Member, chance: random.Random, now_ms: int) -> tuple[str, int, Request] | None:

@@ -1,0 +1,97 @@
+"""Groups whose members use both protocols, for logs of tests: they come, reconcile, commit, migrate and go, by a seed.
+
+The requests are those of the simulation's generator, mostly right and some wrong. It looks at the simulation's model of
+each group, which hears what the coordinator decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from msgspec import UNSET
+
+from coordinator_state import GroupConfig, GroupEvent, Output
+from schemas.consumer_group_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.events import SESSION_RENEWAL, TopicsDeleted, encode_json, encode_request_event
+from simulation.checker import ask_model
+from simulation.consumer_request_generator import ConsumerRequestGenerator
+from simulation.model import Model
+from simulation.model_consumer_group import ConsumerModelGroup, is_native
+from simulation.random_cluster import RandomCluster
+from simulation.request_generator import GeneratedRequest, RequestGenerator
+from simulation.request_sequence import facts_told, some_topics
+
+SETTINGS: dict[str, Any] = {
+    "group_initial_rebalance_delay_ms": 1_000,
+    "group_min_session_timeout_ms": 2_000,
+    "tick_ahead_max_ms": 3_000,
+    "group_consumer_session_timeout_ms": 10_000,
+    "group_consumer_min_session_timeout_ms": 3_000,
+    "group_consumer_heartbeat_interval_ms": 2_000,
+    "group_consumer_min_heartbeat_interval_ms": 500,
+    "group_consumer_regex_refresh_interval_ms": 10_000,
+}
+"""Of the coordinator to which these groups speak. With Kafka's own a session would outlast a log of some minutes."""
+
+
+class MixedGroups:
+    """These groups, in some log."""
+
+    def __init__(self, seed: int, count: int, reply_partitions: int) -> None:
+        self._dice = Random(f"mixed groups of {seed}")
+        self._reply_partitions = reply_partitions
+        config = GroupConfig(**SETTINGS)
+        self._cluster = RandomCluster(self._dice)
+        classic = RequestGenerator(self._dice, config, self._dice, leads_well=True)
+        self._generator = ConsumerRequestGenerator(self._dice, config, self._cluster, classic)
+        self._models = {f"mixed-{number}": Model(f"mixed-{number}", config) for number in range(count)}
+        self._requests = 0
+
+    def events(self, clock_ms: int) -> Iterator[tuple[str, bytes]]:
+        """Yield a request of one group, after what the group is told besides: group id and value.
+
+        Each of them must be handled, and heard here, before the next one is asked for.
+        """
+        dice = self._dice
+        group_id = dice.choice([*self._models])
+        model = self._models[group_id]
+        model.pass_time(clock_ms)
+        if dice.random() < 0.03:
+            yield group_id, SESSION_RENEWAL
+        if dice.random() < 0.03:
+            yield group_id, encode_json(TopicsDeleted(topics=some_topics(dice, self._cluster)))
+        for fact in facts_told(self._cluster, dice, model, clock_ms):
+            yield group_id, encode_json(fact)
+        if dice.random() < 0.2:
+            for leave in self._leaves(group_id, model.consumer):
+                yield group_id, self._value(("ConsumerGroupHeartbeat", 1, "c1", None, leave))
+        yield group_id, self._value(self._generator.request(group_id, model))
+
+    def hear(self, group_id: str, event: GroupEvent, outputs: list[Output]) -> None:
+        """Let the group's model follow what the coordinator made of an event."""
+        ask_model(self._models[group_id], event, event.clock_ms, outputs)
+
+    def _leaves(self, group_id: str, group: ConsumerModelGroup | None) -> list[ConsumerGroupHeartbeatRequest]:
+        """By which all members of the consumer protocol leave, if there are others: then the group migrates back."""
+        members = [] if group is None else [*group.members.values()]
+        native = [member.member_id for member in members if is_native(member)]
+        return [
+            ConsumerGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=LEAVE_EPOCH)
+            for member_id in native
+            if len(native) < len(members)
+        ]
+
+    def _value(self, generated: GeneratedRequest) -> bytes:
+        """The request as an event, now and then with what is known of the topics."""
+        api, version, client_id, new_member_id, request = generated
+        if request is None:
+            return b"{}"
+        self._requests += 1
+        attached = self._cluster.told() if self._dice.random() < 0.4 else UNSET
+        return encode_request_event(
+            api, version, request, request_id=f"mixed-request-{self._requests}", client_id=client_id,
+            reply_partition=self._dice.randrange(self._reply_partitions), new_member_id=new_member_id,
+            topic_metadata=attached,
+        )  # fmt: skip
