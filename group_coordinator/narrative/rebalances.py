@@ -91,7 +91,7 @@ class Rebalance(Struct, kw_only=True):
 class GroupStory(GroupFold):
     """One group's rebalances, followed record by record."""
 
-    __slots__ = ("_by_member", "_chain", "_members", "_way", "current", "owners")
+    __slots__ = ("_by_member", "_chain", "_departed", "_members", "_way", "current", "owners")
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,6 +102,8 @@ class GroupStory(GroupFold):
         self._chain: Chain[History] = []
         self._by_member = False
         """Members come to their partitions one by one, and nobody tells of all at once."""
+        self._departed: Ownership = {}
+        """What members had that are gone, until the rebalance starts that follows."""
         self._way = Reconciliation()
         self._members: dict[str, MemberIdentity] = {}
 
@@ -115,7 +117,7 @@ class GroupStory(GroupFold):
                 self.current.holders = self._way.holders()
 
     def life_began(self, record: HistoryRecord) -> None:
-        self.current, self.owners, self._chain, self._members = None, {}, [], {}
+        self.current, self.owners, self._chain, self._members, self._departed = None, {}, [], {}, {}
         self._way.clear()
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
@@ -131,8 +133,12 @@ class GroupStory(GroupFold):
         chain = chain_before(self._chain, record.caused_by)
         # That the group was created says nothing that the first member's joining does not say.
         causes = tuple(cause for _, cause in chain if not isinstance(cause, GroupCreated))
-        self.current = Rebalance(started=record, causes=causes, owned_before=self.owners, members=dict(self._members))
-        self._chain = []
+        self.current = Rebalance(
+            started=record, causes=causes, owned_before=self._departed | self.owners, members=dict(self._members)
+        )
+        if self._departed:
+            self.current.owned_after = self.owners
+        self._chain, self._departed = [], {}
 
     def members_settled(self, record: JoinPhaseCompleted) -> None:
         if self.current is not None:
@@ -180,7 +186,7 @@ class GroupStory(GroupFold):
         self.group_emptied(record)
 
     def track_lost(self, record: HistoryRecord, reason: str) -> None:
-        self.owners = {}
+        self.owners, self._departed = {}, {}
         self._way.clear()
         if self.current is not None:
             self.current.gap = reason
@@ -191,7 +197,8 @@ class GroupStory(GroupFold):
         self._way.forget(member.member_id)
         self._members.pop(member.member_id, None)
         # Where all are told at once, the next assignment says what became of its partitions.
-        if self._by_member:
+        if self._by_member and member.member_id in self.owners:
+            self._departed[member.member_id] = self.owners[member.member_id]
             self.owners = {owner: topics for owner, topics in self.owners.items() if owner != member.member_id}
 
     def member_replaced(

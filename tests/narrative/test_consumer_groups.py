@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from group_coordinator.command_line.explanation import explanation
 from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
+from group_coordinator.narrative.steps import moves_of
 from schemas.history import History, HistoryRecord
 from schemas.observed_history import GroupConverted
 from tests.coordinator_state.harness import of_type
-from tests.dashboard.consumer_members import START_MS, DrivenMember, Story, cluster
+from tests.dashboard.consumer_members import START_MS, DrivenMember, Place, Story, cluster
 
 A, B, C = ("q7PSb5mLRyGCVxRVgnDvwQ", "zP8ZtVkqTTa6c1sJfYj4xw", "B0kX7mX1Q1mT2h0vC9aN5g")
 
@@ -83,6 +88,94 @@ def test_who_is_dropped_for_it() -> None:
     assert "q7PSb5mL is dropped: it did not give up its partitions before the rebalance timeout" in [
         sentences.sentence(cause) for cause in last.causes
     ]
+
+
+def two_members() -> Story:
+    story = Story("orders", cluster(orders=6))
+    for name, member_id in (("orders-1", A), ("orders-2", B)):
+        story.join(DrivenMember(member_id=member_id, client_id=name, topics=("orders",)))
+        story.go_on(20_000)
+    return story
+
+
+def owners_in(story: Story) -> dict[Place, str]:
+    return {place: member.member_id for member in story.members.values() for place in member.owned}
+
+
+def owners_told(rebalance: Rebalance) -> tuple[dict[Place, str], dict[Place, str]]:
+    """Who owned each partition before a rebalance, and who has since."""
+    moves = moves_of(rebalance)
+    before = {(move.topic, number): move.before for move in moves if move.before for number in move.partitions}
+    after = {(move.topic, number): move.after for move in moves if move.after for number in move.partitions}
+    return before, after
+
+
+def leaves(story: Story) -> None:
+    story.leave("orders-1")
+
+
+def falls_silent(story: Story) -> None:
+    del story.members["orders-1"]
+    story.go_on(45_000)
+
+
+def is_too_slow(story: Story) -> None:
+    story.go_on(50_000)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "goes"), [(two_members, leaves), (two_members, falls_silent), (stuck, is_too_slow)]
+)
+def test_who_goes_owned_its_partitions_before_and_none_since(
+    beginning: Callable[[], Story], goes: Callable[[Story], None]
+) -> None:
+    story = beginning()
+    before = owners_in(story)
+    assert len(before) == 6
+    assert A in before.values()
+    goes(story)
+    story.go_on(10_000)
+    rebalance, lines = told(story)
+    assert owners_told(rebalance) == (before, owners_in(story))
+    assert set(owners_in(story).values()) == {B}
+    gone = sum(owner == A for owner in before.values())
+    assert f"{gone} of 6 partitions changed owner." in lines
+
+
+def test_nobody_owns_what_a_member_had_until_another_one_takes_it() -> None:
+    story = two_members()
+    both = owners_in(story)
+    story.leave("orders-1")
+    rebalance, _ = told(story)
+    assert owners_told(rebalance) == (both, owners_in(story))
+    assert len(owners_in(story)) == 3
+
+
+def test_each_of_two_that_go_at_once_owned_its_own() -> None:
+    story = two_members()
+    both = owners_in(story)
+    story.leave("orders-1")
+    only_b = owners_in(story)
+    story.leave("orders-2")
+    first, last = list(rebalances(records_of(story)))[-2:]
+    assert owners_told(first) == (both, only_b)
+    assert owners_told(last) == (only_b, {})
+    rows = [line.split() for line in explanation(last)]
+    assert [row[2:] for row in rows if row[:1] == ["orders"]] == [["zP8ZtVkq", "nobody", "moved"]]
+
+
+def test_who_goes_before_a_group_is_classic_owned_its_partitions() -> None:
+    story = two_members()
+    story.group.add("m", client_id="old", session_timeout_ms=45_000)
+    story.go_on(10_000)
+    before = owners_in(story)
+    story.leave("orders-1")
+    story.leave("orders-2")
+    rebalance, _ = told(story)
+    told_before, _ = owners_told(rebalance)
+    assert {place: told_before[place] for place in before if before[place] == B} == {
+        place: B for place in before if before[place] == B
+    }
 
 
 def test_a_rebalance_that_is_cut_short_says_who_held_it_up() -> None:
