@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Mapping
 
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
@@ -12,16 +11,15 @@ from group_coordinator.command_line.options import Settings
 from group_coordinator.command_line.responder_operations import responder_values
 from group_coordinator.kafka_topics.errors import TopicReadError, explaining
 from group_coordinator.operations import metrics as m
-from group_coordinator.operations.metrics import Metrics, Value
+from group_coordinator.operations.metrics import Value
+from group_coordinator.operations.operations import Operations
 from group_coordinator.responder.auditor import AuditCounts, Auditor, AuditorThread, undecided_since_ms
+from group_coordinator.responder.processes import ResponderProcesses, ResponderReport, ResponderState
+from group_coordinator.responder.protocol import ResponderStatus
 from streaming.config import StreamingConfig
 from streaming.events_tail import open_reader
 from streaming.topics import TopicReport
 from streaming.watcher import ShardProgress
-
-if TYPE_CHECKING:
-    from group_coordinator.responder.processes import ResponderProcesses
-
 
 TRIGGER_INTERVAL_MS = 2_000
 """Beside a responder, unless the setting says otherwise: nobody waits for a batch, and rarer ones cost less."""
@@ -53,7 +51,7 @@ class OwnResponders:
         self._thread: AuditorThread | None = None
         self._processes: ResponderProcesses | None = None
 
-    def start(self, report: TopicReport, metrics: Metrics, output: CommandOutput) -> None:
+    def start(self, report: TopicReport, operations: Operations, output: CommandOutput) -> None:
         """Begin to compare, then begin to answer. Raises TopicReadError."""
         application = self._coordinator.application
         publisher = None if application is None else application.progress_publisher
@@ -68,10 +66,9 @@ class OwnResponders:
             self._auditor, config.client_properties, responses, report.partitions[responses]
         )
         self._thread.start(undecided_since_ms(config.client_properties, topics.events, begins))
-        metrics.gauges_from(self._values)
+        operations.metrics.gauges_from(self._values)
+        operations.responders = self.reports
         if self._here:
-            from group_coordinator.responder.processes import ResponderProcesses
-
             self._processes = ResponderProcesses(config, report.partitions, application.read_state)
             self._processes.start()
             output.write("A responder answers ahead of the query of each shard.")
@@ -111,24 +108,36 @@ class OwnResponders:
         if self._thread is not None:
             self._thread.require_alive()
 
+    def reports(self) -> dict[int, ResponderReport]:
+        """Return how it is with the responder of each shard; nothing where none is to run here."""
+        if self._processes is None or self._auditor is None:
+            return {}
+        return with_differences(self._processes.reports(), self._auditor.counts.differed_shards)
+
     def words(self) -> str:
         """Return what the status line says of the responders; nothing if there are none."""
-        if self._processes is None or self._auditor is None:
-            return ""
-        if self._auditor.counts.differences:
-            return ", a responder's answer has differed: none answers"
-        statuses = self._processes.statuses.values()
-        running = [status for status in statuses if status is not None]
-        if len(running) < len(statuses):
-            return f", {len(running)} of {len(statuses)} responders"
-        leads_ms = [status.lead_ms for status in running if status.lead_ms is not None]
-        return f", answers {min(leads_ms)} ms ahead" if leads_ms else ""
+        return "" if self._processes is None else words_of(self.reports(), self._processes.statuses)
 
     def _values(self) -> Iterator[Value]:
         if self._auditor is not None:
             yield from audit_values(self._auditor.counts)
         if self._processes is not None:
             yield from responder_values(self._processes.statuses)
+
+
+def with_differences(reports: Mapping[int, ResponderReport], differed: Collection[int]) -> dict[int, ResponderReport]:
+    """Return the reports with what the auditor knows, before the responders hear of it."""
+    stopped = ResponderReport(ResponderState.STOPPED, "an answer of a responder has differed from the query's")
+    return {shard: stopped if shard in differed else report for shard, report in reports.items()}
+
+
+def words_of(reports: Mapping[int, ResponderReport], statuses: Mapping[int, ResponderStatus | None]) -> str:
+    """Return how it is with all responders, for the status line: what keeps them from answering, or their lead."""
+    silent = [f"{shard} {report.state.replace('_', ' ')}" for shard, report in reports.items() if report.reason]
+    if silent:
+        return f", {len(reports) - len(silent)} of {len(reports)} responders answer (shard {', '.join(silent)})"
+    leads_ms = [status.lead_ms for status in statuses.values() if status is not None and status.lead_ms is not None]
+    return f", answers {min(leads_ms)} ms ahead" if leads_ms else ""
 
 
 def undecided(ends: Mapping[int, int], progress: Mapping[int, ShardProgress]) -> dict[int, int]:

@@ -144,7 +144,7 @@ def run(
                 output.write(f"The dashboard: {server.address}")
             _introduce_tables(tables, tables_format, output)
             stack.callback(responders.stop)
-            responders.start(report, operations.metrics, output)
+            responders.start(report, operations, output)
             own_gateway.start(config, operations, output)
             stack.callback(own_gateway.stop)
             _watch(coordinator, config, lambda: stop.is_set() or own_gateway.has_ended, output, responders)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,10 @@ STALE_AFTER_S = 60.0
 """Signs of life older than this are none."""
 START_LIMIT_S = 900.0
 """A start that takes longer hangs: Spark, jars and topics are a minute's work, or some on a slow network."""
+
+
+Responders = Callable[[], Mapping[int, tuple[str, str]]]
+"""Return the state of each shard's responder, and the reason why it does not answer; an empty reason if it does."""
 
 
 class Probes(Protocol):

@@ -12,7 +12,7 @@ from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.group_log import GroupLog
 from group_coordinator.operations.group_table import GroupTable
-from group_coordinator.operations.health import Health
+from group_coordinator.operations.health import Health, Responders
 from group_coordinator.operations.metrics import Metrics, Value
 from group_coordinator.operations.server import operations_server
 from group_coordinator.operations.shards import Shards
@@ -41,6 +41,8 @@ class Operations(Watcher):
         """Where the endpoint listens; None: there is none."""
         self.follower: TopicFollower | None = None
         """Reads the topics, once they are there."""
+        self.responders: Responders = dict
+        """What is to be said of the shards' responders."""
 
     def __enter__(self) -> Self:
         """Raises OSError where the endpoint cannot listen, or the health file cannot be written."""
@@ -52,7 +54,9 @@ class Operations(Watcher):
             self.metrics.gauges_from(self.shards.values)
             self.metrics.gauges_from(self._groups.values)
             self.metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if self.health.not_ready() else 1.0)])
-            server = operations_server(self._config.metrics_host, port, self.metrics.registry, self.health)
+            server = operations_server(
+                self._config.metrics_host, port, self.metrics.registry, self.health, lambda: self.responders()
+            )
             self.url = self._stack.enter_context(server).url
         return self
 

@@ -4,6 +4,7 @@ secrets."""
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -14,14 +15,18 @@ from starlette.routing import Route
 
 from group_coordinator.http_server.access import Access
 from group_coordinator.http_server.server import HttpServer, listen
-from group_coordinator.operations.health import Probes
+from group_coordinator.operations.health import Probes, Responders
 from schemas.http_host import is_loopback
 
 CONNECTIONS_MAX = 64
 
 
-def operations_server(host: str, port: int, registry: CollectorRegistry, health: Probes) -> HttpServer:
+def operations_server(
+    host: str, port: int, registry: CollectorRegistry, health: Probes, responders: Responders = dict
+) -> HttpServer:
     """Return the endpoint, which listens but does not serve yet. Port 0 stands for a free one.
+
+    `responders`: those that run beside a coordinator. It is ready without them, but slow: degraded.
 
     Raises OSError where it cannot listen.
 
@@ -33,11 +38,11 @@ def operations_server(host: str, port: int, registry: CollectorRegistry, health:
         raise OSError(
             f"The endpoint with the metrics cannot listen on {host}, port {port}: {problem.strerror}."
         ) from problem
-    app = Access(_application(registry, health), name="endpoint", local_only=is_loopback(host))
+    app = Access(_application(registry, health, responders), name="endpoint", local_only=is_loopback(host))
     return HttpServer(app, listening, name="operations", connections_max=CONNECTIONS_MAX)
 
 
-def _application(registry: CollectorRegistry, health: Probes) -> Starlette:
+def _application(registry: CollectorRegistry, health: Probes, responders: Responders) -> Starlette:
     # These are no coroutines, so each request runs in a thread, and a scrape of many groups holds up no probe.
     def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -47,7 +52,7 @@ def _application(registry: CollectorRegistry, health: Probes) -> Starlette:
         return _health(health.not_live())
 
     def ready(_: Request) -> Response:
-        return _health(health.not_ready())
+        return _health(health.not_ready(), responders())
 
     def not_found(_: Request, __: Exception) -> Response:
         return PlainTextResponse("/metrics, /health/live, /health/ready\n", 404)
@@ -56,6 +61,17 @@ def _application(registry: CollectorRegistry, health: Probes) -> Starlette:
     return Starlette(routes=routes, exception_handlers={404: not_found})
 
 
-def _health(reasons: list[str]) -> Response:
-    body = json.dumps({"status": "failing" if reasons else "ok", "reasons": reasons}).encode() + b"\n"
-    return Response(body, 503 if reasons else 200, media_type="application/json")
+def _health(failures: list[str], responders: Mapping[int, tuple[str, str]] | None = None) -> Response:
+    reports = sorted((responders or {}).items())
+    slow = [
+        f"answers for shard {shard} come at the query's speed, because its responder does not answer: {reason}"
+        for shard, (_, reason) in reports
+        if reason
+    ]
+    fields: dict[str, object] = {
+        "status": "failing" if failures else "degraded" if slow else "ok",
+        "reasons": [*failures, *slow],
+    }
+    if reports:
+        fields["responders"] = {str(shard): state for shard, (state, _) in reports}
+    return Response(json.dumps(fields).encode() + b"\n", 503 if failures else 200, media_type="application/json")

@@ -63,6 +63,8 @@ class AuditCounts(Struct):
     differences: int = 0
     forgotten: int = 0
     """Answers of responders that were not compared, because too many came in between."""
+    differed_shards: set[int] = set()
+    """The shards that a difference was found of: no responder answers for them any more."""
 
 
 class Auditor:
@@ -189,6 +191,7 @@ class Auditor:
 
     def _differ(self, identity: Identity, answer: _Answer, detail: str) -> None:
         self.counts.differences += 1
+        self.counts.differed_shards.add(answer.shard)
         request_id, epoch, seq = identity
         difference = AnswerDifference(
             core_hash=self._core_hashes[answer.shard],

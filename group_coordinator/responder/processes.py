@@ -7,10 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import IO
+from enum import StrEnum
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -25,11 +26,33 @@ from streaming.stored_group import ShardState
 
 START_INTERVAL_S = 5.0
 """A responder that has ended is started again after so long at the earliest: reading the state costs the query."""
+SILENT_AFTER_S = 60.0
+"""A responder says every second how it is going."""
 _STOP_TIMEOUT_S = 10.0
 _COMMAND = (sys.executable, "-m", "group_coordinator.responder")
 _POLL_S = 0.2
 
 _log = logging.getLogger(__name__)
+
+
+class ResponderState(StrEnum):
+    """How it is with the responder of a shard."""
+
+    ANSWERING = "answering"
+    STARTING = "starting"
+    SILENT = "silent"
+    """Its process runs and says nothing."""
+    FALLEN_BACK = "fallen_back"
+    """It has ended or cannot begin, and is tried again."""
+    STOPPED = "stopped"
+    """It may not answer: an answer has differed, or the query is of another release."""
+
+
+class ResponderReport(NamedTuple):
+    """How it is with the responder of a shard, and why it does not answer; an empty reason if it does."""
+
+    state: ResponderState
+    reason: str = ""
 
 
 class ResponderProcesses:
@@ -66,10 +89,9 @@ class ResponderProcesses:
             shard: pid for shard, responder in self._responders.items() if (pid := responder.process_id) is not None
         }
 
-    @property
-    def refused(self) -> Iterable[int]:
-        """The shards whose responder may not answer."""
-        return [shard for shard, responder in self._responders.items() if responder.is_refused]
+    def reports(self) -> dict[int, ResponderReport]:
+        """Return how it is with each shard's responder."""
+        return {shard: responder.report() for shard, responder in self._responders.items()}
 
     def start(self) -> None:
         self._thread.start()
@@ -99,7 +121,7 @@ class ResponderProcesses:
         except Exception as problem:
             if not self._stopping.is_set():
                 _log.warning("The state of shard %d cannot be read for its responder: %s", shard, problem)
-            responder.start_later()
+            responder.start_later("the state of the query cannot be read")
             return
         if self._stopping.is_set():
             return
@@ -114,7 +136,7 @@ class ResponderProcesses:
             responder.start(start)
         except OSError as problem:  # no memory, no descriptor
             _log.warning("The responder of shard %d cannot be started: %s", shard, problem)
-            responder.start_later()
+            responder.start_later("its process cannot be started")
             return
         _log.info(
             "The responder of shard %d begins at offset %d with %d groups; its start took %.1f s.",
@@ -135,7 +157,9 @@ class _Responder:
 
     def __init__(self, shard: int) -> None:
         self.status: ResponderStatus | None = None
-        self.is_refused = False
+        self._is_refused = False
+        self._problem = ""
+        """Why it does not answer; empty if nothing has gone wrong since its last status."""
         self._told = ""
         """The reason that was logged last why it must wait."""
         self._shard = shard
@@ -143,6 +167,8 @@ class _Responder:
         self._reader: threading.Thread | None = None
         """Reads what the process says."""
         self._not_before_s = 0.0
+        self._heard_s = 0.0
+        """When the process has said something last, or was started."""
 
     @property
     def process_id(self) -> int | None:
@@ -157,19 +183,35 @@ class _Responder:
             self._ended(process.returncode)
         return self._process is None and time.monotonic() >= self._not_before_s
 
-    def start_later(self) -> None:
+    def report(self) -> ResponderReport:
+        """Return how it is with the responder."""
+        if self._process is None and self._problem:
+            return ResponderReport(
+                ResponderState.STOPPED if self._is_refused else ResponderState.FALLEN_BACK, self._problem
+            )
+        silent_s = time.monotonic() - self._heard_s
+        if self._process is not None and silent_s > SILENT_AFTER_S:
+            return ResponderReport(ResponderState.SILENT, f"it has been silent for {silent_s:.0f} s")
+        if self.status is None:
+            return ResponderReport(ResponderState.STARTING, "it is starting")
+        return ResponderReport(ResponderState.ANSWERING)
+
+    def start_later(self, problem: str) -> None:
+        """Start none for a moment; `problem`: the reason."""
+        self._problem = problem
         self._not_before_s = time.monotonic() + START_INTERVAL_S
 
     def wait(self, reason: ResponderRefusedError | ResponderAloneError) -> None:
         """Start none: it may not answer now. The reason is logged once."""
-        self.is_refused = isinstance(reason, ResponderRefusedError)
+        self._is_refused = isinstance(reason, ResponderRefusedError)
         if type(reason).__name__ != self._told:
             self._told = type(reason).__name__
             _log.warning("No responder answers for shard %d: %s", self._shard, reason)
-        self.start_later()
+        self.start_later(str(reason))
 
     def start(self, start: ResponderStart) -> None:
-        self.is_refused, self._told = False, ""
+        self._is_refused, self._told = False, ""
+        self._heard_s = time.monotonic()
         self._process = subprocess.Popen(
             _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -189,8 +231,8 @@ class _Responder:
 
     def _ended(self, code: int) -> None:
         self.stop()
-        self.is_refused = code == ExitCode.REFUSED
-        self.start_later()
+        self._is_refused = code == ExitCode.REFUSED
+        self.start_later("it may not answer" if self._is_refused else f"it has ended with code {code}")
         _log.warning(
             "The responder of shard %d has ended with code %d; answers come at the query's speed. It is started again.",
             self._shard, code,
@@ -199,6 +241,6 @@ class _Responder:
     def _read(self, lines: IO[bytes]) -> None:
         for line in lines:
             try:
-                self.status = decode_status(line)
+                self.status, self._heard_s, self._problem = decode_status(line), time.monotonic(), ""
             except msgspec.DecodeError:
                 _log.warning("The responder of shard %d says: %s", self._shard, line[:200])

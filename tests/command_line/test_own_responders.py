@@ -1,10 +1,12 @@
-"""What `run` waits for at its end: the query decides what its responders have answered."""
+"""What `run` says of its responders, and what it waits for at its end: the query decides what they have answered."""
 
 from __future__ import annotations
 
 import pytest
 
-from group_coordinator.command_line.own_responders import undecided
+from group_coordinator.command_line.own_responders import undecided, with_differences, words_of
+from group_coordinator.responder.processes import ResponderReport, ResponderState
+from group_coordinator.responder.protocol import ResponderStatus
 from streaming.watcher import ShardProgress
 
 
@@ -26,3 +28,23 @@ def batch(shard: int, end_offset: int | None) -> ShardProgress:
 )
 def test_what_is_left_to_decide(decided: dict[int, ShardProgress], left: dict[int, int]) -> None:
     assert undecided({0: 10, 1: 4}, decided) == left
+
+
+def test_the_status_line_says_which_responders_do_not_answer() -> None:
+    answering = ResponderReport(ResponderState.ANSWERING)
+    ended = ResponderReport(ResponderState.FALLEN_BACK, "it has ended with code 1")
+    statuses = {0: ResponderStatus(lead_ms=900), 1: ResponderStatus(lead_ms=700), 2: ResponderStatus()}
+    assert words_of({0: answering, 1: answering, 2: answering}, statuses) == ", answers 700 ms ahead"
+    assert words_of({2: answering}, {2: ResponderStatus()}) == ""
+    assert words_of({0: ended, 1: answering}, {0: None, 1: statuses[1]}) == (
+        ", 1 of 2 responders answer (shard 0 fallen back)"
+    )
+    reports = with_differences({0: ended, 1: answering, 2: answering}, {1})
+    assert words_of(reports, statuses) == ", 1 of 3 responders answer (shard 0 fallen back, 1 stopped)"
+
+
+def test_a_difference_stops_the_responder_of_its_shard_and_no_other() -> None:
+    answering = ResponderReport(ResponderState.ANSWERING)
+    reports = with_differences({0: answering, 1: answering}, {1})
+    assert (reports[0], reports[1].state) == (answering, ResponderState.STOPPED)
+    assert "differed" in reports[1].reason

@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,30 @@ def test_the_endpoint() -> None:
         # The port is taken: told by an error, before anything else starts.
         with pytest.raises(OSError, match="in use"):
             operations_server("127.0.0.1", int(server.url.rpartition(":")[2]), Metrics().registry, health)
+
+
+def test_a_responder_that_does_not_answer_makes_the_coordinator_slow_and_not_unready() -> None:
+    clock, responders = Clock(), {0: ("answering", ""), 1: ("answering", "")}
+    health = working(clock)
+    with operations_server("127.0.0.1", 0, Metrics().registry, health, lambda: responders) as server:
+
+        def ready() -> tuple[int, dict[str, Any]]:
+            status, _, body = get(f"{server.url}/health/ready")
+            return status, json.loads(body)
+
+        answering = {"0": "answering", "1": "answering"}
+        assert ready() == (200, {"status": "ok", "reasons": [], "responders": answering})
+        responders[1] = ("fallen_back", "it has ended with code 1")
+        status, body = ready()
+        assert (status, body["status"], body["responders"]) == (200, "degraded", {**answering, "1": "fallen_back"})
+        (reason,) = body["reasons"]
+        assert "shard 1" in reason
+        assert "it has ended with code 1" in reason
+        assert "responders" not in json.loads(get(f"{server.url}/health/live")[2])
+        clock.now_s += STALE_AFTER_S + 1
+        status, body = ready()
+        assert (status, body["status"], body["responders"]["1"]) == (503, "failing", "fallen_back")
+        assert reason in body["reasons"]
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_other_bytes_or_another_partition_are_a_difference(query_is_first: bool,
     assert (found.core_hash, found.query_offset, found.responder_offset) == (
         "hash", 0 if query_is_first else 1, 1 if query_is_first else 0,
     )  # fmt: skip
-    assert audit.auditor.counts.differences == 1
+    assert (audit.auditor.counts.differences, audit.auditor.counts.differed_shards) == (1, {0})
 
 
 @pytest.mark.parametrize("wrong_is_first", [True, False])

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
 from schemas.messages import HeartbeatResponse
 from schemas.query_progress import WRITER_HEADER
 from streaming.config import StreamingConfig
 from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wait_for
+from tests.crash.processes import responder_of
 from tests.streaming.running_app import HEARTBEAT, TIMEOUT_S, Client
 from tests.waiting import wait_until
 
@@ -41,6 +48,14 @@ def heartbeat_by(client: Client, config: StreamingConfig) -> str:
     return headers.get(WRITER_HEADER, "query")
 
 
+def health(port: int) -> dict[str, Any]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=10) as answer:
+            return dict(json.load(answer))
+    except urllib.error.HTTPError as failing:  # the query has not ended a batch yet
+        return dict(json.load(failing))
+
+
 def end(process: subprocess.Popen[str]) -> None:
     process.terminate()
     assert process.wait(STOP_TIMEOUT_S) == 0
@@ -61,11 +76,18 @@ def test_responders_beside_the_coordinator_and_by_themselves(
     here, apart = tmp_path / "here", tmp_path / "apart"
     here.mkdir()
     apart.mkdir()
-    with command(here, "run", *flags(config, "--responder")) as coordinator:
+    port = free_port()
+    with command(here, "run", *flags(config, "--responder", f"--metrics-port={port}")) as coordinator:
         wait_for(coordinator, here, "A responder answers ahead of the query of each shard")
         client = Client(config)
         client.join(SESSION_TIMEOUT_MS)
         wait_until(lambda: heartbeat_by(client, config) == "responder-0", TIMEOUT_S, interval_s=0.5)
+        wait_until(lambda: health(port) == {"status": "ok", "reasons": [], "responders": {"0": "answering"}}, TIMEOUT_S)
+        own = responder_of(coordinator.pid)
+        assert own is not None
+        os.kill(own, signal.SIGKILL)
+        wait_until(lambda: health(port)["status"] == "degraded", TIMEOUT_S)
+        wait_until(lambda: health(port)["status"] == "ok", TIMEOUT_S)
         with command(apart, "responder", *flags(config)) as responder:
             wait_for(responder, apart, "shard 0: 1 group, ")
             end(coordinator)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 from group_coordinator.responder import processes
-from group_coordinator.responder.permission import ResponderRefusedError
-from group_coordinator.responder.processes import ResponderProcesses
+from group_coordinator.responder.permission import ResponderAloneError, ResponderRefusedError
+from group_coordinator.responder.processes import SILENT_AFTER_S, ResponderProcesses, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus, decode_status, encode_line
 from streaming.child_processes import ChildProcess, end_process
 from streaming.config import StreamingConfig
@@ -19,6 +22,13 @@ from tests.waiting import wait_until
 
 EMPTY = ShardState(batch_id=-1, start_offset=0, end_offset=0, clock_ms=0, groups={})
 LAST_WORDS = f"import sys; sys.stdin.buffer.read(1); print({encode_line(ResponderStatus(answers=1)).decode()!r})"
+
+TALKS_UNTIL_THE_END = f"""
+import sys
+print({encode_line(ResponderStatus(answers=1)).decode()!r}, flush=True)
+while sys.stdin.buffer.read(1):
+    pass
+"""
 
 
 def test_the_last_words_of_a_process_that_has_ended_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +80,7 @@ def test_a_process_without_permission_is_not_started_and_no_state_is_read(
     running = ResponderProcesses(StreamingConfig(), {}, read_state)
     running.start()
     wait_until(lambda: len(looks) > 3)
-    assert list(running.refused) == [0]
+    assert running.reports() == {0: (ResponderState.STOPPED, "another hash")}
     running.stop()
     assert caplog.text.count("another hash") == 1
     assert "was read" not in caplog.text
@@ -87,4 +97,47 @@ def test_a_process_that_cannot_be_started_is_tried_again(
     running.start()
     wait_until(lambda: caplog.text.count("no/such/program") > 1)
     assert running.statuses == {0: None}
+    running.stop()
+    assert running.reports() == {0: (ResponderState.FALLEN_BACK, "its process cannot be started")}
+
+
+def test_a_responder_that_the_query_leaves_alone_has_fallen_back_and_is_not_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def leave(self: ResponderProcesses, shard: int) -> None:
+        raise ResponderAloneError("silence")
+
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", leave)
+    running = ResponderProcesses(StreamingConfig(), {}, lambda shard: EMPTY)
+    running.start()
+    wait_until(lambda: running.reports() == {0: (ResponderState.FALLEN_BACK, "silence")})
+    running.stop()
+
+
+def test_a_responder_starts_answers_is_silent_ends_and_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    begins, may_start = threading.Semaphore(0), threading.Semaphore(0)
+
+    def read_state(shard: int) -> ShardState:
+        begins.release()
+        assert may_start.acquire(timeout=60)
+        return EMPTY
+
+    monkeypatch.setattr(processes, "START_INTERVAL_S", 0.1)
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: None)
+    monkeypatch.setattr(processes, "_COMMAND", [sys.executable, "-c", TALKS_UNTIL_THE_END])
+    running = ResponderProcesses(StreamingConfig(), {}, read_state)
+    running.start()
+    assert begins.acquire(timeout=60)
+    assert running.reports()[0].state is ResponderState.STARTING
+    may_start.release()
+    wait_until(lambda: running.reports() == {0: (ResponderState.ANSWERING, "")})
+    with monkeypatch.context() as later:
+        now_s = time.monotonic() + SILENT_AFTER_S + 1
+        later.setattr("group_coordinator.responder.processes.time.monotonic", lambda: now_s)
+        assert running.reports()[0].state is ResponderState.SILENT
+    os.kill(running.process_ids[0], signal.SIGKILL)
+    assert begins.acquire(timeout=60)
+    assert running.reports() == {0: (ResponderState.FALLEN_BACK, "it has ended with code -9")}
+    may_start.release()
+    wait_until(lambda: running.reports() == {0: (ResponderState.ANSWERING, "")})
     running.stop()

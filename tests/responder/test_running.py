@@ -20,7 +20,7 @@ from group_coordinator.kafka_topics.reader import headers_of, read_topic
 from group_coordinator.responder.auditor import Auditor, AuditorThread, undecided_since_ms
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
-from group_coordinator.responder.processes import ResponderProcesses
+from group_coordinator.responder.processes import ResponderProcesses, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from schemas.events import encode_tick
 from schemas.messages import HeartbeatResponse
@@ -181,7 +181,7 @@ def test_a_difference_is_loud_and_stops_the_responder(world: World, is_an_answer
     )
     producer.flush()
     wait_until(lambda: world.auditor.counts.differences == 1, TIMEOUT_S)
-    wait_until(lambda: list(world.responders.refused) == [0], TIMEOUT_S)
+    wait_until(lambda: world.responders.reports()[0].state is ResponderState.STOPPED, TIMEOUT_S)
     (record,) = read_topic(world.config.client_properties, world.topics.differences)
     difference = decode_progress(record.value() or b"")
     assert isinstance(difference, AnswerDifference)
