@@ -38,42 +38,10 @@ from schemas.messages import (
     Response,
     SyncGroupRequest,
 )
+from tests.gateway.told_loop import Loop, Producer
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 SHARDS, REPLY_PARTITION = 4, 3
-
-
-class Producer:
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, bytes, bytes, int]] = []
-        self.is_full = False
-
-    def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
-        if self.is_full:
-            raise BufferError
-        self.sent.append((topic, value, key, partition))
-
-    def poll(self, _: float) -> None:
-        pass
-
-
-class Loop:
-    """Time that is told, and calls at once."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-        self.to_call: Any = None
-
-    def time(self) -> float:
-        return self.now_s
-
-    def call_later(self, _: float, call: Any) -> None:
-        self.to_call = call
-
-    def call_soon_threadsafe(self, call: Any, *arguments: Any) -> None:
-        call(*arguments)
-
-    call_soon = call_soon_threadsafe
 
 
 class Bench:
