@@ -17,6 +17,8 @@ from schemas.foreign_json import json_decoder
 
 WRITER_HEADER = "writer"
 """The header of an answer that a responder has written, and of a tick; those of the coordinator have none."""
+RESPONDER_PREFIX = "responder-"
+"""The header's value begins so, and goes on with the shard."""
 DECIDED_AT_HEADER = "decided_at"
 """The header that names the event by which a responder came to its answer, which may be one to an earlier event."""
 

@@ -95,7 +95,7 @@ class TickerStatus(NamedTuple):
     standstill: Standstill | None = None
     """Why the clock stands still, if it does."""
     foreign_ticks: int = 0
-    """How often the clock was found beyond all ticks of ours."""
+    """How often the clock was found beyond all ticks of ours, by a tick that no responder has written."""
 
 
 def next_clock_ms(clock_ms: int, elapsed_ms: int, wall_ms: int, interval_ms: int) -> int:
@@ -136,8 +136,6 @@ class TickClock:
         """The last acknowledged tick, or where the log stood at start."""
         self.standstill: Standstill | None = None
         """Why the clock stands still, as found by the last `next_step`."""
-        self.foreign_ticks = 0
-        """How often the query's clock was beyond all ticks of ours: somebody else writes some."""
         self._acknowledged_ms = self._reached_ms = reached_ms
         """When the log took the last tick, and up to when the clock has gone on: at rest it catches up."""
         self._next_reached_ms: int | None = None
@@ -275,12 +273,12 @@ class TickClock:
             self._owes_renewal, self._has_ticks = False, True
         return moves
 
-    def handled(self, watermark_ms: int) -> None:
+    def handled(self, watermark_ms: int) -> bool:
         """Note that a batch with this watermark is committed, or that a responder has answered up to this clock: all
-        timers due until then are handled. A watermark beyond our own ticks comes from other ticks, and the clock goes
-        on from there."""
-        if watermark_ms > self._highest_ms:
-            self.foreign_ticks += 1
-            self._highest_ms = watermark_ms
+        timers due until then are handled. Return whether it lies beyond our own ticks: then it comes from another
+        ticker, and the clock goes on from there."""
+        is_beyond = watermark_ms > self._highest_ms
+        self._highest_ms = max(self._highest_ms, watermark_ms)
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self.clock_ms = max(self.clock_ms, watermark_ms)
+        return is_beyond

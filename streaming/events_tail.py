@@ -16,6 +16,8 @@ from streaming.clock import REST_AFTER_MS
 
 TAIL_RECORDS = 5_000
 """How much of the log's end is read at least to find the last tick: one that went back must not be taken for it."""
+SOUGHT_RECORDS = 100_000
+"""So much of the log's end may lie behind a tick that the query has just taken in."""
 POLL_TIMEOUT_S = 10.0
 _REST_MARGIN_MS = 5_000
 KEPT_BYTES_MAX = 16_777_216
@@ -90,6 +92,22 @@ def _last_tick(reader: TopicReader, place: tuple[str, int], bounds: Bounds, ahea
                 last = LastTick(tick_ms, timestamp_ms, writer, was_at_rest(event_ms, timestamp_ms))
         if last is not None:
             return last
+        end, count = start, count * 2
+    return None
+
+
+def writer_of_tick(
+    reader: TopicReader, topic: str, partition: int, clock_ms: int, ahead_max_ms: int
+) -> str | None:
+    """Return who was the first to write a tick of this clock, not long ago; None: it names no writer, or is not found.
+    Raises KafkaException."""
+    low, end = reader.bounds(topic, partition)
+    low, count = max(low, end - SOUGHT_RECORDS), TAIL_RECORDS
+    while end > low:
+        start = max(low, end - count)
+        for message in reader.read({(topic, partition): Bounds(start, end)}):
+            if tick_of(message, ahead_max_ms) == clock_ms:
+                return headers_of(message).get(WRITER_HEADER)
         end, count = start, count * 2
     return None
 

@@ -10,21 +10,22 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import (
-    TIMESTAMP_LOG_APPEND_TIME,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-)
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
-from schemas.query_progress import WRITER_HEADER
+from schemas.query_progress import RESPONDER_PREFIX, WRITER_HEADER
 from streaming.clock import AppendedRecord, Renewal, SendTimes, Standstill, Step, TickClock, TickerStatus, rest_ms
 from streaming.config import StreamingConfig
-from streaming.events_tail import ClockPosition, LastTick, RecentGroups, find_clock_position, open_reader
+from streaming.events_tail import (
+    ClockPosition,
+    LastTick,
+    RecentGroups,
+    find_clock_position,
+    open_reader,
+    writer_of_tick,
+)
 from streaming.topics import TopicError, senders_times
 
 DELIVERY_TIMEOUT_MS = 5_000
@@ -103,20 +104,24 @@ class Ticker:
         self._stopping = threading.Event()
         self._log_answers = True
         self._reported_standstill: Standstill | None = None
-        self._foreign_ticks_told = 0
+        self._beyond_ms: list[int] = []
+        """Clocks beyond all ticks of ours, of which the log has yet to say who wrote them."""
+        self._foreign_ticks = 0
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"ticker-{partition}", daemon=True)
 
     @property
     def clock_ms(self) -> int | None:
         """The last acknowledged tick; None before it is known where the log stands."""
-        return self._clock.clock_ms if self._clock is not None else None
+        return None if self._clock is None else self._clock.clock_ms
 
     @property
     def status(self) -> TickerStatus:
         """The ticker's present state."""
         clock = self._clock
-        return TickerStatus() if clock is None else TickerStatus(clock.skew_ms, clock.standstill, clock.foreign_ticks)
+        if clock is None:
+            return TickerStatus(foreign_ticks=self._foreign_ticks)
+        return TickerStatus(clock.skew_ms, clock.standstill, self._foreign_ticks)
 
     def start(self) -> None:
         """Begin to tick, once the log's last tick is found."""
@@ -132,8 +137,8 @@ class Ticker:
         """Tell how far the query or a responder has got: the clock does not run further ahead of that than its lead."""
         clock = self._clock
         with self._lock:
-            if clock is not None:
-                clock.handled(watermark_ms)
+            if clock is not None and clock.handled(watermark_ms) and self._writer is None:
+                self._beyond_ms.append(watermark_ms)
 
     def require_alive(self) -> None:
         """Raise the error that ended the thread: without a clock no timer would fire any more, and nothing would say
@@ -166,6 +171,7 @@ class Ticker:
                     continue
                 clock = self._clock or self._begin(producer)
                 if clock is not None:
+                    self._find_foreign_ticks(reader)
                     if clock.is_at_rest(monotonic_ms()):
                         self._look(reader, clock)
                     self._tick(producer, clock)
@@ -187,6 +193,26 @@ class Ticker:
             end = reader.bounds(self._topic, self._partition, LOOK_TIMEOUT_S).end
         with self._lock:
             clock.observe_end(end, monotonic_ms())
+
+    def _find_foreign_ticks(self, reader: TopicReader) -> None:
+        """Ask the log who has ticked beyond us: a responder may, where this ticker has stood still for a moment."""
+        with self._lock:
+            clocks_ms, self._beyond_ms = self._beyond_ms, []
+        while clocks_ms:
+            try:
+                writer = writer_of_tick(reader, self._topic, self._partition, clocks_ms[0], self._ahead_max_ms)
+            except KafkaException:  # it is asked again before the next tick
+                with self._lock:
+                    self._beyond_ms = clocks_ms + self._beyond_ms
+                return
+            clocks_ms.pop(0)
+            if writer is None or not writer.startswith(RESPONDER_PREFIX):
+                self._foreign_ticks += 1
+                _log.warning(
+                    "Somebody else writes ticks to partition %d of %s: its clock has gone beyond ours. Who may write "
+                    "to the topic should be this coordinator, its responders and its gateways (docs/operations.md).",
+                    self._partition, self._topic,
+                )  # fmt: skip
 
     def _continue(self, producer: Producer) -> TickClock:
         """Raises KafkaException."""
@@ -349,13 +375,6 @@ class Ticker:
                     "docs/recovery.md.",
                     self._partition, _date(clock.clock_ms),
                 )  # fmt: skip
-        if clock.foreign_ticks > self._foreign_ticks_told and self._writer is None:
-            self._foreign_ticks_told = clock.foreign_ticks
-            _log.warning(
-                "Somebody else writes ticks to partition %d of %s: its clock has gone beyond ours. Who may write to "
-                "the topic should be this "
-                "coordinator and its gateways (docs/operations.md).", self._partition, self._topic,
-            )  # fmt: skip
 
     def _report(self, answered: bool) -> None:
         if self._log_answers and not answered:
@@ -365,7 +384,6 @@ class Ticker:
         elif answered and not self._log_answers:
             _log.warning("Partition %d of %s takes ticks again.", self._partition, self._topic)
         self._log_answers = answered
-
 
 
 def _date(clock_ms: int) -> str:

@@ -199,7 +199,8 @@ CLOCK_STANDSTILL = _gauge(
 )
 FOREIGN_TICKS = _counter(
     "foreign_ticks_total",
-    "How often the shard's clock was found beyond all ticks of its own ticker: somebody else writes some.",
+    "How often the shard's clock was found beyond all ticks of its own ticker and of responders: somebody else writes "
+    "some.",
     "shard",
 )
 SOURCE_LAG = _gauge(

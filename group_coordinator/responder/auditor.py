@@ -18,14 +18,13 @@ from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.errors import TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.kafka_topics.reader import TopicReader, headers_of, offset_of, partition_of
-from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER, AnswerDifference
+from schemas.query_progress import DECIDED_AT_HEADER, RESPONDER_PREFIX, WRITER_HEADER, AnswerDifference
 from streaming.stored_group import CommittedBatch
 from streaming.watcher import ShardProgress
 
 REMEMBERED_ANSWERS_MAX = 200_000
 """Answers that are remembered to be compared, some 300 bytes each: so many that wait for the query's, and so many of
 the query's."""
-_WRITER = "responder-"
 _DIGITS_MAX = 19
 """Of a number in a header: it has 64 bits."""
 _CLOCKS_DIFFER_MS = 10_000
@@ -116,7 +115,7 @@ class Auditor:
         if writer is None:
             self._take_of_query(identity, partition, digest, offset)
             return
-        shard, decided_at = _number(writer.removeprefix(_WRITER)), _number(headers.get(DECIDED_AT_HEADER, ""))
+        shard, decided_at = _number(writer.removeprefix(RESPONDER_PREFIX)), _number(headers.get(DECIDED_AT_HEADER, ""))
         if shard not in self._core_hashes:
             return  # whoever runs the query of that shard compares
         begin = self._begins.get(shard)

@@ -26,6 +26,7 @@ from group_coordinator.responder.taken_answers import LogPlace, TakenAnswers
 from group_coordinator.responder.ticking import ResponderTicker
 from schemas.query_progress import (
     DECIDED_AT_HEADER,
+    RESPONDER_PREFIX,
     WRITER_HEADER,
     GatewayAlive,
     ProgressError,
@@ -76,7 +77,7 @@ class Responder:
         self._report = report
         self._shard = AnsweringShard(config, state)
         self._state_offsets = state.start_offset, state.end_offset
-        self._writer = f"responder-{config.partition}"
+        self._writer = f"{RESPONDER_PREFIX}{config.partition}"
         self._failure: KafkaError | None = None
         self._answers = 0
         self._taken = TakenAnswers()

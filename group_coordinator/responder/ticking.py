@@ -13,7 +13,7 @@ from confluent_kafka import Message
 
 from group_coordinator.kafka_topics.reader import headers_of, offset_of
 from group_coordinator.responder.permission import ResponderError
-from schemas.query_progress import WRITER_HEADER
+from schemas.query_progress import RESPONDER_PREFIX, WRITER_HEADER
 from schemas.ticks import NO_CLOCK
 from streaming.clock import rest_ms
 from streaming.config import StreamingConfig
@@ -79,7 +79,7 @@ class ResponderTicker:
     """The ticker of a responder, between `start` and `stop`. All methods are for the responder's thread."""
 
     def __init__(self, config: StreamingConfig, shard: int) -> None:
-        self.name = f"responder-{shard}-{uuid.uuid4()}"
+        self.name = f"{RESPONDER_PREFIX}{shard}-{uuid.uuid4()}"
         """In the header of its ticks."""
         self._shard = shard
         rests_ms = rest_ms(config.tick_interval_ms)

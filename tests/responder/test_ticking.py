@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import pairwise
 
@@ -16,13 +16,13 @@ from group_coordinator.kafka_topics.reader import headers_of, read_topic
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError
 from group_coordinator.responder.ticking import ResponderTicker
-from schemas.events import decode_tick
+from schemas.events import decode_tick, encode_tick
 from schemas.query_progress import WRITER_HEADER, GatewayAlive, encode_progress, key_of
 from streaming.answered_ahead import AnsweredClocks
 from streaming.config import StreamingConfig
 from streaming.progress_topic import ProgressPublisher
 from streaming.stored_group import ShardState
-from streaming.ticker import Ticker
+from streaming.ticker import Ticker, machine_wall_ms
 from streaming.topics import ensure_topics
 from tests.streaming.running_app import HEARTBEAT, TIMEOUT_S, Client
 from tests.waiting import wait_until
@@ -80,9 +80,9 @@ class Shard:
         self._gateway_stops = threading.Event()
         self.client = Client(config)
 
-    def coordinator_ticker(self) -> Ticker:
+    def coordinator_ticker(self, wall_ms: Callable[[], int] = machine_wall_ms) -> Ticker:
         """It ticks as if a query had answered all."""
-        ticker = Ticker.of(self.config, 0)
+        ticker = Ticker.of(self.config, 0, wall_ms=wall_ms)
         ticker.start()
 
         def answer() -> None:
@@ -193,6 +193,36 @@ def test_a_handover_there_and_back_is_no_pause(shard: Shard) -> None:
     clocks = [decode_tick(tick.value() or b"").clock_ms for tick in shard.ticks()]
     steps_ms = [after - before for before, after in pairwise(sorted(clocks))]
     assert max(steps_ms) <= 1.1 * 3 * shard.config.tick_interval_ms, "nothing is jumped over"
+
+
+def test_a_responder_that_ticks_while_the_coordinator_stands_still_is_no_stranger(shard: Shard) -> None:
+    goes_on = threading.Event()
+    goes_on.set()
+
+    def wall_ms() -> int:
+        goes_on.wait()
+        return machine_wall_ms()
+
+    ticker = shard.coordinator_ticker(wall_ms)
+    clocks = AnsweredClocks(
+        shard.config.client_properties, shard.topics.progress, {0: HASH}, lambda _, clock_ms: ticker.handled(clock_ms)
+    )
+    clocks.start()
+    shard.start_responder()
+    shard.client.join(60_000)
+    shard.start_gateway()
+    goes_on.clear()
+    shard.wait_for_ticks_of_a_responder(10)
+    goes_on.set()
+    wait_until(lambda: shard.writers()[-3:] == [None] * 3, TIMEOUT_S, interval_s=0.3)
+    assert ticker.status.foreign_ticks == 0
+    stranger = Producer(shard.config.client_properties)
+    stranger.produce(shard.topics.events, value=encode_tick((ticker.clock_ms or 0) + 2_000), partition=0)
+    stranger.flush()
+    wait_until(lambda: ticker.status.foreign_ticks, TIMEOUT_S)
+    ticker.stop()
+    clocks.stop()
+    assert ticker.status.foreign_ticks == 1
 
 
 def test_without_a_gateway_the_clock_stands_and_after_it_sessions_begin_anew(shard: Shard) -> None:
