@@ -264,7 +264,7 @@ class Ticker:
         with self._lock:
             step = clock.next_step(self._wall_ms(), monotonic_ms())
         self._report_standstill(clock)
-        if step is None:
+        if step is None or not self._may_tick():  # this process may have stood still just now
             return
         if step.renewal is not Renewal.NOBODY:
             renewals = self._renew_sessions(producer, clock.clock_ms, step.renewal)

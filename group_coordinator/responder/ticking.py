@@ -21,6 +21,8 @@ from streaming.events_tail import ClockPosition, LastTick, was_at_rest
 from streaming.ticker import Ticker, monotonic_ms
 from streaming.topics import TopicError
 
+AWAY_MS = 1_000
+"""The loop looks at the log several times a second. When it has not for so long, its process stood still."""
 GATEWAY_SILENCE_MS = 3_000
 """A gateway that was silent for so long counts as gone, where the shortest session is not longer than twice that; it
 gives a sign every second."""
@@ -41,7 +43,7 @@ class TickerElection:
         self._silence_max_ms = 2 * pause_ms // 3
         """A ticker that lives ticks more often, and what is left suffices to go on before it is a pause."""
         self._gateway_silence_ms = max(pause_ms, GATEWAY_SILENCE_MS)
-        self._tick_seen_ms = now_ms
+        self._tick_seen_ms = self._looked_ms = now_ms
         self._gateway_heard_ms: int | None = None
         self._is_at_rest = False
         self.is_elected = False
@@ -63,16 +65,30 @@ class TickerElection:
         """Note a sign of life of a gateway."""
         self._gateway_heard_ms = now_ms
 
-    def decide(self, now_ms: int, *, has_caught_up: bool) -> bool:
-        """Return whether to tick now. `has_caught_up`: this responder has read the log to its end; one that has not
-        does not know who ticks."""
-        heard_ms = self._gateway_heard_ms
-        if heard_ms is None or now_ms - heard_ms > self._gateway_silence_ms:
-            self.is_elected = False
-        elif has_caught_up:
+    def look(self, now_ms: int, *, has_caught_up: bool) -> bool:
+        """Decide whether to tick, where all that was read of the log is taken. `has_caught_up`: that is all of the log;
+        who has not read it does not know who ticks.
+
+        Who stood still does not know either, though it seems to have read all: it waits anew."""
+        is_still_elected = self.may_tick(now_ms)
+        if now_ms - self._looked_ms > AWAY_MS:
+            self._tick_seen_ms = now_ms
+        self._looked_ms = now_ms
+        if has_caught_up and self._hears_gateways(now_ms):
             silence_max_ms = self._silence_max_ms + (self._rest_ms if self._is_at_rest else 0)
-            self.is_elected = self.is_elected or now_ms - self._tick_seen_ms >= silence_max_ms
+            self.is_elected = is_still_elected or now_ms - self._tick_seen_ms >= silence_max_ms
         return self.is_elected
+
+    def may_tick(self, now_ms: int) -> bool:
+        """Return whether to tick now: not without gateways, and not where the loop has not looked for so long that
+        somebody else may tick by now."""
+        if not self._hears_gateways(now_ms) or now_ms - self._looked_ms >= self._silence_max_ms:
+            self.is_elected = False
+        return self.is_elected
+
+    def _hears_gateways(self, now_ms: int) -> bool:
+        heard_ms = self._gateway_heard_ms
+        return heard_ms is not None and now_ms - heard_ms <= self._gateway_silence_ms
 
 
 class ResponderTicker:
@@ -88,7 +104,6 @@ class ResponderTicker:
         """When somebody has written to the log last, by the brokers' clock."""
         self._position: ClockPosition | None = None
         self._is_whole = False
-        self._has_caught_up = False
         self._ticker = Ticker.of(
             config, shard, writer=self.name, may_tick=self._may_tick, find_position=lambda: self._position
         )
@@ -131,9 +146,9 @@ class ResponderTicker:
             self._ticker.require_alive()
         except TopicError as problem:
             raise ResponderError(str(problem)) from problem
-        self._has_caught_up = has_caught_up and self._position is not None
+        has_caught_up = has_caught_up and self._position is not None
         was_elected = self.is_ticking
-        if self._election.decide(monotonic_ms(), has_caught_up=self._has_caught_up) != was_elected:
+        if self._election.look(monotonic_ms(), has_caught_up=has_caught_up) != was_elected:
             _log.warning(
                 "The coordinator's ticker of shard %d is silent: this responder writes the clock."
                 if self.is_ticking
@@ -142,6 +157,5 @@ class ResponderTicker:
         self._ticker.handled(clock_ms)
 
     def _may_tick(self) -> bool:
-        """Return whether to tick, in the ticker's thread: signs that the responder's thread has not taken do not
-        count."""
-        return self._election.decide(monotonic_ms(), has_caught_up=False)
+        """Return whether to tick, in the ticker's thread."""
+        return self._election.may_tick(monotonic_ms())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -259,6 +262,40 @@ def test_of_two_responders_one_ticks_and_when_it_ends_the_other(shard: Shard) ->
             responder.__exit__()
     wait_until(lambda: shard.writers()[-1] not in (first, None), TIMEOUT_S, interval_s=0.3)
     assert not shard.renewals()
+
+
+def respond(config: StreamingConfig) -> None:
+    """Be a responder, in a process of its own, until it is killed."""
+    with RunningResponder(config):
+        threading.Event().wait()
+
+
+def test_a_responder_that_stood_still_writes_no_clock_beside_the_coordinators(shard: Shard) -> None:
+    ticker = shard.coordinator_ticker()
+    process = multiprocessing.get_context("spawn").Process(target=respond, args=(shard.config,), daemon=True)
+    process.start()
+    shard.client.join(60_000)
+    shard.start_gateway()
+    try:
+        ticker.stop()
+        shard.wait_for_ticks_of_a_responder()
+        os.kill(process.pid or 0, signal.SIGSTOP)
+        back = shard.coordinator_ticker()
+        stands_s = shard.config.tick_pause_ms / 1_000 + 3  # a pause, and so long gateways are heard
+        threading.Event().wait(stands_s)
+        wait_until(lambda: shard.writers()[-3:] == [None] * 3, TIMEOUT_S, interval_s=0.3)
+        before = len(shard.events())
+        os.kill(process.pid or 0, signal.SIGCONT)
+        threading.Event().wait(stands_s)
+        since = shard.events()[before:]
+        assert since
+        assert not [event for event in since if headers_of(event) or event.key() is not None]
+        back.stop()
+        wait_until(lambda: shard.writers()[-1], TIMEOUT_S, interval_s=0.3)  # it stands in again
+        assert not shard.renewals()
+    finally:
+        process.kill()
+        process.join()
 
 
 def test_a_responder_without_the_query_ends_at_its_bound_and_its_ticks_with_it(
