@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from group_coordinator.kafka_topics.reader import TopicReader
 from schemas.query_progress import (
@@ -56,6 +58,15 @@ def read_progress(reader: TopicReader, topic: str, shard: int) -> dict[type[Prog
     return published
 
 
+class _Record(NamedTuple):
+    """A record that is to be written, until Kafka has taken it."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes
+
+
 class ProgressPublisher:
     """Writes the records of the shards of this process. What Kafka does not take is written with the next batch."""
 
@@ -65,6 +76,8 @@ class ProgressPublisher:
         self.begins: dict[int, CommittedBatch] = {}
         """The last batch of each shard before the query of this process; none where a responder of another release may
         have answered what comes after it."""
+        self._untold: deque[_Record] = deque()
+        """Differences, as far as Kafka has not taken them yet."""
         self._producer = Producer(
             {
                 "log_level": 0,
@@ -95,20 +108,44 @@ class ProgressPublisher:
 
     def batch_ended(self, progress: ShardProgress) -> None:
         """Publish that a batch is committed."""
+        self._tell()
         if progress.end_offset is not None:
             batch = CommittedBatch(progress.batch_id, progress.start_offset, progress.end_offset, progress.clock_ms)
             self._publish(progress.shard, batch)
 
     def differs(self, difference: AnswerDifference) -> None:
-        """Publish that an answer of a responder differs; may be called in any thread."""
+        """Publish that an answer of a responder differs; may be called in any thread. What Kafka does not take now is
+        tried again after each batch: the responders must hear of it."""
         value = encode_progress(difference)
-        self._write(difference.shard, key_of(AnswerDifference), value)
-        self._producer.produce(self._topics.differences, key=difference.request_id.encode(), value=value)
+        self._untold.append(_Record(self._topics.progress, difference.shard, key_of(AnswerDifference), value))
+        self._untold.append(_Record(self._topics.differences, 0, difference.request_id.encode(), value))
+        self._tell()
         self._producer.flush(_FLUSH_TIMEOUT_S)
 
     def close(self) -> None:
-        """Wait for what is not written yet, for a moment."""
+        """Write what is not written yet; wait for it for a moment."""
+        self._tell()
         self._producer.flush(_FLUSH_TIMEOUT_S)
+
+    def _tell(self) -> None:
+        """Hand the differences to the producer that Kafka has not taken yet."""
+        for _ in range(len(self._untold)):
+            try:
+                record = self._untold.popleft()
+            except IndexError:  # another thread has just taken it
+                return
+            topic, partition, key, value = record
+            try:
+                self._producer.produce(
+                    topic, key=key, value=value, partition=partition, on_delivery=partial(self._told, record)
+                )
+            except (BufferError, KafkaException):
+                self._untold.append(record)
+        self._producer.poll(0)
+
+    def _told(self, record: _Record, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._untold.append(record)
 
     def _publish(self, shard: int, batch: CommittedBatch, timestamp_ms: int = _NOW) -> None:
         record = QueryProgress(

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-from confluent_kafka import TIMESTAMP_CREATE_TIME
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError
 
 from group_coordinator.kafka_topics.bounds import Bounds, Partition
 
@@ -51,6 +51,10 @@ class FakeKafka:
         self.begins: dict[Partition, int] = {}
         """Where the logs begin of which something is deleted."""
         self.takes_nothing: set[str] = set()
+        self.refuses: set[str] = set()
+        """Topics whose records are given up."""
+        self.is_full = False
+        """The producers' queues have no room."""
 
     def append(self, topic: str, key: bytes | None, value: bytes | None, partition: int = 0, at_ms: int = 0) -> None:
         place = topic, partition
@@ -107,7 +111,13 @@ class FakeProducer:
         self, topic: str, value: bytes | None = None, key: bytes | None = None, partition: int = 0,
         on_delivery: Callable[[Any, Any], None] = lambda error, message: None, timestamp: int = 0, **_: object,
     ) -> None:  # fmt: skip
+        if self._kafka.is_full:
+            raise BufferError
+
         def deliver() -> None:
+            if topic in self._kafka.refuses:
+                on_delivery(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+                return
             self._kafka.append(topic, key, value, partition, timestamp)
             on_delivery(None, None)
 
