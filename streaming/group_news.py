@@ -70,7 +70,7 @@ class GroupNews:
         """Take in what groups have published; None: it is no consumer group any more."""
         for group_id, subscription in news.items():
             before = self._groups.pop(group_id, None)
-            self._bytes -= 0 if before is None else _size(group_id, before)
+            self._bytes -= 0 if before is None else kept_bytes(group_id, before.subscription)
             self._to_look_at.pop(group_id, None)
             if subscription is None:
                 continue
@@ -78,10 +78,10 @@ class GroupNews:
             if not (subscription.topics or subscription.regexes or subscription.resolving_since_ms is not None):
                 continue
             group = _group(subscription, before)
-            if self._bytes + _size(group_id, group) > KEPT_BYTES_MAX:
+            if self._bytes + kept_bytes(group_id, subscription) > KEPT_BYTES_MAX:
                 self._warn_once()
                 continue
-            self._bytes += _size(group_id, group)
+            self._bytes += kept_bytes(group_id, subscription)
             self._groups[group_id] = group
             self._to_look_at[group_id] = None
 
@@ -212,7 +212,7 @@ def _group(subscription: SnapshotSubscription, before: _Group | None) -> _Group:
     return replace(before, subscription=subscription, names=names, is_resolved=False)
 
 
-def _size(group_id: str, group: _Group) -> int:
-    subscription = group.subscription
+def kept_bytes(group_id: str, subscription: SnapshotSubscription) -> int:
+    """Return what it takes to keep what a group subscribes to, about."""
     names = len(subscription.topics) + sum(len(topics or ()) for topics in subscription.regexes.values())
     return _GROUP_BYTES + len(group_id) + sum(map(len, subscription.regexes)) + _NAME_BYTES * names

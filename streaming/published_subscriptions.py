@@ -1,6 +1,7 @@
 """What consumer groups subscribe to, as the query has published it: read by one thread, for the watchers of all shards.
 
 A watcher asks for what is new; of a group it gets what was published last. The first that asks lets the reading begin.
+What is not asked for yet has the bound of what a watcher keeps (`streaming.group_news`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.foreign_json import json_decoder
 from schemas.history import SnapshotSubscription
 from schemas.java_hash import group_partition
+from streaming.group_news import KEPT_BYTES_MAX, kept_bytes
 
 _MARK = b'"subscription":'
 """It is in every record of a consumer group, and in no other: within a JSON string a quotation mark has a backslash."""
@@ -52,6 +54,8 @@ class PublishedSubscriptions:
         self._lock = threading.Lock()
         self._news: dict[int, dict[str, SnapshotSubscription | None]] = {shard: {} for shard in here}
         self._pending: dict[int, dict[str, tuple[str, ...]]] = {shard: {} for shard in here}
+        self._news_bytes = dict.fromkeys(here, 0)
+        self._is_full = False
         self._pending_bytes = 0
         self._wake: dict[int, Callable[[], None]] = {}
         self._is_complete = False
@@ -86,7 +90,7 @@ class PublishedSubscriptions:
         with self._lock:
             if not self._is_complete:
                 return None
-            news, self._news[shard] = self._news[shard], {}
+            news, self._news[shard], self._news_bytes[shard] = self._news[shard], {}, 0
         return news
 
     def pending(self, shard: int) -> dict[str, tuple[str, ...]] | None:
@@ -122,11 +126,30 @@ class PublishedSubscriptions:
                 continue
             with self._lock:
                 subscription = published.subscription
-                self._news[shard][group_id] = None if subscription is UNSET else subscription
+                self._keep_news(shard, group_id, None if subscription is UNSET else subscription)
                 self._keep_pending(shard, group_id, published.pending_topics)
             concerned.add(shard)
         if self._is_complete:
             self._wake_up(concerned)
+
+    def _keep_news(self, shard: int, group_id: str, subscription: SnapshotSubscription | None) -> None:
+        news = self._news[shard]
+        self._news_bytes[shard] -= _news_size(group_id, news.pop(group_id, None))
+        size = _news_size(group_id, subscription)
+        if self._news_bytes[shard] + size > KEPT_BYTES_MAX:
+            self._warn_once()
+            subscription, size = None, 0
+        if subscription is not None or self._is_complete:  # before, nobody has heard of any group
+            news[group_id] = subscription
+            self._news_bytes[shard] += size
+
+    def _warn_once(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            _log.warning(
+                "Consumer groups subscribe to more than can be taken in at a time (%d bytes): some hear of changed "
+                "topics only when a member joins.", KEPT_BYTES_MAX,
+            )  # fmt: skip
 
     def _keep_pending(self, shard: int, group_id: str, topics: tuple[str, ...]) -> None:
         before = self._pending[shard].pop(group_id, ())
@@ -149,6 +172,10 @@ class PublishedSubscriptions:
         for shard in shards:
             if shard in self._wake:
                 self._wake[shard]()
+
+
+def _news_size(group_id: str, subscription: SnapshotSubscription | None) -> int:
+    return 0 if subscription is None else kept_bytes(group_id, subscription)
 
 
 def _size(group_id: str, topics: tuple[str, ...]) -> int:
