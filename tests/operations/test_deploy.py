@@ -213,7 +213,8 @@ def test_settings_in_environments_are_settings(tmp_path: Path) -> None:
 
 
 def test_the_spark_application_runs_the_program_of_the_image() -> None:
-    (application,) = yaml.safe_load_all((DEPLOY / "kubernetes" / "spark-application.yaml").read_text())
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes" / "spark-application.yaml").read_text())
+    (application,) = [document for document in documents if document["kind"] == "SparkApplication"]
     program = application["spec"]["mainApplicationFile"].removeprefix("local:///opt/group-coordinator/")
     assert (DEPLOY / program).exists()
     assert f"cp source/deploy/{program} ." in (DEPLOY / "kubernetes" / "Dockerfile").read_text()

@@ -22,6 +22,10 @@ from streaming.core_hash import core_hash
 ROOT = Path(__file__).parents[2]
 SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 COORDINATOR = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "coordinator.yaml").read_text()))
+SPARK = {
+    document["kind"]: document
+    for document in yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "spark-application.yaml").read_text())
+}
 GATEWAY = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "gateway.yaml").read_text()))
 
 
@@ -96,6 +100,51 @@ def test_the_responder_of_the_manifest_is_beside_its_coordinator(tmp_path: Path)
     assert {"name": port["name"], "port": port["containerPort"]} in service["spec"]["ports"]
     assert responder["livenessProbe"]["httpGet"] == {"path": "/health/live", "port": port["name"]}
     assert "readinessProbe" not in responder
+
+
+def test_the_spark_application_has_a_responder_for_each_shard(tmp_path: Path) -> None:
+    application, workload, service = SPARK["SparkApplication"]["spec"], SPARK["StatefulSet"], SPARK["Service"]
+    pod = workload["spec"]["template"]["spec"]
+    (responder,) = pod["containers"]
+    file = tmp_path / "coordinator.toml"
+    file.write_text(SPARK["Secret"]["stringData"]["coordinator.toml"])
+    config = StreamingConfig.load({}, file)
+    assert config.responders
+    assert workload["spec"]["replicas"] == config.shards
+    assert parsed(responder["args"])["config_file"] == parsed(application["arguments"])["config_file"]
+    assert responder["env"] == COORDINATOR[2]["spec"]["template"]["spec"]["containers"][0]["env"], "its pod's shard"
+    # Another version of Python is another hash.
+    assert responder["image"] == application["image"]
+    assert responder["command"] == ["group-coordinator"]
+    for role in ("driver", "executor"):
+        paths = {secret["name"]: secret["path"] for secret in application[role]["secrets"]} | mounts(application[role])
+        assert mounts(responder) == {"settings": paths.pop("group-coordinator"), **paths}
+        assert application[role]["podSecurityContext"] == pod["securityContext"]
+    assert application["volumes"] == [volume for volume in pod["volumes"] if volume["name"] == "checkpoint"]
+    (claim,) = [volume["persistentVolumeClaim"]["claimName"] for volume in application["volumes"]]
+    assert SPARK["PersistentVolumeClaim"]["metadata"]["name"] == claim
+    assert SPARK["PersistentVolumeClaim"]["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert Path(config.checkpoint).is_relative_to(mounts(responder)["checkpoint"])
+    assert mounts(responder).keys() == {volume["name"] for volume in pod["volumes"]}
+    (port,) = responder["ports"]
+    assert port["containerPort"] == config.metrics_port == application["driver"]["ports"][0]["containerPort"]
+    assert service["spec"]["ports"] == [{"name": port["name"], "port": port["containerPort"]}]
+    assert service["spec"]["selector"] == workload["spec"]["template"]["metadata"]["labels"]
+    assert workload["spec"]["serviceName"] == service["metadata"]["name"]
+    probes = {responder[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")}
+    assert probes == {"/health/live", "/health/ready"}
+
+
+def test_a_command_of_the_spark_image_finds_pyspark_and_the_jars() -> None:
+    """Spark's image has them where spark-submit looks."""
+    lines = (ROOT / "deploy" / "kubernetes" / "Dockerfile").read_text().splitlines()
+    variables = dict(line.removeprefix("ENV ").split("=", 1) for line in lines if line.startswith("ENV "))
+    locked = re.search(r"^py4j==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    assert locked is not None
+    assert variables["PYTHONPATH"].split(":") == [
+        "/opt/spark/python", f"/opt/spark/python/lib/py4j-{locked[1]}-src.zip",
+    ]  # fmt: skip
+    assert variables["GROUP_COORDINATOR_CACHE"].startswith("/opt/group-coordinator/"), "every user finds them there"
 
 
 def test_the_manifest_of_gateways_fits_together(tmp_path: Path) -> None:
