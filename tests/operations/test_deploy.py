@@ -76,6 +76,16 @@ def test_an_expression_asks_for_what_there_is(where: str, expression: str) -> No
     assert any(one_series.ranged for one_series in all_series) == any(f"{name}(" in expression for name in RANGES)
 
 
+def test_what_is_measured_is_shown_or_alerted_on() -> None:
+    asked = {one_series.name for _, expression in expressions() for one_series in series(expression)}
+    unasked = {name for name in exposed() if name not in asked and name.removesuffix("_count") + "_bucket" not in asked}
+    assert {name for name in unasked if not name.endswith("_sum")} == {
+        "group_coordinator_batch_id",  # to find a batch in Spark's own logs
+        "group_coordinator_responder_ticks",  # a standby's: no trouble in itself
+        "group_coordinator_watched_clusters", "group_coordinator_watched_source_age_seconds",  # a watcher's own
+    }  # fmt: skip
+
+
 def test_the_check_finds_mistakes() -> None:
     assert series('sum by (le, api) (rate(x_bucket{api="Heartbeat"}[5m])) > 5') == [
         Series("x_bucket", frozenset({"api", "le"}), True)
