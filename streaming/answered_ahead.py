@@ -35,33 +35,49 @@ def begin_progress(
     try:
         with explaining(config.client_properties), open_reader(config.client_properties) as reader:
             reader.partitions(topics.progress)
-            hashes = {
-                shard: core_hash(config.operator_config(report.partitions, shard)) for shard in config.shards_here
-            }
             batches = {shard: committed_batch(spark, config, shard) for shard in config.shards_here}
-            published = {
-                shard: read_progress(reader, topics.progress, shard).get(QueryProgress) for shard in config.shards_here
-            }
-            settled = [
-                shard
-                for shard, batch in batches.items()
-                if is_settled_by_others(reader, topics, shard, batch, hashes[shard], is_anew=rebuild and batch is None)
-            ]
+            return _begin(reader, config, report, batches, rebuild=rebuild)
     except NoSuchTopicError:
         return None
     except TopicReadError as problem:
         if config.responders:
             raise TopicError([str(problem)]) from problem
         return None  # the topic may be hidden from us, because it never was there
+
+
+def _begin(
+    reader: TopicReader,
+    config: StreamingConfig,
+    report: TopicReport,
+    batches: Mapping[int, CommittedBatch | None],
+    *,
+    rebuild: bool,
+) -> ProgressPublisher | None:
+    topics = report.topics
+    hashes = {shard: core_hash(config.operator_config(report.partitions, shard)) for shard in batches}
+    published = {shard: read_progress(reader, topics.progress, shard).get(QueryProgress) for shard in batches}
+
+    def settled() -> list[int]:
+        return [
+            shard
+            for shard, batch in batches.items()
+            if is_settled_by_others(reader, topics, shard, batch, hashes[shard], is_anew=rebuild and batch is None)
+        ]
+
+    before = settled()
     publisher = ProgressPublisher(topics, hashes, config.client_properties)
-    for shard in settled:
+    for shard in before:
         publisher.withdraw_claim(shard)
+    for shard in batches if config.responders else before:  # those of another release end
+        publisher.begin(shard, batches[shard], published[shard])
+    # One may have begun since the look. Who claims from now on looks once more, before it answers, and refuses.
+    since = settled()
     if not config.responders:
+        for shard in since:
+            publisher.withdraw_claim(shard)
         publisher.close()
         return None
-    for shard, batch in batches.items():
-        publisher.begin(shard, batch, published[shard])
-    if rebuild or settled:
+    if rebuild or before or since:
         publisher.begins.clear()  # what was answered before may be of another release
     return publisher
 

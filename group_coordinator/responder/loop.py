@@ -101,17 +101,23 @@ class Responder:
         properties = {**self._properties, "auto.offset.reset": "error"}  # events that are gone must not be passed over
         try:
             with TopicReader(properties, "responder", reports_ends=False, waits_at_the_end=True) as reader:
-                progress_end = reader.bounds_when_led(topics.progress, partition).end
-                published = read_progress(reader, topics.progress, partition)
-                silence_s = require_permission(published, partition, self._core_hash, self._alone_max_ms)
-                self._query_heard_s = time.monotonic() - silence_s
+                self._require_permission(reader)
                 self._claim(producer)
+                # A query of another release that has not seen the claim has published before where it begins.
+                progress_end = reader.bounds_when_led(topics.progress, partition).end
+                self._require_permission(reader)
                 self._begin(reader, progress_end)
                 self._answer(reader, producer, is_wanted)
         finally:
             if self._ticker is not None:
                 self._ticker.stop()
             producer.flush(_FLUSH_TIMEOUT_S)
+
+    def _require_permission(self, reader: TopicReader) -> None:
+        partition = self._config.partition
+        published = read_progress(reader, self._config.topics.progress, partition)
+        silence_s = require_permission(published, partition, self._core_hash, self._alone_max_ms)
+        self._query_heard_s = time.monotonic() - silence_s
 
     def _claim(self, producer: Producer) -> None:
         """Say that there are answers of a responder, before there are any."""

@@ -53,10 +53,13 @@ class FakeKafka:
         self.takes_nothing: set[str] = set()
         self.refuses: set[str] = set()
         """Topics whose records are given up."""
+        self.before: Callable[[str, bytes | None, bytes | None], None] = lambda topic, key, value: None
+        """Called before a record is appended, with its topic, key and value: what others do in that moment."""
         self.is_full = False
         """The producers' queues have no room."""
 
     def append(self, topic: str, key: bytes | None, value: bytes | None, partition: int = 0, at_ms: int = 0) -> None:
+        self.before(topic, key, value)
         place = topic, partition
         at_ms = at_ms or time.time_ns() // 1_000_000
         self.logs[place].append(FakeRecord(place, len(self.logs[place]), key, value, at_ms))
@@ -83,6 +86,9 @@ class FakeReader:
 
     def bounds_when_led(self, topic: str, number: int) -> Bounds:
         return Bounds(self._begins.get((topic, number), 0), len(self._logs[topic, number]))
+
+    def partitions(self, topic: str) -> list[int]:
+        return [0]
 
     def last_known_end(self, topic: str, number: int) -> int:
         return len(self._logs[topic, number])

@@ -5,20 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
 from group_coordinator.responder import loop
 from group_coordinator.responder.loop import Responder
-from group_coordinator.responder.permission import ResponderAloneError, ResponderError
+from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import HeartbeatRequest
-from schemas.query_progress import QueryProgress, ResponderProgress, decode_progress, encode_progress, key_of
-from streaming import progress_topic
+from schemas.query_progress import (
+    QueryProgress,
+    ResponderClaim,
+    ResponderProgress,
+    decode_progress,
+    encode_progress,
+    key_of,
+)
+from streaming import answered_ahead, progress_topic
+from streaming.answered_ahead import begin_progress
+from streaming.checkpoints import CheckpointError
 from streaming.config import StreamingConfig
 from streaming.progress_topic import ProgressPublisher, PublishedRecord
 from streaming.stored_group import CommittedBatch, ShardState
+from streaming.topics import TopicReport
 from tests.responder.fake_kafka import FakeKafka
 
 CONFIG = StreamingConfig(responders=True)
@@ -127,3 +138,74 @@ def test_the_ticks_of_the_querys_last_batch_are_needed(
     else:
         with pytest.raises(ResponderError, match="deleted"):
             run(iter([None]), state)
+
+
+def test_a_query_of_another_release_that_begins_while_a_responder_claims_is_heeded_before_any_answer(
+    kafka: FakeKafka,
+) -> None:
+    """It has looked for claims before, and seen none."""
+    theirs = encode_progress(replace(PROGRESS, core_hash="theirs"))
+
+    def begin(topic: str, key: bytes | None, value: bytes | None) -> None:
+        if key == key_of(ResponderClaim):
+            kafka.before = lambda *_: None
+            kafka.append(TOPICS.progress, key_of(QueryProgress), theirs)
+
+    kafka.append(TOPICS.events, b"g", HEARTBEAT)
+    kafka.before = begin
+    with pytest.raises(ResponderRefusedError):
+        run(iter([None, None]))
+    assert not kafka.logs[TOPICS.responses, 0]
+
+
+@pytest.mark.parametrize("responders", [True, False])
+@pytest.mark.parametrize("is_decided", [True, False])
+def test_a_query_heeds_a_claim_of_another_release_that_comes_while_it_begins(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch, is_decided: bool, responders: bool
+) -> None:
+    """The responder has looked whose the query is before, and may answer until it looks again."""
+    config = CONFIG.changed(responders=responders)
+    batch = CommittedBatch(3, 0, 0, 1_000)
+    monkeypatch.setattr(answered_ahead, "open_reader", kafka.reader)
+    monkeypatch.setattr(answered_ahead, "committed_batch", lambda *_: batch)
+    report = TopicReport(topics=TOPICS, partitions={}, created=(), warnings=())
+    old = encode_progress(ResponderClaim(core_hash="old"))
+    kafka.append(TOPICS.progress, key_of(ResponderClaim), old)  # of that nothing is left to decide
+
+    def claim(topic: str, key: bytes | None, value: bytes | None) -> None:
+        if key == key_of(QueryProgress):
+            kafka.before = lambda *_: None
+            kafka.append(TOPICS.progress, key_of(ResponderClaim), old)
+            if not is_decided:
+                kafka.append(TOPICS.events, b"g", HEARTBEAT)
+
+    def begin() -> ProgressPublisher | None:
+        return begin_progress(cast(Any, None), config, report, rebuild=False)
+
+    kafka.before = claim
+    if is_decided:
+        publisher = begin()
+        assert (publisher is not None) == responders
+        assert publisher is None or not publisher.begins, "the audit does not take its answers for ours"
+    else:
+        with pytest.raises(CheckpointError, match="has not decided the event at offset 0"):
+            begin()
+
+
+def test_without_responders_those_of_another_release_are_ended(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would answer on until they are alone for too long."""
+    kafka.append(TOPICS.progress, key_of(ResponderClaim), encode_progress(ResponderClaim(core_hash="ours")))
+
+    def begins() -> Iterator[None]:
+        yield
+        monkeypatch.setattr(answered_ahead, "open_reader", kafka.reader)
+        monkeypatch.setattr(answered_ahead, "committed_batch", lambda *_: CommittedBatch(3, 0, 0, 1_000))
+        report = TopicReport(topics=TOPICS, partitions={}, created=(), warnings=())
+        begin_progress(cast(Any, None), CONFIG.changed(responders=False), report, rebuild=False)
+        yield
+        yield
+
+    with pytest.raises(ResponderRefusedError):
+        run(begins())
