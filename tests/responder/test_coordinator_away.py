@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
@@ -34,7 +34,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
-PARTITIONS = 6
+GROUP, PARTITIONS = "group", 6
 SESSION_MS = 12_000
 """The shortest, too: a pause is half of it."""
 TIMEOUT_S = 180.0
@@ -57,6 +57,8 @@ class World:
             responders=True,
         )
         self.topic = f"{prefix}-data"
+        self.answered_commits: dict[int, int] = {}
+        """Partition -> the offset that a member has committed last, with an answer."""
         make_topic(admin, self.topic, PARTITIONS)
         flags = [
             text
@@ -72,29 +74,46 @@ class World:
         for process in (self.coordinator, self.responder):
             stack.callback(process.kill)
             process.start()
-        gateway = stack.enter_context(
+        self.gateway = stack.enter_context(
             Gateway(
                 GatewayConfig(
                     listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers, topic_prefix=prefix
                 )
             )
         )
-        self.consumers: Consumers = stack.enter_context(consumers_of(gateway.bootstrap_servers, self.topic, directory))
+        bootstrap_servers = self.gateway.bootstrap_servers
+        self.consumers: Consumers = stack.enter_context(consumers_of(bootstrap_servers, self.topic, directory))
 
     def start(self, name: str) -> ConsumerProcess:
         return self.consumers.start(
-            "librdkafka", "group", name, session_timeout_ms=SESSION_MS, enable_auto_commit=False
+            "librdkafka", GROUP, name, session_timeout_ms=SESSION_MS, enable_auto_commit=False
         )
 
     def commit(self, member: ConsumerProcess) -> None:
         """Let the member read something new, and commit it."""
-        before = len(member.records)
+        before, owned = len(member.records), set(member.owned)
         producer = Producer({"bootstrap.servers": self.config.bootstrap_servers})
         for partition in range(PARTITIONS):
             producer.produce(self.topic, b"record", partition=partition)
         producer.flush()
         member.wait_until(lambda: len(member.records) >= before + len(member.owned), TIMEOUT_S)
+        read = {record.partition: record.offset + 1 for record in list(member.records)}
         assert member.commit(TIMEOUT_S) == ["committed"]
+        self.answered_commits |= {partition: read[partition] for partition in owned & read.keys()}
+        self.require_answered_commits()
+
+    def require_answered_commits(self) -> None:
+        """Nobody fetches an older offset than a commit that was answered, whoever is there to answer."""
+        consumer = Consumer({"bootstrap.servers": self.gateway.bootstrap_servers, "group.id": GROUP})
+        places = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
+        fetched = {place.partition: place.offset for place in consumer.committed(places, TIMEOUT_S)}
+        consumer.close()
+        assert self.answered_commits
+        assert {
+            partition: (offset, fetched[partition])
+            for partition, offset in self.answered_commits.items()
+            if fetched[partition] < offset
+        } == {}
 
     def events_since(self, offset: int) -> list[tuple[bytes | None, bytes, str | None]]:
         """Key, value and writer of what the log has got since."""
@@ -120,8 +139,9 @@ class World:
         require_same(written_of(self.config).outputs, self.expected())
         assert answers_of_responders(self.config)
         assert not list(read_topic(self.config.client_properties, self.config.topic_settings.topics.differences))
+        self.responder.kill()
+        self.require_answered_commits()
         self.coordinator.stop()
-        self.responder.stop()
 
     def expected(self) -> Outputs:
         return expected_of(self.config, events_of(self.config))
