@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.options import DryRun, Settings, with_settings
-from group_coordinator.command_line.responder_operations import ResponderHealth, responder_endpoint
+from group_coordinator.command_line.responder_operations import ResponderHealth, responder_endpoint, status_line
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, require_spark
 from group_coordinator.command_line.tables import print_lines
 from group_coordinator.kafka_topics.reader import partition_count
-from group_coordinator.narrative import words
 from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
     from group_coordinator.responder.processes import ResponderProcesses
-    from group_coordinator.responder.protocol import ResponderStatus
     from streaming.stored_group import ShardState
 
 _LINE_INTERVAL_S = 10.0
@@ -79,7 +77,7 @@ def _watch(
         health.look(processes.statuses)
         if time.monotonic() >= next_line_s:
             next_line_s = time.monotonic() + _LINE_INTERVAL_S
-            output.write(_line(processes))
+            output.write(status_line(processes.statuses, processes.reports()))
 
 
 def _read_state(config: StreamingConfig, shard: int) -> ShardState:
@@ -98,18 +96,3 @@ def _read_state(config: StreamingConfig, shard: int) -> ShardState:
     finally:
         spark.stop()
         end_jvm()
-
-
-def _line(processes: ResponderProcesses) -> str:
-    return "; ".join(f"shard {shard}: {_words(status)}" for shard, status in processes.statuses.items())
-
-
-def _words(status: ResponderStatus | None) -> str:
-    if status is None:
-        return "no responder yet"
-    lead = "" if status.lead_ms is None else f", {status.lead_ms} ms ahead of the query"
-    clock = ", writes the clock" if status.is_ticking else ""
-    return (
-        f"{words.count(status.groups, 'group')}, {words.count(status.answers, 'answer')}, at offset "
-        f"{status.next_offset}{lead}{clock}"
-    )

@@ -1,4 +1,4 @@
-"""Metrics and health of responders that run by themselves."""
+"""Metrics, health and status line of responders that run by themselves."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from group_coordinator.http_server.server import HttpServer
+from group_coordinator.narrative import words
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.health import STALE_AFTER_S, touch
 from group_coordinator.operations.metrics import Metrics, Value
 from group_coordinator.operations.server import operations_server
+from group_coordinator.responder.processes import ResponderReport, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from streaming.config import StreamingConfig
 
@@ -76,6 +78,24 @@ def responder_values(statuses: Statuses) -> Iterator[Value]:
         yield Value(m.RESPONDER_TICKS, (str(shard),), status is not None and status.is_ticking)
         if status is not None and status.lead_ms is not None:
             yield Value(m.RESPONDER_LEAD, (str(shard),), status.lead_ms / 1_000)
+
+
+def status_line(statuses: Statuses, reports: Mapping[int, ResponderReport]) -> str:
+    """Return how it is with each shard's responder."""
+    return "; ".join(f"shard {shard}: {_status_words(status, reports[shard])}" for shard, status in statuses.items())
+
+
+def _status_words(status: ResponderStatus | None, report: ResponderReport) -> str:
+    if status is None:
+        begins = report.state in (ResponderState.STARTING, ResponderState.ANSWERING)
+        return "no responder yet" if begins else f"no responder, {report.state.replace('_', ' ')}"
+    lead = "" if status.lead_ms is None else f", {status.lead_ms} ms ahead of the query"
+    clock = ", writes the clock" if status.is_ticking else ""
+    silent = f", {report.reason}" if report.state is ResponderState.SILENT else ""
+    return (
+        f"{words.count(status.groups, 'group')}, {words.count(status.answers, 'answer')}, at offset "
+        f"{status.next_offset}{lead}{clock}{silent}"
+    )
 
 
 def responder_endpoint(

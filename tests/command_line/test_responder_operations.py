@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from group_coordinator.command_line.responder_operations import ResponderHealth, responder_values
+from group_coordinator.command_line.responder_operations import ResponderHealth, responder_values, status_line
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.health import STALE_AFTER_S
+from group_coordinator.responder.processes import ResponderReport, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 
 
@@ -74,4 +75,25 @@ def test_metrics_of_a_responder_that_runs_and_of_one_that_does_not() -> None:
         (m.RESPONDER_LEAD, ("0",), 1.5),
         (m.RESPONDER_UP, ("1",), 0),
         (m.RESPONDER_TICKS, ("1",), 0),
+    ]
+
+
+def test_the_status_line_says_which_shard_has_no_responder_and_why() -> None:
+    statuses = {
+        0: ResponderStatus(groups=1, answers=7, next_offset=9, lead_ms=800, is_ticking=True), 1: None, 2: None, 3: None,
+        4: ResponderStatus(),
+    }  # fmt: skip
+    reports = {
+        0: ResponderReport(ResponderState.ANSWERING),
+        1: ResponderReport(ResponderState.STARTING, "it is starting"),
+        2: ResponderReport(ResponderState.STOPPED, "an answer has differed"),
+        3: ResponderReport(ResponderState.FALLEN_BACK, "it has ended with code 1"),
+        4: ResponderReport(ResponderState.SILENT, "it has been silent for 70 s"),
+    }
+    assert status_line(statuses, reports).split("; ") == [
+        "shard 0: 1 group, 7 answers, at offset 9, 800 ms ahead of the query, writes the clock",
+        "shard 1: no responder yet",
+        "shard 2: no responder, stopped",
+        "shard 3: no responder, fallen back",
+        "shard 4: 0 groups, 0 answers, at offset 0, it has been silent for 70 s",
     ]
