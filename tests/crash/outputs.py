@@ -12,8 +12,8 @@ from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
+from schemas.kafka.records import decode_record
 from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER
-from schemas.records import UnknownKey, decode_key
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
@@ -156,10 +156,16 @@ def _stream(record: OutputRecord, config: StreamingConfig) -> Stream:
     if record.topic == topics.responses:
         return Stream(record.topic, json.loads(record.value or b"")["group_id"])
     if record.topic == topics.offsets:
-        decoded = decode_key(key)
-        assert not isinstance(decoded, UnknownKey)
-        return Stream(record.topic, decoded.group_id)
+        return Stream(record.topic, group_id_of(key))
     return Stream(record.topic, key.decode())
+
+
+def group_id_of(key: bytes) -> str:
+    """The group of a record of the offsets log, of any type."""
+    record = decode_record(key, None)
+    assert not isinstance(record, int), f"record type {record}"
+    group_id: str = record.key["group"] if "group" in record.key else record.key["group_id"]
+    return group_id
 
 
 def _name(record: OutputRecord) -> Name:

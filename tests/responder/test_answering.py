@@ -11,13 +11,18 @@ from coordinator_state import StateError
 from group_coordinator.responder.answering import AnsweringShard
 from schemas.events import encode_tick
 from schemas.records_file import Record
+from streaming.config import StreamingConfig
 from streaming.rows import OutputRecord
 from streaming.stored_group import ShardState, StoredGroup
 from tests.responder.query_batches import states_after_batches
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import START_MS, make_log
-from tests.streaming.replays import CONFIG, in_process, output_order
+from tests.streaming.replays import in_process, output_order
 
+CONFIG = StreamingConfig(**SETTINGS)
 OPERATOR = CONFIG.operator_config()
+BOTH_PROTOCOLS = pytest.mark.parametrize("mixed_groups", [0, 3], ids=["classic groups", "groups of both protocols"])
+"""The latter migrate both ways."""
 EMPTY = ShardState(batch_id=-1, start_offset=0, end_offset=0, clock_ms=0, groups={})
 
 
@@ -29,24 +34,26 @@ def answers_of(shard: AnsweringShard, records: Sequence[Record]) -> list[OutputR
 
 
 def answers_of_replay(log: Sequence[Record]) -> list[OutputRecord]:
-    return [output for output in in_process(log) if output.topic == OPERATOR.topics.responses]
+    return [output for output in in_process(log, CONFIG) if output.topic == OPERATOR.topics.responses]
 
 
 def in_order(answers: list[OutputRecord]) -> list[OutputRecord]:
     return sorted(answers, key=output_order)
 
 
+@BOTH_PROTOCOLS
 @pytest.mark.parametrize("seed", range(20))
-def test_from_the_beginning_it_says_what_a_replay_says(seed: int) -> None:
-    log = make_log(seed)
+def test_from_the_beginning_it_says_what_a_replay_says(seed: int, mixed_groups: int) -> None:
+    log = make_log(seed, mixed_groups=mixed_groups)
     answers = in_order(answers_of(AnsweringShard(OPERATOR, EMPTY), log))
     assert answers == answers_of_replay(log)
     assert len(answers) > 30
 
 
+@BOTH_PROTOCOLS
 @pytest.mark.parametrize("seed", range(20))
-def test_from_any_state_of_the_query_it_says_what_is_left_to_say(seed: int) -> None:
-    log = make_log(seed + 100)
+def test_from_any_state_of_the_query_it_says_what_is_left_to_say(seed: int, mixed_groups: int) -> None:
+    log = make_log(seed + 100, mixed_groups=mixed_groups)
     expected = answers_of_replay(log)
     for state in states_after_batches(log, OPERATOR, batch_records=7 + seed * 3):
         answers = answers_of(AnsweringShard(OPERATOR, state), log[state.start_offset :])
@@ -58,9 +65,10 @@ def test_from_any_state_of_the_query_it_says_what_is_left_to_say(seed: int) -> N
         assert not missing
 
 
+@BOTH_PROTOCOLS
 @pytest.mark.parametrize("seed", range(5))
-def test_groups_that_rest_as_bytes_answer_as_before(seed: int) -> None:
-    log = make_log(seed, groups=6)
+def test_groups_that_rest_as_bytes_answer_as_before(seed: int, mixed_groups: int) -> None:
+    log = make_log(seed, groups=6, mixed_groups=mixed_groups)
     with_objects = answers_of(AnsweringShard(OPERATOR, EMPTY), log)
     with_bytes = answers_of(AnsweringShard(OPERATOR, EMPTY, decoded_groups_max=1), log)
     assert with_bytes == with_objects

@@ -1,8 +1,10 @@
-"""Two shards, each with its query and its responder, in one coordinator: the outputs are those of the core."""
+"""Two shards, each with its query and its responder, in one coordinator: the outputs are those of the core. The groups
+are of both protocols, and migrate."""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wa
 from tests.crash.coordinators import append
 from tests.crash.outputs import Outputs, count, events_of, expected_of, has_written, require_same, written_of
 from tests.gateway.answer_audit import audit_answers
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log, resharded
 from tests.waiting import wait_until
 
@@ -31,7 +34,7 @@ def flags(config: StreamingConfig) -> list[str]:
         "shards": config.shards,
         "responses-partitions": config.responses_partitions,
         "offsets-partitions": config.offsets_partitions,
-        "group-initial-rebalance-delay-ms": config.group_initial_rebalance_delay_ms,
+        **{name.replace("_", "-"): getattr(config, name) for name in SETTINGS},
     }
     texts = (text for name, value in values.items() for text in (f"--{name}", str(value)))
     return ["--no-ticker", "--responder", *texts]
@@ -49,10 +52,10 @@ def test_each_shard_has_a_responder_and_the_answers_are_the_querys(
 ) -> None:
     config = StreamingConfig(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path / "checkpoint"),
-        shards=2, responses_partitions=8, offsets_partitions=4, group_initial_rebalance_delay_ms=1_000, ticker=False,
+        shards=2, responses_partitions=8, offsets_partitions=4, ticker=False, **SETTINGS,
     )  # fmt: skip
     topics = config.topic_settings.topics
-    log = resharded(make_log(5, groups=8, requests=400), config.shards)
+    log = resharded(make_log(5, groups=5, mixed_groups=4, requests=450), config.shards)
     size = len(log) // PIECES + 1
     with command(tmp_path, "run", *flags(config)) as process:
         wait_for(process, tmp_path, "A responder answers ahead of the query of each shard")
@@ -65,10 +68,11 @@ def test_each_shard_has_a_responder_and_the_answers_are_the_querys(
     require_same(written_of(config).outputs, expected)
     audit = audit_answers(config.bootstrap_servers, topics.responses, 0, END_OF_TIME_MS)
     assert (audit.problems, audit.waiting) == ([], 0)
-    writers = Counter(
-        headers_of(record).get(WRITER_HEADER, "query")
-        for record in read_topic(config.client_properties, topics.responses)
-    )
-    assert writers["responder-0"]
-    assert writers["responder-1"]
+    writers: defaultdict[str, set[str]] = defaultdict(set)
+    for record in read_topic(config.client_properties, topics.responses):
+        writers[headers_of(record).get(WRITER_HEADER, "query")].add(json.loads(record.value() or b"")["api"])
+    assert writers["responder-0"] & writers["responder-1"] >= {"JoinGroup", "ConsumerGroupHeartbeat", "OffsetCommit"}
+    history = [json.loads(record.value() or b"") for record in read_topic(config.client_properties, topics.history)]
+    converted = {record["to_protocol"] for record in history if record["type"] == "group_converted"}
+    assert converted == {"consumer", "classic"}
     assert not list(read_topic(config.client_properties, topics.differences))
