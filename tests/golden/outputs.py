@@ -28,6 +28,7 @@ from streaming.config import StreamingConfig
 from streaming.event_log import read_records
 from streaming.replay import replay_in_process
 from streaming.rows import NO_PARTITION, OutputRecord, output_record
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import RESPONSES_PARTITIONS, make_log
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -54,6 +55,7 @@ def inputs() -> dict[str, Callable[[Path], Lines]]:
         | {f"histories: {_name(path)}": partial(_of_histories, path) for path in families}
         | workloads
         | {f"random log: {seed}": partial(_of_random_log, seed) for seed in (1, 2, 3)}
+        | {f"log of both protocols: {seed}": partial(_of_both_protocols, seed) for seed in (1, 2)}
         | {"log of a day": _of_day_log, "heartbeats of many groups": _of_heartbeats}
     )
 
@@ -119,6 +121,13 @@ def _of_random_log(seed: int, directory: Path) -> Lines:
         {"group_initial_rebalance_delay_ms": 1_000, "responses_partitions": RESPONSES_PARTITIONS}
     )
     return _replayed(make_log(seed), config)
+
+
+def _of_both_protocols(seed: int, directory: Path) -> Lines:
+    """A kept log of `make_log(seed, groups=2, mixed_groups=4, requests=600)`: whoever changes the simulation's members
+    changes no digest."""
+    config = StreamingConfig.load({**SETTINGS, "responses_partitions": RESPONSES_PARTITIONS})
+    return _replayed(read_records([FIXTURES / "golden" / f"both_protocols_{seed}.jsonl.gz"]), config)
 
 
 def _of_day_log(directory: Path) -> Lines:
