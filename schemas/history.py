@@ -128,7 +128,7 @@ class MemberExpired(HistoryRecord, frozen=True, kw_only=True, tag="member_expire
     member: MemberIdentity
     last_heard_ms: int | None
     session_timeout_ms: int | None
-    """The time that it had; five minutes for a new member whose first join was not yet answered."""
+    """The time that it had; five minutes for a new member whose first join is unanswered, without a heartbeat."""
 
 
 class MemberDropped(HistoryRecord, frozen=True, kw_only=True, tag="member_dropped"):

@@ -28,7 +28,7 @@ def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> Non
     member = group.members.get(member_id)
     if member is None or member.satisfies_heartbeat:
         return
-    timeout_ms = _session_ms(member)
+    timeout_ms = _ended_session_ms(member, step.now_ms - last_heard_ms)
     step.set_subject(
         Subject(member_id, member.group_instance_id, client_id=member.client_id, client_host=member.client_host)
     )
@@ -64,6 +64,13 @@ def renew_sessions(step: Step) -> None:
             # on.
             deadline_ms = max(timer.deadline_ms, step.now_ms + _session_ms(member))
             armed[name] = Timer(deadline_ms, timer.armed_ms, timer.armed_offset)
+
+
+def _ended_session_ms(member: Member, silent_ms: int) -> int:
+    """Return the time that a member had which was silent for so long. A session that it asked for since may be longer;
+    and of a new one's first join a heartbeat makes an ordinary session."""
+    sessions_ms = (member.session_timeout_ms, _session_ms(member))
+    return max((session_ms for session_ms in sessions_ms if session_ms <= silent_ms), default=silent_ms)
 
 
 def _session_ms(member: Member) -> int:

@@ -1,4 +1,4 @@
-"""Sessions that are renewed because the clock had stood still."""
+"""Sessions that are renewed because the clock had stood still, and what is told of one that is over."""
 
 from __future__ import annotations
 
@@ -30,6 +30,23 @@ def test_every_member_has_its_whole_session_from_the_renewal(silent_ms: int) -> 
     (expiry,) = [output for output in outputs if isinstance(output, MemberExpired)]
     assert expiry.last_heard_ms == heard_ms, "a renewal is no sign of life"
     assert expiry.time_ms == group.now_ms
+
+
+@pytest.mark.parametrize("session_timeout_ms", [SESSION_MS, 2 * NEW_MEMBER_JOIN_TIMEOUT_MS])
+@pytest.mark.parametrize("sends_heartbeat", [False, True])
+def test_an_expiry_tells_the_time_that_a_newcomer_had(session_timeout_ms: int, sends_heartbeat: bool) -> None:
+    group = GroupHarness()
+    long_ms = 3 * NEW_MEMBER_JOIN_TIMEOUT_MS
+    group.stable("m", session_timeout_ms=long_ms)
+    group.add("new", session_timeout_ms=session_timeout_ms, rebalance_timeout_ms=long_ms)
+    group.sleep(1_000)
+    if sends_heartbeat:
+        group.heartbeat("new", 1)
+    had_ms = session_timeout_ms if sends_heartbeat else NEW_MEMBER_JOIN_TIMEOUT_MS
+    heard_ms = group.now_ms - (0 if sends_heartbeat else 1_000)
+    (expiry,) = [output for output in group.sleep(long_ms - 2_000) if isinstance(output, MemberExpired)]
+    assert expiry.member.member_id == "new"
+    assert (expiry.last_heard_ms, expiry.time_ms, expiry.session_timeout_ms) == (heard_ms, heard_ms + had_ms, had_ms)
 
 
 def test_renewals_do_not_add_up() -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.consumer_group_messages import LEAVE_EPOCH
+from schemas.consumer_group_messages import JOIN_EPOCH, LEAVE_EPOCH
 from schemas.consumer_protocol import Subscription, TopicPartition, encode_subscription
-from schemas.history import MemberDropped
+from schemas.error_codes import ErrorCode
+from schemas.history import MemberDropped, MemberExpired
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import assignment, of_type, subscription
 
@@ -103,3 +104,27 @@ def test_the_time_to_give_up_partitions_ends_with_the_epoch(gives_up: bool) -> N
     assert [(record.member.member_id, record.reason) for record in dropped] == (
         [] if gives_up else [("m", "did_not_revoke")]
     )
+
+
+@pytest.mark.parametrize(("is_new", "asks_for_ms"), [(True, 10_000), (False, 45_000)])
+def test_an_expiry_tells_the_session_that_is_over(is_new: bool, asks_for_ms: int) -> None:
+    """A conversion that fails answers those who wait to join, as in Kafka. So a newcomer has its own session from its
+    next heartbeat on, no longer five minutes; and who asked for another session still has the one before."""
+    fields = {"protocols": PROTOCOLS, "rebalance_timeout_ms": 1_000_000}
+    group = ConsumerHarness()
+    generation_id = group.stable("m", *(() if is_new else ("n",)), session_timeout_ms=10_000, **fields)
+    if is_new:
+        group.add("n", session_timeout_ms=asks_for_ms, **fields)
+    else:
+        group.join("n", session_timeout_ms=asks_for_ms, **fields | {"protocols": {"range": subscription("bar")}})
+    assert group.state == "PreparingRebalance"
+    refused = group.beat("a", JOIN_EPOCH, subscribed_topic_regex="(", rebalance_timeout_ms=1, topic_partitions=())
+    assert group.heard(refused).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    if is_new:
+        group.heartbeat("n", generation_id)
+    group.sleep(5_000)
+    group.heartbeat("m", generation_id)
+    (expired,) = of_type(group.sleep(5_000), MemberExpired)
+    assert expired.member.member_id == "n"
+    assert expired.last_heard_ms is not None
+    assert expired.session_timeout_ms == expired.time_ms - expired.last_heard_ms == 10_000
