@@ -2,6 +2,7 @@
 
 The log is fixed by the seed, its ticks are part of it: so an undisturbed run over the same log is known, and at the end
 every output must be there with the same bytes, and Kafka's own tools must read the offsets log that the query wrote.
+It has classic groups, consumer groups, and groups that migrate between the two.
 When and whom to kill is chance, by the seed too.
 """
 
@@ -39,6 +40,7 @@ from tests.crash.outputs import (
 )
 from tests.crash.promises import require_promises
 from tests.offsets_log.readers import require_kafka_reads_as_we_do, require_the_log_tells_the_groups
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log
 from tests.waiting import wait_until
 
@@ -154,7 +156,7 @@ def _command(config: StreamingConfig) -> list[str]:
         "max-events-per-batch": config.max_events_per_batch,
         "shuffle-partitions": config.shuffle_partitions,
         "trigger-interval-ms": 0,
-        "group-initial-rebalance-delay-ms": config.group_initial_rebalance_delay_ms,
+        **{name.replace("_", "-"): getattr(config, name) for name in SETTINGS},
         "master": "local[2]",
         "spark": "spark.driver.memory=512m",
     }
@@ -168,7 +170,7 @@ class CrashRun:
 
     def __init__(self, directory: Path, *, kills: int, seed: int, report: Callable[[str], None] = print) -> None:
         self._chance = random.Random(f"kills-{seed}")
-        self._log = make_log(seed, groups=6, requests=REQUESTS_PER_KILL * (kills + 1))
+        self._log = make_log(seed, groups=3, mixed_groups=4, requests=REQUESTS_PER_KILL * (kills + 1))
         self._kinds = [*KINDS[: min(kills, 4)], *(self._chance.choice(KINDS) for _ in range(kills - 4))]
         self._chance.shuffle(self._kinds)
         self._report = report
@@ -194,8 +196,8 @@ class CrashRun:
                 assert self._app.stop() == 0, self._app.said()
             finally:
                 self._app.kill()
-            require_kafka_reads_as_we_do(self._config)
-            require_the_log_tells_the_groups(self._config)
+            require_kafka_reads_as_we_do(self._kafka, self._config)
+            require_the_log_tells_the_groups(self._config, self._log)
         spared = MEANT.intersection(self._kinds).difference(self.report.kills)
         assert not spared, f"never killed: {', '.join(sorted(spared))}"
         self.report.starts = self._app.starts
@@ -206,7 +208,7 @@ class CrashRun:
         return StreamingConfig(
             bootstrap_servers=self._kafka.bootstrap_servers, checkpoint=str(self._directory / "checkpoint"),
             ticker=False, responses_partitions=8, offsets_partitions=4, shuffle_partitions=2, max_events_per_batch=40,
-            group_initial_rebalance_delay_ms=1_000,
+            **SETTINGS,
         )  # fmt: skip
 
     def _pieces(self) -> list[list[Record]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 from group_coordinator.jars.java import SHORT_LIVED, find_java
 from group_coordinator.jars.resolving import tools_jars
@@ -33,6 +34,12 @@ def console_consumer(bootstrap_servers: str, topic: str, formatter: str, records
         "--formatter", f"org.apache.kafka.tools.consumer.{formatter}",
     )  # fmt: skip
     return printed.splitlines()
+
+
+def dump_offsets_log(data_directory: Path, topic: str) -> str:
+    """What kafka-dump-log prints of a topic of group records, of all its partitions on a broker of this machine."""
+    files = sorted(data_directory.rglob(f"{topic}-*/*.log"))
+    return run_tool("org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", ",".join(map(str, files)))
 
 
 def consumer_groups(bootstrap_servers: str, *arguments: str) -> str:

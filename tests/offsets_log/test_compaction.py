@@ -12,15 +12,15 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
-from coordinator_state.replay import StoredGroup
+from group_coordinator.command_line.groups import read_offsets
 from group_coordinator.command_line.main import app
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.records import GroupMetadataKey, encode_key
 from streaming.config import StreamingConfig
 from streaming.rows import OutputRecord
 from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
-from tests.offsets_log.readers import require_the_log_tells_the_groups
-from tests.offsets_log.stored_groups import replay_offsets_log
+from tests.offsets_log.readers import LoggedGroups, read_groups, require_the_log_tells_the_groups
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log
 from tests.waiting import wait_until
 
@@ -84,19 +84,25 @@ def wait_for_compaction(config: StreamingConfig, topic: str, tombstones: set[byt
     return pairs_left
 
 
-def require_the_command_shows(config: StreamingConfig, stored_groups: dict[str, StoredGroup]) -> None:
+def require_the_command_shows(config: StreamingConfig, groups: LoggedGroups) -> None:
     """`group-coordinator groups` says the same of these groups as was rebuilt from the log,
     in its list and of each one."""
     arguments = [
         "groups", "--json", "--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", config.topic_prefix,
     ]  # fmt: skip
     listed = [json.loads(line) for line in CliRunner().invoke(app, arguments).stdout.splitlines()]
-    assert [group["group_id"] for group in listed] == sorted(stored_groups)
+    assert {group["group_id"] for group in listed} >= groups.classic.keys() | with_members(groups).keys()
+    assert {group["group_id"] for group in listed} <= groups.classic.keys() | groups.consumer.keys()
     for group in listed:
-        stored = stored_groups[group["group_id"]]
-        description = json.loads(CliRunner().invoke(app, [*arguments, "--group", stored.group_id]).stdout)
+        group_id = group["group_id"]
+        description = json.loads(CliRunner().invoke(app, [*arguments, "--group", group_id]).stdout)
         assert in_short(description) == in_short(group)
-        if group["state"] in ("Stable", "Empty"):  # of the others the log has what they last were
+        stored_consumer = groups.consumer.get(group_id)
+        if stored_consumer is not None:
+            expected, (state, epoch, member_ids) = stored_consumer.as_published({}), in_short(description)
+            assert (state, epoch, {*member_ids}) == (expected["state"], expected["epochs"][0], {*expected["members"]})
+        elif group["state"] in ("Stable", "Empty"):  # of the others the log has what they last were
+            stored = groups.classic[group_id]
             assert in_short(description) == (stored.state.value, stored.generation_id, list(stored.members))
         committed = {
             (offset["topic"], offset["partition"]): (offset["current_offset"], offset["metadata"])
@@ -106,7 +112,13 @@ def require_the_command_shows(config: StreamingConfig, stored_groups: dict[str, 
             place: offset_and_metadata
             for place, offset_and_metadata in committed.items()
             if offset_and_metadata[0] is not None
-        } == {place: (value.offset, value.metadata) for place, value in stored.offsets.items()}
+        } == {place: (value.offset, value.metadata) for place, value in read_offsets(config, group_id).items()}
+
+
+def with_members(groups: LoggedGroups) -> dict[str, object]:
+    """The consumer groups with members, and their records. Others may be gone: as in Kafka, a join that is refused ends
+    an empty group without tombstones."""
+    return {group_id: group.records for group_id, group in groups.consumer.items() if group.has_members}
 
 
 def in_short(description: dict[str, Any]) -> tuple[str, int, list[str]]:
@@ -125,7 +137,9 @@ def test_after_compaction_every_group_and_offset_is_there(
     topics = config.topic_settings.topics
     small = {"segment.ms": str(SEGMENT_MS), "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
     alter(admin, ResourceType.TOPIC, topics.offsets, dict(small))
-    outputs = list(outputs_of(make_log(5, groups=12, requests=700, poisons=False, renewals=False), config))
+    config = config.changed(**SETTINGS)
+    log = make_log(10, groups=8, mixed_groups=6, requests=900, poisons=False, renewals=False)
+    outputs = list(outputs_of(log, config))
     records = [output for output in outputs if output.topic == topics.offsets] + every_kind_of_record(config)
     write_in_segments(config, records)
     write(config, (output for output in outputs if output.topic == topics.assignments))
@@ -136,9 +150,10 @@ def test_after_compaction_every_group_and_offset_is_there(
     assert tombstones
     assert len(compacted) < len(records) / 2
 
-    groups = replay_offsets_log(compacted)
-    assert groups == replay_offsets_log((record.key or b"", record.value) for record in records)
-
-    assert require_the_log_tells_the_groups(config) == groups
-    assert {group.state.value for group in groups.values()} == {"Stable", "Empty"}
+    groups = require_the_log_tells_the_groups(config, log)
+    before = read_groups((record.key or b"", record.value, int(record.headers.get("epoch", 0))) for record in records)
+    assert groups.classic == before.classic
+    assert with_members(groups) == with_members(before)
+    assert {group.state.value for group in groups.classic.values()} == {"Stable", "Empty"}
+    assert with_members(groups)
     require_the_command_shows(config, groups)

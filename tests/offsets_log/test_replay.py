@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from coordinator_state import (
@@ -17,6 +19,7 @@ from coordinator_state import (
 )
 from coordinator_state.replay import StoredGroup, StoredGroups
 from schemas.events import EventError, decode_group_event, decode_group_id
+from schemas.history import decode_snapshot
 from schemas.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -29,8 +32,12 @@ from schemas.records import (
 )
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
+from streaming.config import StreamingConfig
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type
+from tests.offsets_log.live_topic import outputs_of
+from tests.offsets_log.stored_consumer_groups import StoredConsumerGroups, published, topic_names_of
 from tests.offsets_log.stored_groups import replay_offsets_log
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log
 
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=1_000)
@@ -95,6 +102,24 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
         compared += follow(coordinator.handle(group_id, handled))
     assert compared > 100
     assert any(offsets_of(group) for group in coordinator.groups.values())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_log_tells_all_that_is_published_of_a_consumer_group(seed: int) -> None:
+    """Each time, in each state, with each member and what it shall own."""
+    log = make_log(seed, groups=1, mixed_groups=4, requests=500)
+    names, stored, states = topic_names_of(log), StoredConsumerGroups(), Counter[str]()
+    for output in outputs_of(log, StreamingConfig(**SETTINGS)):
+        if output.topic.endswith("offsets"):
+            stored.replay(output.key or b"", output.value, int(output.headers["epoch"]))
+        elif output.topic.endswith("assignments") and output.value is not None:
+            snapshot = decode_snapshot(output.value)
+            if snapshot.is_consumer_group:
+                assert stored.groups[snapshot.group_id].as_published(names) == published(snapshot, names)
+                states[snapshot.state] += 1
+            else:
+                assert snapshot.group_id not in stored.groups or not snapshot.exists
+    assert min(states[state] for state in ("Empty", "Assigning", "Reconciling", "Stable")) > 5, states
 
 
 def records(harness: GroupHarness) -> list[tuple[bytes, bytes | None]]:
