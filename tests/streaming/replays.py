@@ -15,8 +15,9 @@ from streaming.config import StreamingConfig
 from streaming.event_log_pieces import PartitionFiles
 from streaming.replay import replay_in_process
 from streaming.rows import OutputRecord
+from tests.streaming.mixed_groups import SETTINGS
 
-CONFIG = StreamingConfig(group_initial_rebalance_delay_ms=1_000)
+CONFIG = StreamingConfig(**SETTINGS)
 
 
 def write_log(file: Path, records: Iterable[Record]) -> Path:

@@ -16,15 +16,16 @@ from streaming.event_log import RECORD_ARROW, RECORD_COLUMNS
 from streaming.replay import replay_in_process
 from streaming.rows import output_batch
 from tests.streaming import random_log
+from tests.streaming.mixed_groups import SETTINGS
 
-CONFIG = StreamingConfig(group_initial_rebalance_delay_ms=1_000, shards=2)
+CONFIG = StreamingConfig(shards=2, **SETTINGS)
 BUCKETS = 3
 Row = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def log() -> list[Record]:
-    return random_log.resharded(random_log.make_log(seed=2), 2)
+    return random_log.resharded(random_log.make_log(seed=2, groups=3, mixed_groups=3, requests=200), 2)
 
 
 def bucket_rows(log: list[Record], bucket: int) -> list[Row]:

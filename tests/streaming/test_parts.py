@@ -22,6 +22,7 @@ from streaming.rows import RECORD_SCHEMA, output_columns
 from streaming.session import prepare_session
 from streaming.source import with_clock
 from streaming.state_function import StateFunction
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.operator_events import (
     CONFIG,
     JOIN_MS,
@@ -179,9 +180,9 @@ def test_a_part_whose_first_part_was_never_seen_is_a_defect() -> None:
 def test_spark_with_tiny_parts_writes_the_same_bytes(
     spark: SparkSession, tmp_path: Path, partitions: int, buckets: int
 ) -> None:
-    log = make_log(5, groups=6, requests=120)
+    log = make_log(5, groups=4, mixed_groups=4, requests=160)
     write_pieces([log[:100], log[100:101], log[101:]], tmp_path / "events")
-    config = StreamingConfig(shuffle_partitions=partitions, group_buckets=buckets)
+    config = StreamingConfig(shuffle_partitions=partitions, group_buckets=buckets, **SETTINGS)
     prepare_session(spark, config)
     stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "events"))
     events = with_clock(

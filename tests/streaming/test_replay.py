@@ -35,7 +35,7 @@ Outputs = dict[bytes | None, list[OutputRecord]]
 
 @pytest.fixture(scope="module")
 def log() -> list[Record]:
-    return random_log.make_log(seed=1)
+    return random_log.make_log(seed=1, groups=3, mixed_groups=3, requests=240)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,10 @@ def test_the_log_is_worth_replaying(expected: list[OutputRecord]) -> None:
     history = Counter(
         json.loads(record.value or b"")["type"] for record in expected if record.topic.endswith("history")
     )
-    for kind in ("group_stable", "member_expired", "member_left", "offsets_committed", "rebalance_completed"):
+    for kind in (
+        "group_stable", "member_expired", "member_left", "offsets_committed", "rebalance_completed",
+        "consumer_member_joined", "member_reconciled", "members_reconciled", "group_converted", "regex_resolved",
+    ):  # fmt: skip
         assert history[kind] > 0, history
     letters = Counter(record.headers["reason"] for record in expected if record.topic.endswith("dead-letters"))
     assert sum(letters.values()) == len(random_log.POISONS) - 1  # a tick that goes back is no dead letter
@@ -101,12 +104,11 @@ def test_a_stream_is_the_same_in_any_batches(
 
 def test_hash_seeds_make_no_difference(log_file: Path, tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from streaming.config import StreamingConfig;"
+        "import sys; from pathlib import Path; from tests.streaming.replays import CONFIG;"
         "from streaming.event_log import read_records; from streaming.replay import replay_in_process;"
         "from streaming.output_files import write_files;"
-        "config = StreamingConfig(group_initial_rebalance_delay_ms=1000);"
-        "found = replay_in_process(read_records([Path(sys.argv[1])]), config);"
-        "write_files((each for _, group in found for each in group), config, Path(sys.argv[2]))"
+        "found = replay_in_process(read_records([Path(sys.argv[1])]), CONFIG);"
+        "write_files((each for _, group in found for each in group), CONFIG, Path(sys.argv[2]))"
     )
     root = Path(__file__).parents[2]
     digests = set()

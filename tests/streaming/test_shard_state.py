@@ -13,6 +13,7 @@ from group_coordinator.kafka_topics.reader import headers_of, offset_of, read_to
 from group_coordinator.responder.answering import AnsweringShard
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log
 from tests.streaming.running_app import TIMEOUT_S, RunningApp
 from tests.waiting import wait_until
@@ -30,12 +31,12 @@ def test_from_the_state_of_any_batch_the_answers_are_those_of_the_query(
         topic_prefix=topic_prefix,
         offsets_partitions=4,
         checkpoint=str(tmp_path / "checkpoint"),
-        group_initial_rebalance_delay_ms=1_000,
+        **SETTINGS,
         group_buckets=group_buckets,
         max_events_per_batch=40,
         ticker=False,
     )
-    log = make_log(11, groups=7, requests=200)
+    log = make_log(11, groups=4, mixed_groups=3, requests=200)
     topics = config.topic_settings.topics
     with RunningApp(config, spark) as app:
         assert app.application.read_state(0).batch_id == -1

@@ -20,6 +20,7 @@ from streaming.session import java_options, prepare_session
 from streaming.tuning import worker_daemon
 from streaming.tuning.known_spark import PYSPARK_VERSION, unknown_spark
 from tests.streaming import random_log
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.replays import in_process, output_order, write_log
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def test_the_bytes_are_the_same_without_the_patch(
         (tmp_path / "sitecustomize.py").write_text(CLASS_IS_GONE)
         monkeypatch.setitem(context.environment, "PYTHONPATH", os.fspath(tmp_path))
     assert context.parallelize([0], 1).map(state_of_the_worker).collect() == [(way == "patched", way != "class gone")]
-    log = random_log.make_log(seed=2)
-    config = StreamingConfig(group_initial_rebalance_delay_ms=1_000, max_events_per_batch=200)
+    log = random_log.make_log(seed=2, groups=3, mixed_groups=3, requests=200)
+    config = StreamingConfig(max_events_per_batch=200, **SETTINGS)
     prepare_session(spark, config)
     records = records_of_files(spark, [write_log(tmp_path / "events.jsonl", log)])
     outputs = replay_streaming(records, config, tmp_path / "stream")
