@@ -262,6 +262,9 @@ def _classic_member(member: ConsumerMember) -> ModelMember:
 
 
 def version_of(metadata: bytes) -> int:
-    """Return the version of the consumer protocol that a member writes; what is above the last one is read as it."""
+    """Return the version of the consumer protocol that a member writes; what is above the last one is read as it, and
+    what is no version as the first."""
+    if len(metadata) < 2:
+        return 0
     (version,) = struct.unpack_from(">h", metadata)
-    return int(min(version, 3))
+    return int(min(max(version, 0), 3))

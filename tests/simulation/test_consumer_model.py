@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_state.consumer.downgrade import protocol_version
 from group_coordinator.recordings import history
 from group_coordinator.recordings.history import verify_histories
 from group_coordinator.recordings.history_cluster import HistoryCluster, Resolution
+from simulation.model_conversions import version_of
 from tests.simulation.model_coordinator import GroupView, Json, ModelCoordinator
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "consumer_histories"
@@ -58,3 +60,11 @@ def test_the_model_does_what_kafka_does(family: str, tmp_path: Path, monkeypatch
         report = verify_histories([path])
         lines += [line for difference in report.differences[:1] for line in difference.lines()]
     assert lines == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "version"), [(b"", 0), (b"\x00", 0), (b"\xff\xff", 0), (b"\x00\x02", 2), (b"\x00\x09", 3)]
+)
+def test_any_metadata_has_a_version_in_which_it_is_answered(metadata: bytes, version: int) -> None:
+    """A group that migrates back may choose a protocol for which a member sent nothing that can be read."""
+    assert version_of(metadata) == protocol_version(metadata) == version
