@@ -100,6 +100,8 @@ class GroupKinds:
         """Hand a timer that fires to its handler."""
         if due.name == timers.OFFSETS_EXPIRY:
             expiry_timer_expired(step)
+        elif due.name == timers.PUBLICATION:
+            step.note_assignment_change()
         else:
             self.kind_of(step.group).timer_expired(step, due.name, due.timer)
 

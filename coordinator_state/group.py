@@ -109,6 +109,8 @@ class Group(Struct):
     """The cluster's topics; None: the group was told of none."""
     configuration: GroupConfiguration | None = None
     """The group's own settings. They belong to its id: they are there before it, and after."""
+    next_publication_ms: int = 0
+    """Before this the group is not published again; 0 for a group that is not large."""
 
     def size_of_offsets(self) -> int:
         """Return the size of the offsets, in bytes."""

@@ -57,6 +57,7 @@ class _Stored(Struct, Generic[AnyBody], array_like=True, gc=False):
     body: AnyBody
     topics: TopicsImage | None = None
     configuration: GroupConfiguration | None = None
+    next_publication_ms: int = 0
 
 
 class StateCodec:
@@ -73,6 +74,7 @@ class StateCodec:
         stored = _Stored(
             group.group_id, group.epoch, group.seq, group.now_ms, group.timestamp_ms, group.timers, group.is_logged,
             group.retention, group.offsets_bytes, group.body, group.topics, group.configuration,
+            group.next_publication_ms,
         )  # fmt: skip
         offsets = group.offsets
         offsets_version = _VERSION_WITH_TRANSACTIONS if offsets.has_transactions else _VERSION
@@ -101,5 +103,5 @@ def _group(stored: _Stored[GroupBody]) -> Group:
     return Group(
         stored.group_id, stored.epoch, stored.body, stored.seq, stored.now_ms, stored.timestamp_ms, stored.timers,
         stored.is_logged, stored.retention, offsets_bytes=stored.offsets_bytes, topics=stored.topics,
-        configuration=stored.configuration,
+        configuration=stored.configuration, next_publication_ms=stored.next_publication_ms,
     )  # fmt: skip

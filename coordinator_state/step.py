@@ -2,7 +2,7 @@
 
 Handlers change the group and hand their effects to the step: responses, records of the offsets log, history records,
 timers. The step numbers them by (epoch, seq), in the order of the code. At its end the group is published if it has
-changed.
+changed; a large one now and then (`publication`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from coordinator_state.errors import Refusal
 from coordinator_state.group import Group, GroupBody
 from coordinator_state.outputs import Answer, AssignmentChange, GroupEvent, LogRecord, Output, RequestEvent
 from coordinator_state.parked import ParkedRequest
+from coordinator_state.publication import publication_interval_ms
 from coordinator_state.timers import DueTimer, Timer
 from coordinator_state.topics_image import NO_TOPICS, TopicsImage
 from schemas.error_codes import ErrorCode
@@ -132,14 +133,25 @@ class Step:
         self.cause_seq = group.body.ongoing_seq
 
     def finish(self) -> None:
-        """End the step: publish the group if it has changed, and keep the numbers."""
+        """End the step: publish the group if it has changed, or plan to, and keep the numbers."""
         group = self.group
         if self._assignment_changed:
             self._assignment_changed = False
-            self.seq += 1
-            self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, self._snapshot()))
+            if group is None or self.now_ms >= group.next_publication_ms:
+                self._publish()
+            elif timers.PUBLICATION not in group.timers:
+                self.arm(timers.PUBLICATION, group.next_publication_ms - self.now_ms)
         if group is not None:
             group.seq = self.seq
+
+    def _publish(self) -> None:
+        self.seq += 1
+        group, snapshot = self.group, self._snapshot()
+        self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, snapshot))
+        if group is not None and snapshot is not None:
+            interval_ms = publication_interval_ms(snapshot)
+            group.next_publication_ms = self.now_ms + interval_ms if interval_ms else 0
+            group.timers.pop(timers.PUBLICATION, None)
 
     def _snapshot(self) -> GroupSnapshot | None:
         """Return the group as it is published. Of an id that has settings, but no group, these are."""

@@ -16,6 +16,8 @@ def move_time(step: Step, to_ms: int) -> None:
         return
     group.now_ms = step.now_ms = to_ms
     group.body.move_time(by_ms)
+    if group.next_publication_ms:
+        group.next_publication_ms += by_ms
     for name, timer in group.timers.items():
         group.timers[name] = Timer(timer.deadline_ms + by_ms, timer.armed_ms + by_ms, timer.armed_offset)
     if group.retention or group.offsets.has_pending:

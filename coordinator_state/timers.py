@@ -14,6 +14,9 @@ from schemas.history import TimerName
 
 OFFSETS_EXPIRY = "offsets_expiry"
 """The next run of the retention check at which something of this group can expire."""
+PUBLICATION = "publication"
+"""A large group that has changed is published (`coordinator_state.publication`)."""
+
 
 class Timer(Struct, array_like=True, frozen=True, gc=False):
     """One armed timer."""

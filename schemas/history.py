@@ -351,7 +351,7 @@ class SnapshotMember(Struct, frozen=True, kw_only=True, gc=False):
 class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
     """The group as it is: the value of the assignments topic (key: group id); a null value: the group is gone.
 
-    In the state Dead there is no group either, but its id has settings of its own.
+    In the state Dead there is no group, but its id has settings. More than 64 KiB are written at 256 KiB a second only.
     """
 
     group_id: str

@@ -10,11 +10,14 @@ from coordinator_state.classic.timers import is_left_over, member_of
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs, TargetAssignment
 from coordinator_state.consumer.timers import timer_of
-from coordinator_state.timers import OFFSETS_EXPIRY
+from coordinator_state.timers import OFFSETS_EXPIRY, PUBLICATION
 from schemas.kafka.json_form import uuid_to_json
 from schemas.wire import encode_uuid
 
 Json = dict[str, Any]
+
+_NO_TIMERS_OF_KAFKA = (OFFSETS_EXPIRY, PUBLICATION)
+"""Kafka's retention check is one for all groups, and Kafka publishes no groups."""
 
 
 def group_state(group: Group) -> Json:
@@ -28,7 +31,7 @@ def _classic_state(group: Group) -> Json:
     classic = classic_group(group)
     deadlines: Json = {}
     for name, timer in group.timers.items():
-        if name != OFFSETS_EXPIRY and not is_left_over(name):
+        if name not in _NO_TIMERS_OF_KAFKA and not is_left_over(name):
             deadlines[member_of(name) or name] = timer.deadline_ms
     state: Json = {
         "state": classic.state.value,
@@ -76,7 +79,7 @@ def _open_transactions(group: Group) -> Json:
 def _consumer_state(group: Group, body: ConsumerGroup) -> Json:
     deadlines: Json = {}
     for name, timer in group.timers.items():
-        if name != OFFSETS_EXPIRY:
+        if name not in _NO_TIMERS_OF_KAFKA:
             kind, member_id = timer_of(name)
             deadlines.setdefault(member_id, {})[kind] = timer.deadline_ms
     return {

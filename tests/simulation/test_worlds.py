@@ -10,7 +10,7 @@ from hashlib import sha256
 
 import pytest
 
-from coordinator_state import GroupConfig
+from coordinator_state import GroupConfig, publication
 from simulation.command import main, try_seed
 from simulation.driver import encode_output
 from simulation.request_sequence import RequestSequence
@@ -36,6 +36,14 @@ FOUND_ONCE = (1_004_050, 1_010_584, 20_003_083, 20_043_072, 21_004_024, 22_029_5
 def test_what_was_found_once_holds(seed: int) -> None:
     finding = try_seed(seed)[0]
     assert finding is None, "\n".join(finding.lines())
+
+
+@pytest.mark.parametrize("first", range(0, 100, CHUNK))
+def test_groups_that_are_published_seldom_do_the_same(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if nearly all groups were large."""
+    monkeypatch.setattr(publication, "AT_ONCE_BYTES_MAX", 600)
+    monkeypatch.setattr(publication, "BYTES_PER_S", 600)
+    test_nothing_is_broken(first)
 
 
 def test_both_kinds_of_cases_are_lived_through() -> None:
