@@ -15,6 +15,7 @@ from streaming.config import StreamingConfig
 from tests.crash.coordinators import append, make_topics
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.crash.runner import App
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log
 from tests.waiting import wait_until
 
@@ -50,10 +51,10 @@ def test_a_full_disk_is_told_and_nothing_is_lost(
     config = StreamingConfig(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(small_disk / "checkpoint"),
         responses_partitions=8, offsets_partitions=4, shuffle_partitions=1, max_events_per_batch=20, ticker=False,
-        group_initial_rebalance_delay_ms=1_000,
+        **SETTINGS,
     )  # fmt: skip
     make_topics(config)
-    log: list[Record] = make_log(9, groups=3, requests=150)
+    log: list[Record] = make_log(9, groups=2, mixed_groups=2, requests=150)
     append(config, log[:60])
     app = App(config, tmp_path)
     app.start()

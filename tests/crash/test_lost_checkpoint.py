@@ -20,6 +20,7 @@ from streaming.session import prepare_session
 from streaming.topics import admin_client
 from tests.crash.coordinators import TIMEOUT_S, append, make_topics, running
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import START_MS, make_log
 from tests.waiting import wait_until
 
@@ -33,7 +34,7 @@ def config(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> Streaming
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, responses_partitions=8,
         offsets_partitions=2,
         checkpoint=str(tmp_path / "checkpoint"), ticker=False, shuffle_partitions=1, max_events_per_batch=100,
-        group_initial_rebalance_delay_ms=1_000,
+        **SETTINGS,
     )  # fmt: skip
 
 
@@ -54,7 +55,7 @@ def write_all(config: StreamingConfig, spark: SparkSession, *, rebuild: bool) ->
 
 def test_a_rebuild_writes_the_same_and_goes_on(spark: SparkSession, config: StreamingConfig, tmp_path: Path) -> None:
     make_topics(config)
-    log = make_log(11, groups=3, requests=160)
+    log = make_log(11, groups=2, mixed_groups=2, requests=160)
     append(config, log[: len(log) // 2])
     first = count(expected_of(config, events_of(config)))
     with running(config, spark) as failures:
@@ -93,7 +94,7 @@ def test_groups_move_into_buckets_and_back(spark: SparkSession, config: Streamin
         return config.changed(group_buckets=group_buckets, checkpoint=directory)
 
     make_topics(config)
-    log = make_log(13, groups=4, requests=150)
+    log = make_log(13, groups=2, mixed_groups=3, requests=150)
     third = len(log) // 3
     repeated = 0
     for number, buckets in enumerate((0, 64, 0)):
