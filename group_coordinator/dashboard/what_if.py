@@ -172,7 +172,8 @@ _BOUNDS = (
 )
 _CHANCE = (
     "Where a heartbeat falls in its interval is chance: the ranges are those of {} plays, in each of which what "
-    "clients do comes later by parts of a heartbeat interval. Ranges that overlap are no difference."
+    "clients do comes later by parts of a heartbeat interval, and members have other ids where the log has none: the "
+    "assignor range goes by their order. Ranges that overlap are no difference."
 )
 _NOT_KNOWN = (
     "Not known: how other client libraries differ, how long an application would take in callbacks that it did not "

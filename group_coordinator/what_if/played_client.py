@@ -6,7 +6,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from uuid import NAMESPACE_OID, uuid5
+from uuid import UUID
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -46,19 +46,21 @@ class PlayedClient:
         play: CoordinatedPlay,
         client: RecordedClient,
         config: MemberConfig,
-        number: int,
+        namespace: UUID,
         assignors: Mapping[str, Assignor],
         *,
         keeps_time: bool,
     ) -> None:
-        """`keeps_time`: its heartbeats may fall when the recorded client's did."""
+        """`namespace`: of ids that the log does not tell. `keeps_time`: its heartbeats may fall when the recorded
+        client's did."""
         self.client = client
         self._play = play
         self._config = config
-        self._member = new_member(config, _ids(client, config, number), assignors=assignors)
+        self._member = new_member(config, _ids(client, config, namespace), assignors=assignors)
         self._keeps_time = keeps_time
         self._lives = False
-        self._new_ids = iter(client.member_ids)
+        # The coordinator makes those of classic members, and begins them with the client id: their order counts.
+        self._new_ids = iter(client.member_ids if client.protocol == "classic" else ())
         self._has_joined = False
         self._told_generation: int | None = None
         self._wake_ms: int | None = None
@@ -245,10 +247,9 @@ class PlayedClient:
         self._act()
 
 
-def _ids(client: RecordedClient, config: MemberConfig, number: int) -> Iterator[str]:
+def _ids(client: RecordedClient, config: MemberConfig, namespace: UUID) -> Iterator[str]:
     """Return the ids of its requests. The first is the id of a member that makes it itself: that of the recorded one,
     if that made it, too."""
-    namespace = uuid5(NAMESPACE_OID, f"what-if-{number}")
     own_id = urlsafe_b64encode(namespace.bytes).rstrip(b"=").decode()
     if client.protocol == "consumer" and client.member_ids:
         own_id = client.member_ids[0]

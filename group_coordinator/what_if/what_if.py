@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from msgspec.structs import replace
 
@@ -50,7 +51,8 @@ def play(
 ) -> list[bytes]:
     """Return the history as it would lie on the topic. Raises WhatIfError for what cannot be played.
 
-    `config` is what the log was coordinated with. `repetition`: 0, or one with other `Delays`.
+    `config` is what the log was coordinated with. `repetition`: 0, or one with other `Delays`, and with other ids of
+    members where the log has none.
     """
     if len(log.events) > REQUESTS_MAX:
         raise WhatIfError(
@@ -67,7 +69,7 @@ def play(
             again,
             delays.of(client, number),
             member_config,
-            number,
+            _namespace(number, repetition),
             assignors,
             keeps_time=not repetition and _keeps_time(client, member_config, change),
         )
@@ -86,6 +88,11 @@ def play(
             again.at(other.timestamp_ms, partial(again.repeat, _without_changed(other, change)))
     again.run(list(players.values()))
     return again.history
+
+
+def _namespace(number: int, repetition: int) -> UUID:
+    """Return the namespace of a client's ids. `number`: which of the clients it is."""
+    return uuid5(NAMESPACE_OID, f"what-if-{number}" + (f"-{repetition}" if repetition else ""))
 
 
 def _keeps_time(client: RecordedClient, config: MemberConfig, change: Change) -> bool:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from hashlib import sha256
+
+from msgspec.structs import replace
+
 from coordinator_state import GroupConfig
 from group_coordinator.assignors import ASSIGNORS
 from group_coordinator.what_if.change import Change
 from group_coordinator.what_if.what_if import play
-from schemas.history import MemberExpired, decode_history
-from schemas.observed_history import ConsumerMemberJoined, TargetAssignmentComputed
+from schemas.history import MemberExpired, MemberJoined, decode_history
+from schemas.observed_history import ConsumerMember, ConsumerMemberJoined, TargetAssignmentComputed
 from tests.what_if.pages import summary_of
 from tests.what_if.recordings import log_of, recorded
 
@@ -68,6 +75,45 @@ def test_static_members_come_back() -> None:
     assert "member_left" not in after["by_trigger"]
 
 
-def test_the_same_twice() -> None:
-    log = log_of("deploy")
-    assert play(log, GroupConfig(), ASSIGNORS, CONSUMER) == play(log, GroupConfig(), ASSIGNORS, CONSUMER)
+def digest(repetition: int) -> str:
+    history = play(log_of("deploy"), GroupConfig(), ASSIGNORS, CONSUMER, repetition)
+    return sha256(b"\n".join(history)).hexdigest()
+
+
+def test_a_log_and_a_repetition_are_the_same_play_in_every_process() -> None:
+    program = "from tests.what_if.test_other_protocol import digest; print(digest(0), digest(3))"
+    for hash_seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        assert run.stdout.split() == [digest(0), digest(3)]
+
+
+def member_ids(change: Change, repetition: int) -> set[str]:
+    """Whom the records of a play name as members that joined."""
+    history = map(decode_history, play(log_of("deploy"), GroupConfig(), ASSIGNORS, change, repetition))
+    joined = [record.joined if isinstance(record, ConsumerMemberJoined) else record for record in history]
+    return {each.member.member_id for each in joined if isinstance(each, ConsumerMember | MemberJoined)}
+
+
+def test_ids_that_the_log_does_not_tell_are_chance_and_those_that_it_tells_are_not() -> None:
+    """Members of the consumer protocol make their ids themselves, at random, and `range` goes by their order."""
+    ids = [member_ids(CONSUMER, repetition) for repetition in range(3)]
+    assert len(set.union(*ids)) == sum(map(len, ids))
+    assert member_ids(Change(), 1) == member_ids(Change(), 0)
+
+
+def test_how_many_partitions_move_depends_on_ids_by_range_alone() -> None:
+    """`deploy`: the classic group moved 36."""
+    moves = {
+        assignor: [
+            summary_of(play(log_of("deploy"), GroupConfig(), ASSIGNORS, change, repetition), "deploy")["moves"]
+            for repetition in range(4)
+        ]
+        for assignor in ("uniform", "range")
+        for change in (replace(CONSUMER, assignor=assignor),)
+    }
+    assert set(moves["uniform"]) <= {17, 18}
+    assert max(moves["uniform"]) < max(moves["range"]) < 36
+    assert len(set(moves["range"])) > 2

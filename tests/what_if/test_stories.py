@@ -85,6 +85,11 @@ def test_moves_with_the_consumer_protocol(library: str) -> None:
     assert played(library, "classic", "consumer")["moves"] == truth(read_said(library), "consumer").moves
 
 
+def test_moves_with_the_classic_protocol_and_java() -> None:
+    """A classic member's id begins with its client id, and the assignor range goes by the order of ids."""
+    assert played("java", "consumer", "classic")["moves"] == truth(read_said("java"), "classic").moves
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_who_stops(library: str) -> None:
     """A classic group with an eager assignor stops as a whole, time and again; a consumer group never does."""
