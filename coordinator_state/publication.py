@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from msgspec import UNSET
 
-from schemas.history import AssignedTopic, GroupSnapshot
+from coordinator_state.offsets import utf8_bytes
+from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember
 
 AT_ONCE_BYTES_MAX = 65_536
 """A group of this size, or a smaller one, is published at each change."""
@@ -19,9 +20,10 @@ BYTES_PER_S = 262_144
 """How fast a larger one is published."""
 _MEMBER_BYTES = 200
 _CONSUMER_MEMBER_BYTES = 200
-_TOPIC_BYTES = 40
+_TOPIC_BYTES = 30
 _PARTITION_BYTES = 4
-"""About what the record has of each, besides the bytes that a member has brought."""
+_TEXT_BYTES = 3
+"""About what the record has of each, besides names, and besides the bytes that a member has brought."""
 
 
 def publication_interval_ms(snapshot: GroupSnapshot) -> int:
@@ -31,15 +33,37 @@ def publication_interval_ms(snapshot: GroupSnapshot) -> int:
 
 
 def estimated_bytes(snapshot: GroupSnapshot) -> int:
-    """Return about how large the record of a published group is. It depends on nothing but the group."""
-    size = 0
-    for member in snapshot.members:
-        size += _MEMBER_BYTES + len(member.metadata) + len(member.assignment) + _size(member.partitions)
-        if member.consumer is not UNSET:
-            size += _CONSUMER_MEMBER_BYTES + _size(member.consumer.target) + _size(member.consumer.pending_revocation)
-            size += sum(map(len, member.consumer.subscribed_topics))
+    """Return about how large the record of a published group is. It depends on nothing but the group.
+
+    Whatever a client can make longer counts, or a group could grow past the bound.
+    """
+    size = sum(map(_member_size, snapshot.members))
+    if snapshot.subscription is not UNSET:
+        size += _names_size(snapshot.subscription.topics)
+        for regex, topics in snapshot.subscription.regexes.items():
+            size += _names_size((regex, *(topics or ())))
+    if snapshot.pending_topics is not UNSET:
+        size += _names_size(snapshot.pending_topics)
     return size
 
 
-def _size(topics: Iterable[AssignedTopic] | None) -> int:
-    return sum([_TOPIC_BYTES + _PARTITION_BYTES * len(topic.partitions) for topic in topics or ()])
+def _member_size(member: SnapshotMember) -> int:
+    size = _MEMBER_BYTES + (len(member.metadata) + len(member.assignment)) * 4 // 3  # in base64
+    size += _names_size((member.member_id, member.group_instance_id or "", member.client_id, member.client_host))
+    size += _topics_size(member.partitions)
+    consumer = member.consumer
+    if consumer is not UNSET:
+        size += _CONSUMER_MEMBER_BYTES + _topics_size(consumer.target) + _topics_size(consumer.pending_revocation)
+        size += _names_size(consumer.subscribed_topics)
+        size += _names_size((consumer.subscribed_regex or "", consumer.server_assignor or "", consumer.rack_id or ""))
+    return size
+
+
+def _names_size(names: Iterable[str]) -> int:
+    return sum([_TEXT_BYTES + utf8_bytes(name) for name in names])
+
+
+def _topics_size(topics: Iterable[AssignedTopic] | None) -> int:
+    return sum(
+        [_TOPIC_BYTES + utf8_bytes(topic.topic) + _PARTITION_BYTES * len(topic.partitions) for topic in topics or ()]
+    )
