@@ -67,11 +67,15 @@ def topic_metadata_hash(topic_id: str, name: str, racks: tuple[tuple[str, ...], 
     uuid = encode_uuid(topic_id)
     parts = [_MAGIC, uuid[7::-1], uuid[:7:-1], _string(name), _INT32.pack(len(racks))]
     for partition, replica_racks in enumerate(racks):
-        parts.append(_INT32.pack(partition))
-        for rack in sorted(replica_racks, key=java_string_order):
-            encoded = _string(rack)
-            parts += (encoded[-4:], encoded)
+        parts += (_INT32.pack(partition), _racks(replica_racks))
     return _signed(xxh3_64_intdigest(b"".join(parts)))
+
+
+@lru_cache(maxsize=1_024)
+def _racks(replica_racks: tuple[str, ...]) -> bytes:
+    """Return the racks of one partition. Most partitions have the same few, also where topics are too many to keep."""
+    encoded = [_string(rack) for rack in sorted(replica_racks, key=java_string_order)]
+    return b"".join([rack[-4:] + rack for rack in encoded])
 
 
 @lru_cache(maxsize=1_024)
