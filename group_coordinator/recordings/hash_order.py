@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from coordinator_state import ClassicGroup, Group
 from coordinator_state.classic import timers
+from coordinator_state.timers import PUBLICATION
 from group_coordinator.recordings.coordinator_log import LogEntry
 from group_coordinator.recordings.expectations import PUNCTUAL_MS, Expected
 
@@ -44,7 +45,8 @@ def _present(group: ClassicGroup, expected: Expected, member_id: str) -> str:
 
 def put_expiration_first(group: Group, entry: LogEntry, deadline_ms: int) -> None:
     """Sessions that end in one moment expire in any order: the one that the coordinator log tells next is taken."""
-    first = min(group.timers, key=lambda name: group.timers[name].deadline_ms)
+    of_kafka = [name for name in group.timers if name != PUBLICATION]
+    first = min(of_kafka, key=lambda name: group.timers[name].deadline_ms, default="")
     for member_id in entry.member_ids if entry.kind == "member expired" else ():
         name = timers.session(member_id)
         timer = group.timers.get(name)
