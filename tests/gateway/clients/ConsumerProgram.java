@@ -14,10 +14,13 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /** Apache Kafka's own consumer, told what to do line by line: see consumers.py. Arguments: the topic, or ^ and an expression for topics, then name=value. */
 public class ConsumerProgram {
+    private static final Duration COMMIT_WITHIN = Duration.ofSeconds(3);
+
     private static synchronized void say(String kind, Object... parts) {
         StringBuilder line = new StringBuilder(kind);
         for (Object part : parts) {
@@ -33,6 +36,9 @@ public class ConsumerProgram {
     /**
      * Commit what was read of partitions that go, if commits are automatic. With a cooperative assignor the classic
      * consumer commits when it begins to join, and goes on reading until it hears which partitions go.
+     *
+     * <p>A topic that is deleted goes, too. A commit for it is tried again for a minute by itself, and meanwhile the
+     * consumer gives up nothing.
      */
     private static void commit(
         KafkaConsumer<String, String> consumer, Properties properties, Collection<TopicPartition> partitions
@@ -41,9 +47,10 @@ public class ConsumerProgram {
             return;
         }
         try {
-            consumer.commitSync(partitions.stream().collect(
-                Collectors.toMap(partition -> partition, partition -> new OffsetAndMetadata(consumer.position(partition)))));
-        } catch (RebalanceInProgressException | CommitFailedException refused) {
+            consumer.commitSync(partitions.stream().collect(Collectors.toMap(
+                partition -> partition,
+                partition -> new OffsetAndMetadata(consumer.position(partition, COMMIT_WITHIN)))), COMMIT_WITHIN);
+        } catch (RebalanceInProgressException | CommitFailedException | TimeoutException refused) {
             // The next owner reads it again.
         }
     }
