@@ -1,5 +1,7 @@
 """All benchmarks, one after the other: `make bench`, `make bench QUICK=1`, `make bench ARGS="query latency"`.
 
+`latency` stands for all that measure how long a client waits.
+
 Each writes its section of docs/performance.md, but for the quick ones. At the end stands how long they took.
 """
 
@@ -35,6 +37,8 @@ BENCHMARKS = {
     "server_assignors": Benchmark(full=("--jvm", "--runs", "10"), quick=("--quick", "--runs", "1")),
     "query": Benchmark(quick=("--touched", "100", "--heartbeats", "2", "--batches", "1", "--rounds", "1", "--buckets")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
+    "gateway_latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1")),
+    "gateway_joins": Benchmark(full=("--members", "20"), quick=("--members", "20", "--rounds", "1")),
     "responder_start": Benchmark(quick=("--groups", "100", "1000")),
     "batch_cost": Benchmark(quick=None),
     "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5", "--rounds", "1")),
@@ -45,6 +49,9 @@ BENCHMARKS = {
     "partitions_raised": Benchmark(quick=("--members", "3", "--partitions", "10", "30", "--refresh-s", "10")),
     "attacks": Benchmark(quick=("a_tick_of_tomorrow", "dense_requests", "--after", "0")),
 }
+
+TOGETHER = {"latency": ("latency", "gateway_latency", "gateway_joins")}
+"""These run where one of them is asked for."""
 
 
 def run(name: str, arguments: tuple[str, ...]) -> float:
@@ -72,7 +79,8 @@ def main() -> None:
     if arguments.quick:
         os.environ.setdefault("SPARK_SUBMIT_OPTS", shlex.join(SHORT_LIVED))
     seconds_by_name: dict[str, float] = {}
-    for name in arguments.names or BENCHMARKS:
+    asked = [each for name in arguments.names for each in TOGETHER.get(name, (name,))]
+    for name in asked or BENCHMARKS:
         options = BENCHMARKS[name].quick if arguments.quick else (*BENCHMARKS[name].full, "--write")
         if options is None:
             print(f"\n== {name}: only in a full run")
@@ -80,7 +88,7 @@ def main() -> None:
             seconds_by_name[name] = run(name, options)
     print("\n== seconds")
     for name, seconds in {**seconds_by_name, "all": sum(seconds_by_name.values())}.items():
-        print(f"{name:12} {seconds:6.0f}")
+        print(f"{name:18} {seconds:6.0f}")
 
 
 if __name__ == "__main__":

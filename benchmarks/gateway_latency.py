@@ -1,6 +1,6 @@
 """How long heartbeats and commits take through the gateway, beside clients of the broker itself.
 
-    python -m benchmarks.gateway_latency [--rates 50 1000] [--seconds 10] [--rounds 2] [--without-responder]
+    python -m benchmarks.gateway_latency [--rates 50 1000] [--seconds 10] [--rounds 2] [--without-responder] [--write]
 
 `group-coordinator run --embedded --responder` and `group-coordinator gateway`, with `answers_heartbeats` off, are
 processes of their own. Members
@@ -8,11 +8,13 @@ of groups of one speak Kafka's protocol over a connection each: half of their re
 of one partition. The same clients take turns with the gateway, and with the broker, which coordinates its own groups.
 *Two hops* is a plain loop between two topics, the least that an answer through Kafka takes. CPU is of each process,
 also of those that are idle in this turn: Spark works off what the gateway's clients have asked a moment ago.
+
+The bars of the gateway with a responder: its p50 is at most the larger of 5 ms and 5 times the broker's, its p99 at
+most 3 times that of two hops.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import subprocess
@@ -28,6 +30,8 @@ from confluent_kafka.admin import NewTopic
 from msgspec import Struct
 
 from benchmarks import latency, two_hops
+from benchmarks.arguments import command_parser
+from benchmarks.document import Printed
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.wire_client import WireClient, WireMember
 from group_coordinator.embedded_kafka.broker import free_port
@@ -48,21 +52,27 @@ _PROCESSES = {
     "benchmarks.two_hops": "loop",
 }
 _START_TIMEOUT_S = 180.0
+P50_MS, P50_FACTOR, P99_FACTOR = 5.0, 5.0, 3.0
+"""The bars, see above."""
 
 
 def main() -> None:
     """Run the benchmark and print what came out."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gateway_latency", description="Heartbeats and commits through the gateway."
-    )
+    parser = command_parser("gateway_latency", __doc__)
     parser.add_argument("--rates", type=int, nargs="+", default=[50, 1_000], help="requests each second")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each is measured in a round")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--without-responder", action="store_true", help="answers come at the query's speed")
+    parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     options = parser.parse_args()
+    if options.write and options.without_responder:
+        parser.error("--write writes what is measured with a responder: not with --without-responder")
     flags = () if options.without_responder else ("--responder",)
+    say = Printed()
     with tempfile.TemporaryDirectory() as directory, running(Path(directory), *flags) as addresses:
-        asyncio.run(_compare(addresses, options.rates, options.seconds, options.rounds))
+        asyncio.run(_compare(say, addresses, options.rates, options.seconds, options.rounds))
+    if options.write:
+        say.write_section("gateway_latency")
 
 
 @contextmanager
@@ -108,11 +118,14 @@ def command(log: Path, last_line: str, *arguments: str) -> Iterator[int]:
         process.wait()
 
 
-async def _compare(addresses: dict[str, str], rates: list[int], seconds: float, rounds: int) -> None:
+async def _compare(
+    say: Printed, addresses: dict[str, str], rates: list[int], seconds: float, rounds: int
+) -> None:
     members = {name: await _members(address) for name, address in addresses.items()}
     for group in members.values():
         await _measure(group, 100, WARM_UP_S)
-    print(f"{'requests/s':>10} {'by':8} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}   CPU ms a request")
+    say(f"{'requests/s':>10} {'by':8} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}   CPU ms a request")
+    bars = []
     for rate in rates:
         turns = {name: Turn([], Counter()) for name in [*members, TWO_HOPS]}
         for _ in range(rounds):
@@ -124,7 +137,24 @@ async def _compare(addresses: dict[str, str], rates: list[int], seconds: float, 
                     turn.times_ms += await _measure(members[name], rate, seconds)
                 turn.cpu_ms += cpu_by_process(before, cpu_times(os.getpid()))
         for name, turn in turns.items():
-            print(f"{rate:10,} {name:8} {turn}", flush=True)
+            say(f"{rate:10,} {name:8} {turn}")
+        bars.append(bar(rate, turns["gateway"], turns["broker"], turns[TWO_HOPS]))
+    say()
+    for line in bars:
+        say(line)
+
+
+def bar(rate: int, gateway: Turn, broker: Turn, two_hops: Turn) -> str:
+    """Return in words whether the gateway's times hold the bars."""
+    p50_max_ms = max(P50_MS, P50_FACTOR * broker.percentile_ms(50))
+    p99_max_ms = P99_FACTOR * two_hops.percentile_ms(99)
+    words = [
+        f"p{percent} {time_ms:.1f} ms of at most {most_ms:.1f}: {'holds' if time_ms <= most_ms else 'MISSED'}"
+        for percent, time_ms, most_ms in (
+            (50, gateway.percentile_ms(50), p50_max_ms), (99, gateway.percentile_ms(99), p99_max_ms)
+        )
+    ]
+    return f"{rate:,} requests/s through the gateway: {', '.join(words)}"
 
 
 class Turn(Struct):
@@ -133,11 +163,14 @@ class Turn(Struct):
     times_ms: list[float]
     cpu_ms: Counter[str]
 
+    def percentile_ms(self, percent: int) -> float:
+        times_ms = sorted(self.times_ms)
+        return times_ms[len(times_ms) * percent // 100]
+
     def __str__(self) -> str:
-        times_ms, count = sorted(self.times_ms), len(self.times_ms)
-        p50_ms, p99_ms = times_ms[count // 2], times_ms[count * 99 // 100]
+        count = len(self.times_ms)
         cpu = ", ".join(f"{process} {ms / count:.2f}" for process, ms in self.cpu_ms.most_common() if ms > count / 200)
-        return f"{p50_ms:8.1f} {p99_ms:8.1f} {times_ms[-1]:8.1f}   {cpu}"
+        return f"{self.percentile_ms(50):8.1f} {self.percentile_ms(99):8.1f} {max(self.times_ms):8.1f}   {cpu}"
 
 
 def cpu_by_process(before: CpuTimes, after: CpuTimes) -> Counter[str]:
