@@ -133,7 +133,7 @@ def with_differences(reports: Mapping[int, ResponderReport], differed: Collectio
 
 def words_of(reports: Mapping[int, ResponderReport], statuses: Mapping[int, ResponderStatus | None]) -> str:
     """Return how it is with all responders, for the status line: what keeps them from answering, or their lead."""
-    silent = [f"{shard} {report.state.replace('_', ' ')}" for shard, report in reports.items() if report.reason]
+    silent = [f"{shard} {report.state.words}" for shard, report in reports.items() if report.reason]
     if silent:
         return f", {len(reports) - len(silent)} of {len(reports)} responders answer (shard {', '.join(silent)})"
     leads_ms = [status.lead_ms for status in statuses.values() if status is not None and status.lead_ms is not None]

@@ -88,7 +88,7 @@ def status_line(statuses: Statuses, reports: Mapping[int, ResponderReport]) -> s
 def _status_words(status: ResponderStatus | None, report: ResponderReport) -> str:
     if status is None:
         begins = report.state in (ResponderState.STARTING, ResponderState.ANSWERING)
-        return "no responder yet" if begins else f"no responder, {report.state.replace('_', ' ')}"
+        return "no responder yet" if begins else f"no responder, {report.state.words}"
     lead = "" if status.lead_ms is None else f", {status.lead_ms} ms ahead of the query"
     clock = ", writes the clock" if status.is_ticking else ""
     silent = f", {report.reason}" if report.state is ResponderState.SILENT else ""

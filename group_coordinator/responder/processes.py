@@ -47,6 +47,11 @@ class ResponderState(StrEnum):
     STOPPED = "stopped"
     """It may not answer: an answer has differed, or the query is of another release."""
 
+    @property
+    def words(self) -> str:
+        """The state as a status line names it."""
+        return self.replace("_", " ")
+
 
 class ResponderReport(NamedTuple):
     """How it is with the responder of a shard, and why it does not answer; an empty reason if it does."""

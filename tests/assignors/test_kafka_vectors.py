@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from hashlib import sha256
 
 import pytest
 
 from group_coordinator.assignors import ASSIGNORS, GroupAssignment
 from tests.assignors.vectors import Vector, expected_of, load_vectors, members_of, topics_of
+from tests.hash_seeds import printed_with
 
 FILES = ("range_assignor", "roundrobin_assignor", "sticky_assignor", "cooperative_sticky_assignor")
 COUNTS = {"range_assignor": 139, "roundrobin_assignor": 63, "sticky_assignor": 275, "cooperative_sticky_assignor": 276}
@@ -83,7 +82,4 @@ def digest_of_all() -> str:
 @pytest.mark.parametrize("hash_seed", ["1", "20250607"])
 def test_the_hash_seed_of_python_changes_nothing(hash_seed: str) -> None:
     code = f"from {__name__} import digest_of_all; print(digest_of_all())"
-    result = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == digest_of_all()
+    assert printed_with(hash_seed, code) == digest_of_all()

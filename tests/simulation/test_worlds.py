@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from hashlib import sha256
 
 import pytest
@@ -16,6 +13,7 @@ from simulation.driver import encode_output
 from simulation.request_sequence import RequestSequence
 from simulation.run import case_of, run_case
 from simulation.scenario import BrokerPause, Close, MemberPlan, Scenario, SlowPoll, Subscribe
+from tests.hash_seeds import printed_with
 
 SEEDS = 1_500
 """A thousand worlds, and half as many sequences."""
@@ -67,11 +65,7 @@ def digest(seeds: range) -> str:
 def test_a_seed_is_the_same_world_in_every_process() -> None:
     program = "from tests.simulation.test_worlds import digest; print(digest(range(9)))"
     for hash_seed in ("1", "2"):
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-        run = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-        )
-        assert run.stdout.strip() == digest(range(9))
+        assert printed_with(hash_seed, program) == digest(range(9))
 
 
 def test_everything_that_can_go_wrong_does() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from hashlib import sha256
 
 from msgspec.structs import replace
@@ -15,6 +12,7 @@ from group_coordinator.what_if.change import Change
 from group_coordinator.what_if.what_if import play
 from schemas.history import MemberExpired, MemberJoined, decode_history
 from schemas.observed_history import ConsumerMember, ConsumerMemberJoined, TargetAssignmentComputed
+from tests.hash_seeds import printed_with
 from tests.what_if.pages import summary_of
 from tests.what_if.recordings import log_of, recorded
 
@@ -83,11 +81,7 @@ def digest(repetition: int) -> str:
 def test_a_log_and_a_repetition_are_the_same_play_in_every_process() -> None:
     program = "from tests.what_if.test_other_protocol import digest; print(digest(0), digest(3))"
     for hash_seed in ("1", "2"):
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
-        run = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-        )
-        assert run.stdout.split() == [digest(0), digest(3)]
+        assert printed_with(hash_seed, program).split() == [digest(0), digest(3)]
 
 
 def member_ids(change: Change, repetition: int) -> set[str]:
