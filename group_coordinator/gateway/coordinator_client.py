@@ -133,7 +133,8 @@ class EventsClient:
                 "log_level": "0",  # what fails is told once, by us
                 **properties,
                 "enable.idempotence": "true",  # and with it the order of what is sent, over retries
-                "linger.ms": "1",  # a request of its own for each event would cost broker and gateway far more
+                "linger.ms": "0",
+                "max.in.flight": "2",  # and what comes meanwhile goes together: one by one would cost far more
                 "message.timeout.ms": str(self._config.answer_timeout_ms),
                 "message.max.bytes": str(_EVENT_BYTES_MAX + 20_000),
                 "queue.buffering.max.kbytes": str(_UNSENT_KBYTES),

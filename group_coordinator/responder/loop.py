@@ -293,6 +293,7 @@ class Responder:
                 "enable.idempotence": True,  # and with it the order of what is sent, over retries
                 "enable.gapless.guarantee": True,
                 "linger.ms": 0,
+                "max.in.flight": 2,  # and what comes meanwhile goes together: one by one would cost far more
                 "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
                 "message.max.bytes": self._config.output_max_bytes,
             }
