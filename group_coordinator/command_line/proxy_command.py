@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -42,6 +43,8 @@ def serve(
             url = stack.enter_context(endpoint).url
             output.write(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")
         stack.enter_context(proxy)
+        gc.collect()
+        gc.freeze()  # what is there now stays: to look through it would hold up clients for 60 ms, now and then
         introduce()
         last_text, next_line_s = "", time.monotonic() + LINE_INTERVAL_S
         while not stop.wait(_POLL_S):
