@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from group_coordinator.command_line.groups import read_snapshots
+from group_coordinator.command_line.main import app as app_of_commands
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
@@ -165,6 +167,7 @@ def test_a_group_of_three_libraries_lives_through_a_kill_of_the_coordinator(
             record_property(f"{api} answer ms, mean", round(histogram.sum / histogram.count))
         assert gateway.metrics.in_doubt == doubts, "since it is back, everything was answered in time"
         with_the_consumer_protocol(config, consumers)
+        under_the_other_protocol(config)
 
 
 def with_the_consumer_protocol(config: StreamingConfig, consumers: Consumers) -> None:
@@ -184,3 +187,26 @@ def with_the_consumer_protocol(config: StreamingConfig, consumers: Consumers) ->
     commits = [each for each in history_of(config) if isinstance(each, OffsetsCommitted)]
     committed = [change for each in commits if each.group_id == "modern" for change in each.offsets]
     assert {change.partition for change in committed} == set(range(PARTITIONS))
+
+
+def under_the_other_protocol(config: StreamingConfig) -> None:
+    """What if, asked of the topics, for both groups."""
+    moved = what_if(config, GROUP, "classic", "consumer")
+    assert moved >= PARTITIONS // 2, "so many went to the second member"
+    what_if(config, "modern", "consumer", "classic")
+
+
+def what_if(config: StreamingConfig, group: str, was: str, would_be: str) -> int:
+    """Ask the command; return how many partitions moved in what happened."""
+    options = ("--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", config.topic_prefix)
+    result = CliRunner().invoke(
+        app_of_commands, ["what-if", "--group", group, "--group-protocol", would_be, *options]
+    )
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    protocols, moved = (
+        next(line for line in lines if line.startswith(title)).removeprefix(title).split()
+        for title in ("group protocol", "partitions that moved")
+    )
+    assert protocols == [was, was, would_be], result.output
+    return int(moved[0])
