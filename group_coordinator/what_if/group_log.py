@@ -13,6 +13,9 @@ from schemas.records_file import Record
 from schemas.ticks import read_tick
 
 Span = tuple[int, int]
+_PACE_MAX = 10
+_TIMES_MIN_MS = 1_000
+"""Shorter logs say nothing about the pace."""
 
 
 class WhatIfError(ValueError):
@@ -30,6 +33,13 @@ class LogClock:
             if not self._times or (time_ms > self._times[-1] and clock_ms >= self._clocks[-1]):
                 self._times.append(time_ms)
                 self._clocks.append(clock_ms)
+
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether it went far faster than the log came: append times do not tell when something happened."""
+        if not self._times:
+            return False
+        return self._clocks[-1] - self._clocks[0] > _PACE_MAX * max(self._times[-1] - self._times[0], _TIMES_MIN_MS)
 
     def at(self, time_ms: int) -> int:
         """Return the clock at an append time."""
@@ -88,6 +98,12 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
         raise WhatIfError(f"This log has no request of group {group_id}.")
     partition = requests[0].partition or 0
     clock = LogClock(ticks.get(partition, ()))
+    if clock.runs_ahead:
+        raise WhatIfError(
+            f"The records of this log came more than {_PACE_MAX} times as fast as its clock went, as those of an "
+            "import do: when its clients spoke is not known any more. Replay the file that was imported into a "
+            "directory (group-coordinator replay FILE --out DIR), and ask that."
+        )
     events: list[GroupEvent] = []
     for record in sorted(requests, key=lambda request: request.offset or 0):
         time_ms = record.timestamp_ms or 0

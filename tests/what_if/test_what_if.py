@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 
 from coordinator_state import GroupConfig
@@ -21,6 +22,7 @@ from schemas.records_file import Record
 from tests.what_if.pages import summary_of
 from tests.what_if.recordings import log_of, recorded, records
 
+NOW_MS = 1_900_000_000_000
 GROUPS = ("crash", "coop", "deploy", "poll", "static")
 """Each is the main group of the recording of its name."""
 
@@ -113,6 +115,12 @@ def test_what_cannot_be_played() -> None:
         read_clients(group_log([gap], "g", GroupConfig().tick_ahead_bound_ms), GroupConfig())
     with pytest.raises(WhatIfError, match="no request of group nobodys"):
         group_log(records("crash"), "nobodys", 3_000)
+    imported = [
+        msgspec.structs.replace(record, timestamp_ms=NOW_MS + number // 100)
+        for number, record in enumerate(records("crash"))
+    ]
+    with pytest.raises(WhatIfError, match="as those of an import do"):
+        group_log(imported, "crash", GroupConfig().tick_ahead_bound_ms)
     with pytest.raises(WhatIfError, match="not known here"):
         play(log_of("crash"), GroupConfig(), {})
 
