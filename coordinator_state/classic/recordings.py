@@ -6,7 +6,7 @@ A replay that follows these does what that coordinator did, where ours would hav
 from __future__ import annotations
 
 from coordinator_state.classic import states, timers
-from coordinator_state.classic.context import classic, create_classic_group
+from coordinator_state.classic.context import create_classic_group
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.classic.join_group import first_subscription
 from coordinator_state.classic.member import Member
@@ -24,9 +24,9 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
     """Handle one event of a recording. (Each kind of group loads in its own way.)"""
     fact = event.fact
     if type(fact) is RecordedLeader:
-        if step.group is not None:
+        if step.group is not None and type(step.group.body) is ClassicGroup:  # no other kind of group has a leader
             step.begin(event)
-            put_first(classic(step), fact.member_ids)
+            put_first(step.group.body, fact.member_ids)
     elif type(fact) is RecordedGroup:
         step.group = None
         step.begin(event)
