@@ -49,14 +49,15 @@ from streaming.stored_group import StoredGroup
 from tests.coordinator_state.harness import assignment, subscription
 from tests.gateway.random_messages import MESSAGES, random_message
 from tests.operations.tally_bench import bench
+from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import START_MS, make_log
 
 RESPONSES_PARTITIONS = 8
-CONFIG = StreamingConfig(
-    responses_partitions=RESPONSES_PARTITIONS, offsets_partitions=4, group_initial_rebalance_delay_ms=0
-)
+CONFIG = StreamingConfig(responses_partitions=RESPONSES_PARTITIONS, offsets_partitions=4, **SETTINGS)
 TOPICS = CONFIG.topic_settings.topics
-LOG = make_log(5, groups=2, requests=160)
+LOG = make_log(5, groups=2, mixed_groups=2, requests=400)
+GROUPS = (b"group-0", b"mixed-0")
+"""One of classic members, and one whose members use both protocols."""
 _FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
@@ -100,7 +101,7 @@ def _requests() -> list[bytes]:
     return [
         record.value
         for record in LOG
-        if record.key == b"group-0" and record.value is not None and len(record.value) < 5_000
+        if record.key in GROUPS and record.value is not None and len(record.value) < 5_000
     ]
 
 
@@ -193,8 +194,8 @@ def _blobs() -> list[bytes]:
 
 @cache
 def _states() -> list[tuple[bytes, bytes]]:
-    """The two blobs of a group, at many moments of its life."""
-    outcome = Outcome(None, None, [])
+    """The two blobs of groups, at many moments of their lives."""
+    outcomes = {group_id: Outcome(None, None, []) for group_id in GROUPS}
     states, clock_ms = [], START_MS
     for offset, record in enumerate(LOG):
         if record.key is None:
@@ -202,12 +203,13 @@ def _states() -> list[tuple[bytes, bytes]]:
                 clock_ms = max(
                     clock_ms, read_tick(record.value, record.timestamp_ms, OPERATOR.group.tick_ahead_bound_ms)
                 )
-        elif record.key == b"group-0":
+        elif record.key in outcomes:
             row = EventRow(offset, clock_ms, clock_ms, record.value)
-            outcome = coordinate_rows(b"group-0", [row], OPERATOR, group=outcome.group, clock_ms=clock_ms)
+            outcome = coordinate_rows(record.key, [row], OPERATOR, group=outcomes[record.key].group, clock_ms=clock_ms)
             if outcome.group is not None:
                 states.append(encode_group(outcome.group))
                 outcome = outcome._replace(group=decode_group(*states[-1]))
+            outcomes[record.key] = outcome
     return states
 
 
