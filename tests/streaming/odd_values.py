@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from coordinator_state import decode_group, encode_group
 from schemas.events import RENEWAL_AT_PRESENT, DeletedTopic, TopicsDeleted, encode_json
 from schemas.messages import JoinGroupProtocol
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
+from streaming.operator import coordinate_rows
+from streaming.operator_config import OperatorConfig
+from streaming.rows import EventRow
+
+State = tuple[bytes, bytes]
+NOW_MS = 1_795_000_000_000
 
 TOPIC_ID = "a1b2c3d4-e5f6-0718-293a-4b5c6d7e8f90"
 MEMBER = RecordedMember(
@@ -56,3 +64,29 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
     for place, inner in list(members):
         yield value, place
         yield from places(inner)
+
+
+class OddGroup:
+    """A group of this key that hears events, with these settings."""
+
+    def __init__(self, key: bytes, config: OperatorConfig) -> None:
+        self._key, self._config = key, config
+
+    def lived(self, values: list[bytes], before: State | None = None) -> State | None:
+        """Return its state after some events."""
+        rows = [EventRow(number, NOW_MS + number, NOW_MS + number, value) for number, value in enumerate(values, 1)]
+        return self._after(rows, NOW_MS, before)
+
+    def hears(
+        self, example: bytes, befores: Iterable[State | None], afterwards: list[bytes], later_ms: int
+    ) -> None:
+        """Hear an event with each odd value, in each of these states, then others, and then nothing for a while."""
+        states = list(befores)
+        for odd in with_odd_values(json.loads(example)):
+            for before in states:
+                self._after([], NOW_MS + later_ms, self.lived([json.dumps(odd).encode(), *afterwards], before))
+
+    def _after(self, rows: list[EventRow], clock_ms: int, before: State | None) -> State | None:
+        group = None if before is None else decode_group(*before)
+        left = coordinate_rows(self._key, rows, self._config, group=group, clock_ms=clock_ms).group
+        return None if left is None else encode_group(left)

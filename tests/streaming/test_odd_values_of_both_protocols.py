@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from coordinator_state import GroupConfig, decode_group, encode_group
+from coordinator_state import GroupConfig, decode_group
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.consumer.group import ConsumerGroup
 from schemas.events import TransactionEnded, decode_group_event, encode_json
@@ -17,15 +17,13 @@ from schemas.transaction_messages import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from streaming.operator import coordinate_rows
-from streaming.rows import EventRow
 from tests.streaming.mixed_groups import SETTINGS
-from tests.streaming.odd_values import OTHERS, with_odd_values
+from tests.streaming.odd_values import OTHERS, OddGroup, State
 from tests.streaming.operator_events import CONFIG, event
 from tests.streaming.random_log import make_log
 
 KEY = b"mixed-0"
-OF_BOTH = replace(CONFIG, group=GroupConfig(**SETTINGS))
+GROUP = OddGroup(KEY, replace(CONFIG, group=GroupConfig(**SETTINGS)))
 BYTES_MAX = 2_500
 LATER_MS = 60_000
 MEMBERS = 3
@@ -67,21 +65,12 @@ def examples() -> dict[str, bytes]:
 EXAMPLES = examples()
 
 
-def lived(values: list[bytes], before: tuple[bytes, bytes] | None = None) -> tuple[bytes, bytes] | None:
-    """The state of a group after some events."""
-    begin_ms = 1_795_000_000_000
-    rows = [EventRow(number, begin_ms + number, begin_ms + number, value) for number, value in enumerate(values, 1)]
-    group = None if before is None else decode_group(*before)
-    left = coordinate_rows(KEY, rows, OF_BOTH, group=group, clock_ms=begin_ms).group
-    return None if left is None else encode_group(left)
-
-
 @cache
-def befores() -> dict[str, tuple[bytes, bytes]]:
+def befores() -> dict[str, State]:
     """Kind of group -> one of some members, who have a transaction under way."""
-    found: dict[str, tuple[bytes, bytes]] = {}
+    found: dict[str, State] = {}
     for begin in range(0, len(VALUES), 50):
-        state = lived([*VALUES[begin : begin + 60], PENDING])
+        state = GROUP.lived([*VALUES[begin : begin + 60], PENDING])
         body = None if state is None else decode_group(*state).body
         if state is not None and isinstance(body, ClassicGroup | ConsumerGroup) and len(body.members) >= MEMBERS:
             found.setdefault(type(body).__name__, state)
@@ -102,10 +91,4 @@ def test_there_is_a_group_of_each_kind() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_no_value_fails_a_batch(name: str) -> None:
     decode_group_event(KEY.decode(), EXAMPLES[name])  # it is good as it is
-    for odd in with_odd_values(json.loads(EXAMPLES[name])):
-        for before in (None, *befores().values()):
-            after = lived([json.dumps(odd).encode(), ENDED, *VALUES[:AFTERWARDS]], before)
-            coordinate_rows(
-                KEY, [], OF_BOTH, group=None if after is None else decode_group(*after),
-                clock_ms=1_795_000_000_000 + LATER_MS,
-            )  # fmt: skip
+    GROUP.hears(EXAMPLES[name], (None, *befores().values()), [ENDED, *VALUES[:AFTERWARDS]], LATER_MS)
