@@ -34,13 +34,6 @@ class LogClock:
                 self._times.append(time_ms)
                 self._clocks.append(clock_ms)
 
-    @property
-    def runs_ahead(self) -> bool:
-        """Whether it went far faster than the log came: append times do not tell when something happened."""
-        if not self._times:
-            return False
-        return self._clocks[-1] - self._clocks[0] > _PACE_MAX * max(self._times[-1] - self._times[0], _TIMES_MIN_MS)
-
     def at(self, time_ms: int) -> int:
         """Return the clock at an append time."""
         return _between(self._times, self._clocks, time_ms)
@@ -97,13 +90,13 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
     if not requests:
         raise WhatIfError(f"This log has no request of group {group_id}.")
     partition = requests[0].partition or 0
-    clock = LogClock(ticks.get(partition, ()))
-    if clock.runs_ahead:
+    if _came_at_once(ticks.get(partition, [])):
         raise WhatIfError(
             f"The records of this log came more than {_PACE_MAX} times as fast as its clock went, as those of an "
             "import do: when its clients spoke is not known any more. Replay the file that was imported into a "
             "directory (group-coordinator replay FILE --out DIR), and ask that."
         )
+    clock = LogClock(ticks.get(partition, ()))
     events: list[GroupEvent] = []
     for record in sorted(requests, key=lambda request: request.offset or 0):
         time_ms = record.timestamp_ms or 0
@@ -113,3 +106,11 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
             continue
         events.append(group_event(event, record.offset or 0, clock.at(time_ms), time_ms))
     return GroupLog(group_id=group_id, partition=partition, events=tuple(events), clock=clock, ends_ms=ends[partition])
+
+
+def _came_at_once(ticks: list[Span]) -> bool:
+    """Return whether the clock went far faster than the log came: append times do not tell when something happened."""
+    if not ticks:
+        return False
+    (first_ms, first_clock_ms), (last_ms, last_clock_ms) = ticks[0], ticks[-1]
+    return last_clock_ms - first_clock_ms > _PACE_MAX * max(last_ms - first_ms, _TIMES_MIN_MS)

@@ -115,12 +115,13 @@ def test_what_cannot_be_played() -> None:
         read_clients(group_log([gap], "g", GroupConfig().tick_ahead_bound_ms), GroupConfig())
     with pytest.raises(WhatIfError, match="no request of group nobodys"):
         group_log(records("crash"), "nobodys", 3_000)
-    imported = [
-        msgspec.structs.replace(record, timestamp_ms=NOW_MS + number // 100)
-        for number, record in enumerate(records("crash"))
-    ]
-    with pytest.raises(WhatIfError, match="as those of an import do"):
-        group_log(imported, "crash", GroupConfig().tick_ahead_bound_ms)
+    for batch in (100, 1_000_000):  # records of a batch have one append time
+        imported = [
+            msgspec.structs.replace(record, timestamp_ms=NOW_MS + number // batch)
+            for number, record in enumerate(records("crash"))
+        ]
+        with pytest.raises(WhatIfError, match="as those of an import do"):
+            group_log(imported, "crash", GroupConfig().tick_ahead_bound_ms)
     with pytest.raises(WhatIfError, match="not known here"):
         play(log_of("crash"), GroupConfig(), {})
 
