@@ -26,6 +26,9 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.spark]
 
 SESSION_S, AWAY_S = 20, 60
 MEMBERS: tuple[Library, ...] = ("librdkafka", "java", "librdkafka")
+SETTINGS = {
+    "session_timeout_ms": SESSION_S * 1_000, "heartbeat_interval_ms": 3_000, "enable_auto_commit": False
+}  # fmt: skip
 TIMEOUT_S = 120.0
 
 
@@ -73,10 +76,7 @@ def test_nobody_notices_that_the_query_was_away(
         consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers,
     ):
         produce = produce_to(gateway.bootstrap_servers, topic)
-        members = [
-            consumers.start(library, "readers", session_timeout_ms=SESSION_S * 1_000, heartbeat_interval_ms=3_000)
-            for library in MEMBERS
-        ]
+        members = [consumers.start(library, "readers", **SETTINGS) for library in MEMBERS]
         share(members, PARTITIONS, timeout_s=TIMEOUT_S)
         produce(0, 30)
         reads(30, *members)

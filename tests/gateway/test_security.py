@@ -176,10 +176,11 @@ def test_sessions_are_prolonged_while_groups_are_at_work(guarded: Gateway, java_
         "sasl.jaas.config": f'{_PLAIN} required username="alice" password="secret";',
     }
     librdkafka = tls | {"ssl.ca.location": str(CERTIFICATE), "sasl.username": "alice", "sasl.password": "secret"}
+    settings = {"session.timeout.ms": "45000", "enable.auto.commit": "false"}
     with consumers_of(guarded.bootstrap_servers, "data", java_classes) as consumers:
         members = [
-            consumers.start_with("java", "alice-group", java | {"session.timeout.ms": "45000"}),
-            consumers.start_with("librdkafka", "alice-group", librdkafka | {"session.timeout.ms": "45000"}),
+            consumers.start_with("java", "alice-group", java | settings),
+            consumers.start_with("librdkafka", "alice-group", librdkafka | settings),
         ]
         share(members, 2)
         before = [member.rebalances for member in members]
