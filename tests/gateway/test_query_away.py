@@ -76,7 +76,7 @@ def test_nobody_notices_that_the_query_was_away(
         consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers,
     ):
         produce = produce_to(gateway.bootstrap_servers, topic)
-        members = [consumers.start(library, "readers", **SETTINGS) for library in MEMBERS]
+        members = [consumers.start(library, "readers", None, **SETTINGS) for library in MEMBERS]
         share(members, PARTITIONS, timeout_s=TIMEOUT_S)
         produce(0, 30)
         reads(30, *members)
