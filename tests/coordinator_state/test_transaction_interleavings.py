@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinator_state import Answer, LogRecord, Output
+from schemas.consumer_group_messages import JOIN_EPOCH, LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from tests.coordinator_state.harness import GroupHarness, of_type
@@ -20,7 +21,8 @@ PRODUCERS = (7, 8)
 
 Place = tuple[str, int]
 Told = tuple[str, Any, Any]
-"""plain: partition, offset; pending: (producer, partition), offset; end: producer, committed; deleted: partitions."""
+"""plain: partition, offset; pending: (producer, partition), offset; end: producer, committed; deleted: partitions;
+visit: who comes to the group and goes again, which changes nothing of offsets."""
 
 COMMITS: st.SearchStrategy[Told] = st.one_of(
     st.tuples(st.just("plain"), st.sampled_from(PARTITIONS), st.integers(0, 99)),
@@ -33,7 +35,10 @@ REMOVALS: st.SearchStrategy[Told] = st.one_of(
     st.tuples(st.just("deleted"), st.sets(st.sampled_from(PARTITIONS), min_size=1), st.none()),
     st.tuples(st.just("topic gone"), st.sampled_from(["t", "u"]), st.none()),
 )
-LOGS = st.lists(st.one_of(COMMITS, COMMITS, COMMITS, ENDS, ENDS, REMOVALS), min_size=8, max_size=30)
+VISITS: st.SearchStrategy[Told] = st.tuples(
+    st.just("visit"), st.sampled_from(["native", "native, and a stranger", "classic"]), st.none()
+)
+LOGS = st.lists(st.one_of(COMMITS, COMMITS, COMMITS, ENDS, ENDS, REMOVALS, VISITS), min_size=8, max_size=30)
 
 
 def removed_by(told: Told) -> set[Place]:
@@ -82,7 +87,23 @@ def take(group: GroupHarness, told: Told) -> list[Output]:
         return group.end_transaction(what, committed=value)
     if kind == "deleted":
         return group.delete_offsets(*sorted(what))
-    return group.delete_topics((what, None))
+    return visit(group, what) if kind == "visit" else group.delete_topics((what, None))
+
+
+def visit(group: GroupHarness, who: str) -> list[Output]:
+    """A member of one of the protocols joins and leaves, so the group changes its kind; then, perhaps, a client comes
+    with the id of a member that there is not."""
+    if who.startswith("native"):
+        joins = ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id="m", member_epoch=JOIN_EPOCH, rebalance_timeout_ms=60_000,
+            subscribed_topic_names=("v",), topic_partitions=(),
+        )  # fmt: skip
+        leaves = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=LEAVE_EPOCH)
+        outputs = [
+            *group.send("ConsumerGroupHeartbeat", joins, 1), *group.send("ConsumerGroupHeartbeat", leaves, 1)
+        ]
+        return [*outputs, *(group.join("stranger") if "stranger" in who else ())]
+    return [*group.join(version=3, new_member_id="m"), *group.leave("m")]
 
 
 def fetched(group: GroupHarness, *, stable: bool) -> dict[Place, int]:
