@@ -41,6 +41,8 @@ def learn_topics(step: Step, metadata: TopicMetadata) -> None:
     if type(body) is ConsumerGroup:
         names = len(image.topics) + len(image.absent)
         has_many = names > _NAMES_MIN + 2 * (len(body.name_counts) + len(body.regex_topic_counts))
+        # Of the topics that match its expressions a group is told before it hears which they are.
+        has_many = has_many and body.regex_refresh_began_ms is None
         if has_many or image.size_bytes > most:
             image = image.only(_wanted_names(body, image, metadata).__contains__)
     elif group is not None:

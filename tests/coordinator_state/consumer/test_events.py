@@ -1,5 +1,6 @@
 """The events that tell a consumer group of topics, expressions and its own settings."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -7,7 +8,7 @@ from msgspec.structs import replace
 from coordinator_state import LogRecord
 from schemas.consumer_group_messages import ConsumerGroupAssignment
 from schemas.events import decode_group_event, encode_json
-from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
+from schemas.group_metadata_events import DescribedTopic, GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.observed_history import GroupEpochBumped, RegexResolved
 from tests.coordinator_state.consumer.harness import ConsumerHarness, topics
 from tests.coordinator_state.harness import of_type
@@ -120,6 +121,24 @@ def test_expressions_are_resolved_by_an_event() -> None:
     assert of_type(outputs, RegexResolved)[0].topics == ("foo",)
     assert group.told("A", 1).member_epoch == 2
     assert group.body.subscribed_topics == {"foo"}
+
+
+@pytest.mark.parametrize("in_events_of", [1, 100, 1_100])
+def test_topics_that_are_told_before_the_result_are_there_with_it(in_events_of: int) -> None:
+    """The watcher tells of all topics that match before it says which do; one event does not hold very many."""
+    group = ConsumerHarness(group_consumer_assignment_interval_ms=0)
+    group.joins("A", subscribed_topic_regex="t.*", subscribed_topic_names=None)
+    names = [f"t{number}" for number in range(1_100)]
+    described = [
+        DescribedTopic(name=name, topic_id=f"00000000-0000-0003-0000-{number:012}", partitions=((),))
+        for number, name in enumerate(names)
+    ]
+    for first in range(0, len(names), in_events_of):
+        group.tell(TopicMetadata(version=2, topics=tuple(described[first : first + in_events_of])))
+    group.tell(RegexesResolved(version=2, resolved={"t.*": tuple(names)}, began_ms=group.now_ms))
+    told = group.told("A", 1)
+    assert told.assignment is not None
+    assert (told.member_epoch, len(told.assignment.topic_partitions)) == (2, len(names))
 
 
 def test_a_result_that_nobody_waits_for_changes_nothing() -> None:
