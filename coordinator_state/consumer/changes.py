@@ -161,6 +161,10 @@ class Changes:
             _bytes_of(after) - _bytes_of(group.members.get(name)) for name, after in self._members.items()
         ]) + sum([
             target_bytes(after) - target_bytes(group.targets.get(name, ())) for name, after in self._targets.items()
+        ]) + sum([
+            group.growth_of_instance(after.instance_id, name)
+            for name, after in self._members.items()
+            if after is not None and after.instance_id is not None
         ])
         if growth > 0 and group.members_bytes + growth > most:
             joins = member_id not in group.members

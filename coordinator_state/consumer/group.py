@@ -18,7 +18,7 @@ from coordinator_state.consumer import timers
 from coordinator_state.consumer.assignors.contract import SubscriptionType
 from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs, TargetAssignment
 from coordinator_state.consumer.member_epochs import validate_offset_fetch
-from coordinator_state.consumer.sizes import member_bytes, resolved_bytes, target_bytes
+from coordinator_state.consumer.sizes import instance_bytes, member_bytes, resolved_bytes, target_bytes
 from coordinator_state.consumer.snapshot import snapshot
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
@@ -126,9 +126,12 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
 
     @cached_property
     def members_bytes(self) -> int:
-        """What `group_max_bytes` bounds: the members, what they own and shall own, and what their expressions match."""
+        """What `group_max_bytes` bounds: the members, their instance ids, former ones too, what they own and shall own,
+        and what their expressions match."""
         resolved = sum([resolved_bytes(resolved.topics) for resolved in self.resolved_regexes.values()])
-        return resolved + sum(map(member_bytes, self.members.values())) + sum(map(target_bytes, self.targets.values()))
+        instances = sum([instance_bytes(instance_id, owner) for instance_id, owner in self.static_members.items()])
+        members = sum(map(member_bytes, self.members.values()))
+        return resolved + instances + members + sum(map(target_bytes, self.targets.values()))
 
     @property
     def classic_member_count(self) -> int:
@@ -151,6 +154,12 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         owner = member_id if instance_id is None else self.static_members.get(instance_id, member_id)
         return self.targets.get(owner, ())
 
+    def growth_of_instance(self, instance_id: str, member_id: str) -> int:
+        """Return by how many bytes the group grows when an instance id becomes this member's."""
+        owner = self.static_members.get(instance_id)
+        before = 0 if owner is None else instance_bytes(instance_id, owner)
+        return instance_bytes(instance_id, member_id) - before
+
     # -------------------------------------------------------------------------- changes, each that of a record's replay
 
     def put_member(self, member: ConsumerMember) -> None:
@@ -160,6 +169,7 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         self.members[member.member_id] = member
         self.most_members = max(self.most_members, len(self.members))
         if member.instance_id is not None:
+            self._grow(self.growth_of_instance(member.instance_id, member.member_id))
             self.static_members[member.instance_id] = member.member_id
         self.name_counts.update(member.subscribed_topic_names)
         if member.subscribed_topic_regex:
@@ -189,6 +199,7 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         del self.members[member_id]
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
+            self._grow(-instance_bytes(member.instance_id, member_id))
         self._note_subscription_type()
 
     def put_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:

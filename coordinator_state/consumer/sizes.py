@@ -29,6 +29,11 @@ def member_bytes(member: ConsumerMember) -> int:
     return size
 
 
+def instance_bytes(instance_id: str, member_id: str) -> int:
+    """Return the bytes of an instance id with the member that it belongs to. Former ones of a member stay its own."""
+    return utf8_bytes(instance_id) + utf8_bytes(member_id)
+
+
 def target_bytes(target: TargetAssignment) -> int:
     """Return the bytes of a target assignment."""
     return sum([_TOPIC_BYTES + _TARGET_PARTITION_BYTES * len(partitions) for _, partitions in target])

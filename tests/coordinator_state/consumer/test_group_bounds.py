@@ -47,7 +47,10 @@ def test_what_is_kept_is_what_is_there(steps: list[tuple[str, str, int]]) -> Non
     for member_id, what, size in steps:
         if what == "member":
             owned = {FOO: dict.fromkeys(range(size), 1)} if size else {}
-            group.put_member(ConsumerMember(member_id, assigned=owned, client_id="c" * size))
+            instance_id = f"instance-{size}" if size % 2 else None
+            group.put_member(
+                ConsumerMember(member_id, assigned=owned, client_id="c" * size, instance_id=instance_id)
+            )
         elif what == "gone":
             group.remove_member(member_id)
         elif what == "target":
@@ -81,6 +84,15 @@ def test_a_member_that_makes_the_group_too_large_is_refused(group: ConsumerHarne
     assert refused.rule == "group_is_too_large"
     assert set(group.body.members) == {"a"}
     assert counted(group) == before
+
+
+def test_instance_ids_that_a_member_has_had_count(group: ConsumerHarness) -> None:
+    """Each stays its own, as in Kafka, so a member that takes ever new ones makes the group grow."""
+    answers = [group.joins("a", "foo", instance_id=f"instance-{number}").error_code for number in range(400)]
+    assert set(answers) == {ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert len(group.body.static_members) < 400
+    assert group.joins("a", "foo").error_code is ErrorCode.NONE
+    assert group.joins("b", "foo").error_code is FULL
 
 
 def test_a_member_cannot_grow_beyond_it_but_shrink(group: ConsumerHarness) -> None:
