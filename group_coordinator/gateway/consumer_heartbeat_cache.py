@@ -162,6 +162,8 @@ class ConsumerHeartbeatCache:
             member.is_settled = False  # the coordinator will say so again
         elif answer.assignment is not None or answer.member_epoch != request.member_epoch:
             member.is_settled, member.news = False, answer
+        else:
+            member.interval_ms = answer.heartbeat_interval_ms  # the group's settings may have changed
         waiting, member.waiting = member.waiting, []
         while waiting and not member.is_awaited:
             waiting.pop(0)()

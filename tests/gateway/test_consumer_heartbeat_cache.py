@@ -121,6 +121,14 @@ def test_a_static_member_is_known_by_its_own_name() -> None:
     assert bench.ask(replace(BEAT, instance_id="i")) == [AS_BEFORE]
 
 
+def test_another_interval_is_told_from_the_next_heartbeat_on() -> None:
+    """A group's settings may change while its members go on as before."""
+    bench = Bench().settled()
+    bench.ask()
+    bench.coordinator_says(replace(AS_BEFORE, heartbeat_interval_ms=9_000))
+    assert bench.ask() == [replace(AS_BEFORE, heartbeat_interval_ms=9_000)]
+
+
 def test_news_that_a_member_has_missed_comes_with_its_next_heartbeat() -> None:
     bench = Bench().settled()
     bench.ask()
