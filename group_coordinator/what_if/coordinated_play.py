@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from coordinator_state import Answer, GroupConfig, GroupCoordinator, GroupEvent, RequestEvent
 from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.no_group import NoGroup
 from coordinator_state.outputs import MetadataEvent
 from group_coordinator.members.action_queue import ActionQueue
 from group_coordinator.what_if.group_log import GroupLog
@@ -74,7 +75,9 @@ class CoordinatedPlay:
         """Append a request to the log and handle it."""
         if sender is not None:
             self._senders[envelope.request_id] = sender
-        is_first = self._tells_topics and self._coordinator.group is None
+        group = self._coordinator.group
+        has_no_group = group is None or type(group.body) is NoGroup
+        is_first = self._tells_topics and has_no_group  # which has been told of nothing
         envelope = replace(envelope, topic_metadata=self.topics.metadata if is_first else UNSET)
         self._handle(RequestEvent(0, 0, 0, envelope, request))
 

@@ -7,9 +7,11 @@ from hashlib import sha256
 from msgspec.structs import replace
 
 from coordinator_state import GroupConfig
+from coordinator_state.outputs import MetadataEvent
 from group_coordinator.assignors import ASSIGNORS
 from group_coordinator.what_if.change import Change
 from group_coordinator.what_if.what_if import play
+from schemas.group_metadata_events import GroupConfiguration
 from schemas.history import MemberExpired, MemberJoined, decode_history
 from schemas.observed_history import ConsumerMember, ConsumerMemberJoined, TargetAssignmentComputed
 from tests.hash_seeds import printed_with
@@ -71,6 +73,19 @@ def test_static_members_come_back() -> None:
     change = Change(group_protocol="consumer", static_members=True)
     after = summary_of(play(log_of("crash"), GroupConfig(), ASSIGNORS, change), "crash")
     assert "member_left" not in after["by_trigger"]
+
+
+def test_a_group_that_has_settings_before_it_has_members() -> None:
+    """They belong to its id. Its first member must bring topics along all the same."""
+    log = log_of("crash")
+    first = log.events[0]
+    settings = GroupConfiguration(consumer_assignment_interval_ms=1_000)  # as it is without
+    told = MetadataEvent(first.offset, first.clock_ms, first.timestamp_ms, settings)
+    with_settings = replace(log, events=(told, *log.events))
+    before, after = [
+        summary_of(play(each, GroupConfig(), ASSIGNORS, CONSUMER), "crash") for each in (log, with_settings)
+    ]
+    assert after == before
 
 
 def digest(repetition: int) -> str:
