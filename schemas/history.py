@@ -41,7 +41,7 @@ class GroupEmpty(HistoryRecord, frozen=True, kw_only=True, tag="group_empty"):
 
 
 class GroupStable(HistoryRecord, frozen=True, kw_only=True, tag="group_stable"):
-    """The leader's assignment is in force."""
+    """The leader's assignment is in force, or what members of a consumer group owned that became a classic one."""
 
     leader_id: str
     protocol_name: str | None

@@ -29,6 +29,7 @@ from coordinator_state.offset_log import append_group_tombstones
 from coordinator_state.step import Step
 from schemas.consumer_protocol import Subscription, decode_subscription
 from schemas.error_codes import ErrorCode
+from schemas.history import GroupStable
 from schemas.messages import JoinGroupRequest, JoinGroupResponse
 from schemas.observed_history import GroupConverted
 from schemas.wire import DecodeError
@@ -199,3 +200,10 @@ def _downgrade(step: Step, group: ConsumerGroup, joiner_id: str, generation_id: 
         prepare_rebalance(
             step, "group_converted", f"{joiner_id:.300} took the place of the last native member", None
         )
+        return
+    leader_id, protocol_name = classic.leader_id or "", classic.protocol_name
+    step.append_history(
+        GroupStable(
+            *step.history_fields(), leader_id=leader_id, protocol_name=protocol_name, members=tuple(classic.members)
+        )
+    )

@@ -64,7 +64,7 @@ class GroupFold(HistoryView):
                 self.cause_given(record)
         meaning.tell(self, record)
         if meaning.state is not None:
-            self.state_entered(record, meaning.state)
+            self.state_entered(record, meaning.state if isinstance(meaning.state, str) else meaning.state(record))
 
     def forget_life(self) -> None:
         """End this epoch of the group: the next record begins another one."""

@@ -14,8 +14,8 @@ class Meaning(NamedTuple):
 
     tell: Callable[[HistoryView, Any], None]
     """Says it to a view. The record is of the type that this is the meaning of."""
-    state: str | None = None
-    """The state that the group is in from then on; None: the record does not change it."""
+    state: str | Callable[[Any], str] | None = None
+    """The state that the group is in from then on, or what says it of a record; None: the record does not change it."""
     may_cause: bool = False
     """The record may lead to a rebalance."""
     is_of_life: bool = True

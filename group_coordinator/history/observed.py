@@ -33,6 +33,11 @@ def _group_converted(view: HistoryView, record: GroupConverted) -> None:
     view.group_converted(record, record.to_protocol)
 
 
+def _state_after_conversion(record: GroupConverted) -> str:
+    """The next records tell the state, but of an Empty group that becomes a classic one, which counts from 0 again."""
+    return GroupState.EMPTY.value if record.to_protocol == "classic" and not record.generation_id else UNKNOWN
+
+
 def _member_gone(view: HistoryView, record: MemberGone) -> None:
     view.member_departed(record, record.member, "unknown", "left or expired, not known which")
 
@@ -102,5 +107,5 @@ MEANINGS: Mapping[type[HistoryRecord], Meaning] = {
     MembersReconciled: Meaning(nothing_more, state=GroupState.STABLE.value),
     GroupReconciling: Meaning(nothing_more, state=RECONCILING),
     RegexResolved: Meaning(nothing_more, may_cause=True),
-    GroupConverted: Meaning(_group_converted, state=UNKNOWN, may_cause=True),
+    GroupConverted: Meaning(_group_converted, state=_state_after_conversion, may_cause=True),
 }
