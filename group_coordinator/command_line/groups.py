@@ -53,12 +53,12 @@ def groups(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="With --members: epochs, and what each member shall own.")
     ] = False,
-    group_type: Annotated[
-        GroupType | None, typer.Option("--type", help="List groups of this type only.")
-    ] = None,
+    group_type: Annotated[GroupType | None, typer.Option("--type", help="List groups of this type only.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:
     """List groups, or describe one: what `kafka-consumer-groups` shows, for groups of this coordinator.
+
+    They are read from the coordinator's topics, whether it runs or not.
 
     Examples:
 

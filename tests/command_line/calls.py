@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
+import typer
+from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from group_coordinator.command_line.main import app
@@ -21,3 +25,16 @@ def call(*arguments: str | Path) -> Result:
 def text_of(result: Result) -> str:
     """Everything printed, without colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+
+
+def helps() -> dict[tuple[str, ...], str]:
+    """Return what the source says in the help of every command, by the command's words."""
+    texts: dict[tuple[str, ...], str] = {}
+    commands: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(app))]
+    while commands:
+        words, command = commands.pop()
+        if isinstance(command, TyperGroup):
+            commands += [((*words, name), inner) for name, inner in command.commands.items()]
+        else:
+            texts[words] = inspect.cleandoc(command.help or "")
+    return texts

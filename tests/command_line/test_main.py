@@ -12,7 +12,7 @@ import pytest
 from group_coordinator.command_line import doubts
 from schemas.settings import settings_of
 from streaming.config import StreamingConfig
-from tests.command_line.calls import FIXTURES, REQUEST_LOG, call, text_of
+from tests.command_line.calls import FIXTURES, REQUEST_LOG, call, helps, text_of
 
 COMMANDS = [
     ("demo",), ("run",), ("import", "kafka-request-log"), ("replay",), ("verify", "recording"), ("verify", "history"),
@@ -32,6 +32,15 @@ def test_every_help_has_an_example_that_is_this_command(command: tuple[str, ...]
     assert result.exit_code == 0
     assert f"group-coordinator {' '.join(command)}" in text_of(result)
     assert re.search(r"Examples?:", text_of(result))
+
+
+def test_every_example_in_a_help_has_a_line_of_its_own() -> None:
+    """Typer runs them together where nothing but a headline stands before them."""
+    for command, help_text in helps().items():
+        lines = {line.strip() for line in text_of(call(*command, "--help")).splitlines()}
+        examples = re.findall(r"^ {4}(\S.*)$", help_text, re.MULTILINE)
+        assert examples
+        assert [example for example in examples if example not in lines] == [], command
 
 
 def test_run_has_a_flag_with_help_for_every_setting() -> None:
