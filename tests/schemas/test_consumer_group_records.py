@@ -95,3 +95,17 @@ def test_what_is_written_can_be_read() -> None:
     assert record.key == {"group_id": "g", "member_id": "A"}
     assert record.value is not None
     assert record.value["classic_member_metadata"]["session_timeout_ms"] == 10_000
+
+
+def test_a_target_keeps_its_order_and_what_a_member_has_is_ascending() -> None:
+    """The next assignment goes by the order of the target."""
+    other = "00000000-0000-0002-0000-000000000002"
+    target = decode_record(named_key(TARGET_MEMBER_TYPE, "g", "A"), target_member_value(((other, (2, 0)), (ID, (1,)))))
+    has = current_member_value(2, 0, 0, {other: {2: 1, 0: 1}, ID: {1: 1}}, {})
+    current = decode_record(named_key(CURRENT_MEMBER_TYPE, "g", "A"), has)
+    assert isinstance(target, Record)
+    assert isinstance(current, Record)
+    assert target.value is not None
+    assert current.value is not None
+    assert [topic["partitions"] for topic in target.value["topic_partitions"]] == [(2, 0), (1,)]
+    assert [topic["partitions"] for topic in current.value["assigned_partitions"]] == [(1,), (0, 2)]

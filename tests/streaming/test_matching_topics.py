@@ -30,3 +30,11 @@ def test_expressions_beyond_the_bound_are_forgotten(matching: MatchingTopics, be
     kept = [expression for expression in expressions if not matching.may_concern(expression, {"another"})]
     assert 10 < len(kept) <= 100
     assert kept == expressions[-len(kept) :]
+
+
+def test_no_expression_matches_the_coordinators_own_topics() -> None:
+    topics = ClusterTopics()
+    for offset, name in enumerate(("orders", "coordinator.history", "coordinators")):
+        topic_id = f"{TOPIC_ID[:-1]}{offset}"
+        topics.take(topic_id.encode(), encode_json(KnownTopic(name=name, topic_id=topic_id, partitions=((),))), offset)
+    assert MatchingTopics(topics, "coordinator.").of(".*") == {"orders", "coordinators"}
