@@ -18,10 +18,16 @@ def a_group(mends: bool) -> ConsumerHarness:
 
 
 @MENDS
-def test_the_timers_of_a_classic_member_that_goes_on_with_the_consumer_protocol(mends: bool) -> None:
+@pytest.mark.parametrize("timer", ["did_not_sync", "did_not_rejoin"])
+def test_the_timers_of_a_classic_member_that_goes_on_with_the_consumer_protocol(mends: bool, timer: str) -> None:
     group = a_group(mends)
     group.joins("a", "foo")
     group.add("m", protocols=PROTOCOLS, session_timeout_ms=45_000, rebalance_timeout_ms=50_000)
+    if timer == "did_not_rejoin":
+        epoch = group.body.members["m"].member_epoch
+        group.sync("m", epoch)
+        group.joins("b", "foo")
+        assert group.answer(group.heartbeat("m", epoch)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     heard = group.joins("m", "foo")
     assert heard.error_code == ErrorCode.NONE
     dropped = []
@@ -29,9 +35,7 @@ def test_the_timers_of_a_classic_member_that_goes_on_with_the_consumer_protocol(
         dropped += of_type(group.sleep(10_000), MemberDropped)
         for member_id, member in group.body.members.items():
             group.told(member_id, member.member_epoch)
-    assert [(record.member.member_id, record.reason) for record in dropped] == (
-        [] if mends else [("m", "did_not_sync")]
-    )
+    assert [(record.member.member_id, record.reason) for record in dropped] == ([] if mends else [("m", timer)])
 
 
 @MENDS
