@@ -50,10 +50,14 @@ class HeldRows(ABC, Generic[R]):
         self, record: HistoryRecord, member_id: str, topic: str, partition: int, at_ms: int, previous: Held | None
     ) -> None:
         """Begin a row, or let the previous one go on."""
-        of_topic = self.held.setdefault(member_id, {}).setdefault(topic, {})
-        held = of_topic[partition] = previous or Held(record.seq, at_ms, record.generation_id)
         if previous is None:
-            self._on_change(self._row(record.group_id, record.epoch, member_id, topic, partition, held))
+            self._begin(record, member_id, topic, partition, Held(record.seq, at_ms, record.generation_id))
+        else:
+            self.held.setdefault(member_id, {}).setdefault(topic, {})[partition] = previous
+
+    def _begin(self, record: HistoryRecord, member_id: str, topic: str, partition: int, held: Held) -> None:
+        self.held.setdefault(member_id, {}).setdefault(topic, {})[partition] = held
+        self._on_change(self._row(record.group_id, record.epoch, member_id, topic, partition, held))
 
     @abstractmethod
     def _row(self, group_id: str, epoch: int, member_id: str, topic: str, partition: int, held: Held) -> R:

@@ -43,12 +43,12 @@ class TargetRows(HeldRows[Target]):
         self.held.clear()
 
     def hand_over(self, record: HistoryRecord, old_member_id: str, member_id: str, at_ms: int) -> None:
-        """Pass what a static member shall own under its old id to its new id."""
+        """Pass what a static member shall own under its old id to its new id: the target stays the one that it was."""
         topics = self.held.pop(old_member_id, {})
         self._end(record, old_member_id, topics, at_ms)
         for topic, partitions in topics.items():
-            for partition in partitions:
-                self._hold(record, member_id, topic, partition, at_ms, None)
+            for partition, held in partitions.items():
+                self._begin(record, member_id, topic, partition, Held(record.seq, at_ms, held.generation_id))
 
     def _end(
         self, record: HistoryRecord, member_id: str, topics: Mapping[str, Mapping[int, Held]], at_ms: int

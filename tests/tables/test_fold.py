@@ -25,9 +25,12 @@ from group_coordinator.tables.rows import (
     Rebalance,
     Refusal,
     Row,
+    Target,
 )
+from schemas.consumer_group_messages import LEAVE_STATIC_EPOCH
 from schemas.events import encode_json
-from schemas.history import Cause, GroupDead, History, RebalanceStarted
+from schemas.history import Cause, GroupDead, History, HistoryRecord, RebalanceStarted
+from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import GroupHarness, assignment
 from tests.tables.example_history import START_MS, example_history, history, moment
 
@@ -120,6 +123,19 @@ def test_a_static_member_hands_over_without_a_gap() -> None:
     ]
     old, new = rows_of(Member, "fleet")
     assert (old.ended_by, old.reason, new.replaces, new.protocols) == ("replaced", "by s2", "s1", ("range",))
+
+
+def test_a_target_that_a_static_member_takes_over_is_of_the_epoch_that_it_was_of() -> None:
+    """The group may be ahead of it: the member has come back with another subscription."""
+    group = ConsumerHarness()
+    group.joins("a", "foo", instance_id="i")
+    group.told("a", LEAVE_STATIC_EPOCH, instance_id="i")
+    group.joins("b", "foo", "bar", instance_id="i")
+    assert (group.body.group_epoch, group.body.assignment_epoch) == (3, 2)
+    told = [output for output in group.outputs if isinstance(output, HistoryRecord)]
+    rows = [row for row in fold(told) if isinstance(row, Target)]
+    told_of = {(row.member_id, row.assignment_epoch, row.to_ms is None) for row in rows}
+    assert told_of == {("a", 2, False), ("b", 2, True)}
 
 
 def test_a_members_life() -> None:
