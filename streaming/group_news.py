@@ -27,6 +27,9 @@ _GROUP_BYTES = 1_000
 _NAME_BYTES = 32
 """What a group, or one of its names, takes, about. The text of names is shared."""
 
+_VERSION_END = 2**62
+"""No topic has so many records: whoever told a group of such a version has made it up."""
+
 _log = logging.getLogger(__name__)
 
 Event = TopicMetadata | RegexesResolved
@@ -64,7 +67,7 @@ class GroupNews:
         """By topic name, of topics that exist; dropped when the topic changes."""
         self._is_full = False
         self.largest_version_told = -1
-        """The largest version that a group says it was told of."""
+        """The largest version that a group says it was told of, by somebody who may know."""
 
     def published(self, news: Mapping[str, SnapshotSubscription | None]) -> None:
         """Take in what groups have published; None: it is no consumer group any more."""
@@ -74,7 +77,8 @@ class GroupNews:
             self._to_look_at.pop(group_id, None)
             if subscription is None:
                 continue
-            self.largest_version_told = max(self.largest_version_told, subscription.topics_version)
+            if subscription.topics_version < _VERSION_END:
+                self.largest_version_told = max(self.largest_version_told, subscription.topics_version)
             if not (subscription.topics or subscription.regexes or subscription.resolving_since_ms is not None):
                 continue
             group = _group(subscription, before)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from coordinator_state import AssignmentChange, Output
 from coordinator_state.topics_image import NO_TOPICS
@@ -273,3 +274,14 @@ def test_versions_that_groups_were_told_are_known() -> None:
     world.join("m2", "bar")
     world.news.published({"g": world.subscription})
     assert world.news.largest_version_told == 900
+
+
+@pytest.mark.parametrize("version", [2**62, 2**63 - 1])
+def test_a_version_that_nobody_can_have_told_is_not_counted_on_from(version: int) -> None:
+    """Whoever may write events may name any. Versions that begin there would have no end to count to."""
+    news = GroupNews(ClusterTopics(), OWN_PREFIX, EVENT_BYTES_MAX)
+    told = SnapshotSubscription(
+        topics=("foo",), regexes={}, resolving_since_ms=None, metadata_hash=0, topics_version=version
+    )
+    news.published({"g": told, "h": replace(told, topics_version=7)})
+    assert news.largest_version_told == 7
