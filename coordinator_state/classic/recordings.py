@@ -28,6 +28,8 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
             step.begin(event)
             put_first(step.group.body, fact.member_ids)
     elif type(fact) is RecordedGroup:
+        if step.group is not None:
+            step.configuration = step.group.configuration
         step.group = None
         step.begin(event)
         _take_over(step, fact)

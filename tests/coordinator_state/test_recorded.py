@@ -6,8 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator_state import GroupConfig, GroupCoordinator, LogRecord, RecordedEvent, classic_group
+from coordinator_state.outputs import MetadataEvent
 from schemas import history
 from schemas.events import EventError, decode_group_event, encode_json
+from schemas.group_metadata_events import GroupConfiguration
 from schemas.messages import JoinGroupProtocol
 from schemas.observed_history import CoordinatorChanged
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
@@ -77,6 +79,17 @@ def test_what_was_known_before_is_replaced() -> None:
     group = coordinator.group
     assert group is not None
     assert (group.epoch, classic_group(group).generation_id, list(classic_group(group).members)) == (20, 9, ["a"])
+
+
+def test_settings_belong_to_the_id_whatever_is_recorded() -> None:
+    coordinator = heard(KNOWN)
+    own = GroupConfiguration(consumer_heartbeat_interval_ms=7_000)
+    coordinator.handle(MetadataEvent(20, NOW_MS, NOW_MS, own))
+    for fact in (KNOWN, RecordingGap(reason="lines are missing"), KNOWN):
+        coordinator.handle(RecordedEvent(21, NOW_MS + 1, NOW_MS + 1, fact))
+        group = coordinator.group
+        assert group is not None
+        assert group.configuration == own
 
 
 def test_after_a_gap_nothing_is_known() -> None:
