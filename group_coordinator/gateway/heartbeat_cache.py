@@ -8,6 +8,8 @@ docs/decisions.md. These rules make it safe:
 - NONE is answered only to a member of the group as last published, in its generation, if the coordinator itself has
   answered NONE to its heartbeats in this generation, and only while its answers keep coming.
 - The cache fences and refuses nobody: the coordinator gives all other answers.
+- Members of the classic protocol in a consumer group are the coordinator's to answer: there a member that was told to
+  rejoin may come back in the generation that it had.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class HeartbeatCache:
         if member.unanswered_ms and now_ms - member.unanswered_ms[0] > self._patience_ms:
             return None
         group = self._published(request.group_id)
-        if group is None or group.generation_id != request.generation_id or not _has(group, request):
+        if group is None or group.is_consumer_group or group.generation_id != request.generation_id:
+            return None
+        if not _has(group, request):
             return None
         if member.error_code is ErrorCode.REBALANCE_IN_PROGRESS or group.state == _REBALANCING:
             return ErrorCode.REBALANCE_IN_PROGRESS
@@ -82,7 +86,9 @@ class HeartbeatCache:
             return
         if member.unanswered_ms:
             del member.unanswered_ms[0]
-        if member.error_code is not ErrorCode.REBALANCE_IN_PROGRESS or error_code is not ErrorCode.NONE:
+        stays_told = member.error_code is ErrorCode.REBALANCE_IN_PROGRESS and error_code is ErrorCode.NONE
+        group = self._published(request.group_id) if stays_told else None
+        if not stays_told or (group is not None and group.is_consumer_group):
             member.error_code = error_code
 
 

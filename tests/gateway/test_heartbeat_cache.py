@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -28,6 +29,8 @@ from schemas.messages import (
     Response,
     SyncGroupRequest,
 )
+from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned
+from tests.coordinator_state.harness import of_type, subscription
 
 WELL, REJOIN = ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS
 BEAT = HeartbeatRequest(group_id="g", generation_id=5, member_id="m")
@@ -112,6 +115,51 @@ def test_who_was_told_to_rejoin_in_a_generation_stays_told() -> None:
     bench.beats.sent(BEAT, 1)
     bench.beats.answered(BEAT, WELL)
     assert bench.beats.answer(BEAT, 2) is REJOIN
+
+
+@pytest.mark.parametrize("said", [WELL, REJOIN])
+def test_classic_members_of_a_consumer_group_are_the_coordinators_to_answer(said: ErrorCode) -> None:
+    """There a member that was told to rejoin may come back in the generation that it had, and all is well."""
+    bench = Bench().known(said)
+    bench.group = replace(GROUP, is_consumer_group=True)
+    assert bench.beats.answer(BEAT, 1) is None
+    bench.beats.sent(BEAT, 1)
+    bench.beats.answered(BEAT, WELL)
+    bench.group = GROUP  # it has become a classic group, in the generation in which it was
+    assert bench.beats.answer(BEAT, 2) is WELL
+
+
+def test_a_classic_member_that_waits_for_a_native_one_rejoins_once_for_its_partitions() -> None:
+    group = ConsumerHarness(group_consumer_assignment_interval_ms=0)
+    published = PublishedGroups(1_000_000)
+    beats = HeartbeatCache(published.group, patience_ms=5_000)
+
+    def told(outputs: list[Output]) -> Any:
+        for change in of_type(outputs, AssignmentChange):
+            published.take([TopicRecord(b"g", None if change.snapshot is None else encode_json(change.snapshot), 0)])
+        return of_type(outputs, Answer)[-1].response
+
+    joins: list[int] = []
+
+    def join() -> None:
+        answer = told(group.join("c", protocols={"range": subscription("foo")}))
+        joins.append(answer.generation_id)
+        told(group.sync("c", answer.generation_id))
+
+    native = told(group.beat("n", 0, subscribed_topic_names=("foo",), rebalance_timeout_ms=9_000, topic_partitions=()))
+    join()
+    for number in range(20):
+        fields: dict[str, Any] = {} if number < 5 else {"topic_partitions": owned(FOO, 0, 1)}
+        native = told(group.beat("n", native.member_epoch, **fields))
+        request = HeartbeatRequest(group_id="g", generation_id=joins[-1], member_id="c")
+        cached = beats.answer(request, 0)
+        beats.sent(request, 0)
+        answer = told(group.heartbeat("c", joins[-1]))
+        beats.answered(request, answer.error_code)
+        if (answer.error_code if cached is None else cached) is REJOIN:
+            join()
+    assert group.state == "Stable"
+    assert joins == [3, 3], "it has come, and come again when the native member had given up its half"
 
 
 # --------------------------------------------------------------------------------- against the coordinator, in batches
