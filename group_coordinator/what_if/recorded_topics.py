@@ -67,6 +67,8 @@ class KnownTopics:
         self.names: dict[str, str] = {}
         """Of all topics that were told of, by their ids."""
         self._topics: dict[str, DescribedTopic] = {}
+        self._versions: dict[str, int] = {}
+        """The last version that told of each name."""
 
     @property
     def metadata(self) -> TopicMetadata:
@@ -79,12 +81,21 @@ class KnownTopics:
         return {name: len(topic.partitions) for name, topic in self._topics.items()}
 
     def learn(self, metadata: TopicMetadata) -> None:
-        """Take what is told of topics."""
+        """Take what is told of topics. Of each the latest version counts, as in a group."""
         self.version = max(self.version, metadata.version)
         self.names.update({topic.topic_id: topic.name for topic in metadata.topics})
-        self._topics.update({topic.name: topic for topic in metadata.topics})
+        for topic in metadata.topics:
+            if self._is_news(topic.name, metadata.version):
+                self._topics[topic.name] = topic
         for name in metadata.absent:
-            self._topics.pop(name, None)
+            if self._is_news(name, metadata.version):
+                self._topics.pop(name, None)
+
+    def _is_news(self, name: str, version: int) -> bool:
+        if version < self._versions.get(name, version):
+            return False
+        self._versions[name] = version
+        return True
 
     def matching(self, regex: str) -> tuple[str, ...]:
         """Return the topics that an expression matches; none where it is no expression."""
