@@ -44,6 +44,10 @@ class GroupBody(Protocol):
         """The group has no members; without offsets it can be removed."""
 
     @property
+    def is_small(self) -> bool:
+        """The group's record is surely small (`publication`), without a count of all that is in it."""
+
+    @property
     def ongoing_seq(self) -> int | None:
         """The history record of something that goes on and that the next records follow from; None: nothing goes on."""
 

@@ -23,6 +23,7 @@ class NoGroup(Struct, array_like=True, tag="none"):
     generation_id: ClassVar[int] = -1
     state_name: ClassVar[str] = "Dead"
     is_empty: ClassVar[bool] = True
+    is_small: ClassVar[bool] = True
     ongoing_seq: ClassVar[int | None] = None
 
     def instance_owner(self, group_instance_id: str) -> str | None:

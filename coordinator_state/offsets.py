@@ -116,7 +116,9 @@ class Offsets:
 
     @property
     def has_pending(self) -> bool:
-        return self.has_transactions and bool(self.pending)
+        if self._packed is not None and not self._has_transactions:
+            return False  # which is known without decoding
+        return bool(self.pending)
 
     def pack(self) -> bytes:
         """Return the offsets as a blob. It is the blob they were read from if nothing looked at them."""

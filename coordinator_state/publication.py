@@ -7,18 +7,20 @@ then. So 1,000 members that reconcile one by one are not published a thousand ti
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from msgspec import UNSET
 
 from coordinator_state.offsets import utf8_bytes
-from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember
+from schemas.history import AssignedTopic, GroupSnapshot, SnapshotConsumerMember
 
 AT_ONCE_BYTES_MAX = 65_536
 """A group of this size, or a smaller one, is published at each change."""
+SURELY_SMALL_BYTES = AT_ONCE_BYTES_MAX // 8
+"""What members bring takes no more than eight times as much in the record, names of topics and partitions included."""
 BYTES_PER_S = 262_144
 """How fast a larger one is published."""
-_MEMBER_BYTES = 200
+_MEMBER_BYTES = 212
 _CONSUMER_MEMBER_BYTES = 200
 _TOPIC_BYTES = 30
 _PARTITION_BYTES = 4
@@ -37,7 +39,14 @@ def estimated_bytes(snapshot: GroupSnapshot) -> int:
 
     Whatever a client can make longer counts, or a group could grow past the bound.
     """
-    size = sum(map(_member_size, snapshot.members))
+    size = 0
+    for member in snapshot.members:  # each change of a group counts all of them: their names together
+        names = f"{member.member_id}{member.group_instance_id or ''}{member.client_id}{member.client_host}"
+        size += _MEMBER_BYTES + (len(member.metadata) + len(member.assignment)) * 4 // 3  # in base64
+        size += utf8_bytes(names)
+        size += _topics_size(member.partitions)
+        if member.consumer is not UNSET:
+            size += _consumer_size(member.consumer)
     if snapshot.subscription is not UNSET:
         size += _names_size(snapshot.subscription.topics)
         for regex, topics in snapshot.subscription.regexes.items():
@@ -47,23 +56,18 @@ def estimated_bytes(snapshot: GroupSnapshot) -> int:
     return size
 
 
-def _member_size(member: SnapshotMember) -> int:
-    size = _MEMBER_BYTES + (len(member.metadata) + len(member.assignment)) * 4 // 3  # in base64
-    size += _names_size((member.member_id, member.group_instance_id or "", member.client_id, member.client_host))
-    size += _topics_size(member.partitions)
-    consumer = member.consumer
-    if consumer is not UNSET:
-        size += _CONSUMER_MEMBER_BYTES + _topics_size(consumer.target) + _topics_size(consumer.pending_revocation)
-        size += _names_size(consumer.subscribed_topics)
-        size += _names_size((consumer.subscribed_regex or "", consumer.server_assignor or "", consumer.rack_id or ""))
-    return size
+def _consumer_size(consumer: SnapshotConsumerMember) -> int:
+    size = _CONSUMER_MEMBER_BYTES + _topics_size(consumer.target) + _topics_size(consumer.pending_revocation)
+    size += _names_size(consumer.subscribed_topics)
+    return size + _names_size((consumer.subscribed_regex or "", consumer.server_assignor or "", consumer.rack_id or ""))
 
 
-def _names_size(names: Iterable[str]) -> int:
-    return sum([_TEXT_BYTES + utf8_bytes(name) for name in names])
+def _names_size(names: Collection[str]) -> int:
+    return _TEXT_BYTES * len(names) + utf8_bytes("".join(names)) if names else 0
 
 
-def _topics_size(topics: Iterable[AssignedTopic] | None) -> int:
-    return sum(
-        [_TOPIC_BYTES + utf8_bytes(topic.topic) + _PARTITION_BYTES * len(topic.partitions) for topic in topics or ()]
-    )
+def _topics_size(topics: Collection[AssignedTopic] | None) -> int:
+    if not topics:
+        return 0
+    size = _TOPIC_BYTES * len(topics) + utf8_bytes("".join([topic.topic for topic in topics]))
+    return size + _PARTITION_BYTES * sum([len(topic.partitions) for topic in topics])

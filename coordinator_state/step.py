@@ -52,6 +52,7 @@ class Step:
         "event",
         "group",
         "group_id",
+        "member_intervals",
         "no_deadline_before_ms",
         "now_ms",
         "offset",
@@ -91,6 +92,8 @@ class Step:
         self._assignment_changed = False
         self.retention_changed = False
         """Retention is planned anew at the end of the step."""
+        self.member_intervals = config.member_intervals
+        """Of a group without settings of its own; here, because every heartbeat asks for it."""
         self.no_deadline_before_ms = 0
         """A lower bound of all deadlines, kept by `arm` and `next_due`: most steps need not look at the timers."""
 
@@ -149,7 +152,8 @@ class Step:
         group, snapshot = self.group, self._snapshot()
         self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, snapshot))
         if group is not None and snapshot is not None:
-            interval_ms = publication_interval_ms(snapshot)
+            is_small = group.body.is_small and snapshot.pending_topics is UNSET
+            interval_ms = 0 if is_small else publication_interval_ms(snapshot)
             group.next_publication_ms = self.now_ms + interval_ms if interval_ms else 0
             group.timers.pop(timers.PUBLICATION, None)
 
@@ -158,10 +162,11 @@ class Step:
         group = self.group
         if group is not None:
             snapshot = group.body.snapshot(group, self.seq, self.config)
-            own, pending = group.configuration, group.offsets.pending_only
-            if own is None and not pending:
+            own, offsets = group.configuration, group.offsets
+            if own is None and not offsets.has_pending:
                 return snapshot
-            return replace(snapshot, configuration=UNSET if own is None else own, pending_topics=pending or UNSET)
+            pending = offsets.pending_only or UNSET
+            return replace(snapshot, configuration=UNSET if own is None else own, pending_topics=pending)
         if self.configuration is None:
             return None
         return GroupSnapshot(

@@ -49,7 +49,7 @@ class ConsumerGroupHeartbeatRequest(Message, frozen=True, kw_only=True):
     """What the member owns."""
 
 
-class ConsumerGroupHeartbeatResponse(Message, frozen=True, kw_only=True):
+class ConsumerGroupHeartbeatResponse(Message, frozen=True):
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     member_id: str | None = None

@@ -18,6 +18,7 @@ from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.offsets import OffsetExpirationCondition
 from coordinator_state.parked import ParkedRequest
+from coordinator_state.publication import SURELY_SMALL_BYTES
 from coordinator_state.timers import TimerCause
 from schemas.error_codes import ErrorCode
 from schemas.history import GroupSnapshot, MemberIdentity, SnapshotMember
@@ -171,6 +172,10 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
     @property
     def state_name(self) -> str:
         return self.state.value
+
+    @property
+    def is_small(self) -> bool:
+        return self.members_bytes <= SURELY_SMALL_BYTES
 
     @property
     def is_empty(self) -> bool:

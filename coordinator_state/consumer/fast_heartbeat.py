@@ -14,6 +14,7 @@ from coordinator_state.step import Step
 from coordinator_state.timers import Timer
 from coordinator_state.topics_image import NO_TOPICS
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import TopicMetadata
 
 _API = "ConsumerGroupHeartbeat"
@@ -21,7 +22,7 @@ _VERSIONS = API_VERSIONS[_API]
 _NO_TIMEOUT = -1
 _NOT_BLANK = "!"
 """An id from here on in the order of strings begins with a character that Java's `String.trim` leaves."""
-_STABLE = MemberState.STABLE
+_STABLE, _NO_ERROR = MemberState.STABLE, ErrorCode.NONE
 _response = ConsumerGroupHeartbeatResponse
 
 
@@ -35,10 +36,10 @@ def fast_member_heartbeat(step: Step, event: RequestEvent, request: ConsumerGrou
     if group is None or type(body := group.body) is not ConsumerGroup:
         return False
     envelope, member_id = event.envelope, request.member_id
-    member, api_version, metadata = body.members.get(member_id), envelope.api_version, envelope.topic_metadata
+    member, member_epoch, api_version = body.members.get(member_id), request.member_epoch, envelope.api_version
     if (
         member is None
-        or not 0 < request.member_epoch == member.member_epoch == body.assignment_epoch == body.group_epoch
+        or not 0 < member_epoch == member.member_epoch == body.assignment_epoch == body.group_epoch
         or member.state is not _STABLE
         or member.classic is not None
         or request.subscribed_topic_names is not None
@@ -51,24 +52,24 @@ def fast_member_heartbeat(step: Step, event: RequestEvent, request: ConsumerGrou
         or api_version not in _VERSIONS
         or member_id < _NOT_BLANK
         or not (request.instance_id is None or _is_of_instance(body, member, request.instance_id))
-        or (metadata and _tells_news(group, metadata))
+        or (envelope.topic_metadata and _tells_news(group, envelope.topic_metadata))
     ):
         return False
-    offset, no_deadline_before_ms = event.offset, step.no_deadline_before_ms
+    offset, no_deadline_before_ms, own = event.offset, step.no_deadline_before_ms, group.configuration
     now_ms = group.now_ms if event.clock_ms < group.now_ms else event.clock_ms
-    own, config, (look_again_ms, epoch) = group.configuration, step.config, body.metadata_deadline
-    session_timeout_ms, interval_ms = config.member_intervals if own is None else member_intervals(config, own)
-    deadline_ms = now_ms + session_timeout_ms
+    intervals = step.member_intervals if own is None else member_intervals(step.config, own)
+    deadline_ms = now_ms + intervals.session_timeout_ms
     if now_ms >= no_deadline_before_ms or deadline_ms < no_deadline_before_ms:
         return False
-    if now_ms >= look_again_ms or member.member_epoch < epoch or (body.regex_counts and _resolves(step, body, now_ms)):
+    look_again_ms, epoch = body.metadata_deadline
+    if now_ms >= look_again_ms or member_epoch < epoch or (body.regex_counts and _resolves(step, body, now_ms)):
         return False
     group.now_ms, group.timestamp_ms = now_ms, event.timestamp_ms
     group.seq = seq = group.seq + 1
     name, armed = timers.SESSION_PREFIX + member_id, group.timers
     armed.pop(name, None)
     armed[name] = Timer(deadline_ms, now_ms, offset)
-    response = _response(member_id=member_id, member_epoch=member.member_epoch, heartbeat_interval_ms=interval_ms)
+    response = _response(_NO_ERROR, None, member_id, member_epoch, intervals.heartbeat_interval_ms)
     request_id, partition = envelope.request_id, envelope.reply_partition
     step.outputs.append(
         Answer(group.group_id, group.epoch, seq, now_ms, request_id, partition, _API, api_version, offset, response)

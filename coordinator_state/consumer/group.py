@@ -58,6 +58,7 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
 
     type_name: ClassVar[str] = "consumer"
     protocol_type: ClassVar[str | None] = "consumer"
+    is_small: ClassVar[bool] = False
 
     group_epoch: int = FIRST_EPOCH
     metadata_hash: int = 0

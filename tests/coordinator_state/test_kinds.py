@@ -65,6 +65,7 @@ class ToyGroup(Struct, array_like=True, tag="toy"):
     """The members and the topic that all of them read."""
 
     type_name: ClassVar[str] = "toy"
+    is_small: ClassVar[bool] = False
 
     generation_id: int = 0
     protocol_type: str | None = "toy"

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from coordinator_state import publication
+from coordinator_state import Group, publication
+from coordinator_state.classic.group import CONSUMER, ClassicGroup
+from coordinator_state.classic.member import Member
+from coordinator_state.config import GroupConfig
+from schemas.consumer_protocol import Assignment, TopicPartition, encode_assignment
 from schemas.events import encode_json
 from schemas.history import (
     AssignedTopic,
@@ -83,3 +89,29 @@ def test_the_estimate_is_about_the_size_of_the_record(what: str) -> None:
     assert size > publication.AT_ONCE_BYTES_MAX, "the record is a large one"
     assert 2 / 3 < publication.estimated_bytes(snapshot) / size < 3 / 2
     assert publication.publication_interval_ms(snapshot) > 0
+
+
+@given(
+    members=st.integers(1, 20), topics=st.integers(0, 800), partitions=st.integers(0, 2_000),
+    name=st.sampled_from(("", "n", "\N{SNOWMAN}", LONG[:20])), metadata_bytes=st.integers(0, 9_000),
+)  # fmt: skip
+def test_what_is_taken_for_small_without_a_count_is_small(
+    members: int, topics: int, partitions: int, name: str, metadata_bytes: int
+) -> None:
+    owned = [TopicPartition(topic=f"{name}{topic:x}", partition=0) for topic in range(topics)]
+    owned += [TopicPartition(topic=name, partition=number) for number in range(partitions)]
+    assignment = encode_assignment(Assignment(partitions=tuple(owned), user_data=b""))
+    body = ClassicGroup(protocol_name="range")
+    for number in range(members):
+        protocols = (("range", bytes(metadata_bytes)),)
+        body.add_member(Member(f"{name}{number}", None, name, name, 1, 1, protocols, assignment), CONSUMER)
+    snapshot = body.snapshot(Group("g", 0, body), 1, GroupConfig())
+    assert not body.is_small or publication.publication_interval_ms(snapshot) == 0
+
+
+def test_a_group_of_a_few_members_is_small_without_a_count() -> None:
+    body = ClassicGroup(protocol_name="range")
+    protocols = (("range", bytes(100)),)
+    for number in range(10):
+        body.add_member(Member(f"member-{number}", None, "c", "/h", 1, 1, protocols, bytes(100)), CONSUMER)
+    assert body.is_small
