@@ -67,8 +67,14 @@ class StoredGroups:
             self._replay_group(decoded_key.group_id, decoded_value)
 
     def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        """A record replaces the group, its offsets excepted: they have records of their own."""
-        if value is None:
+        """A record replaces the group, its offsets excepted: they have records of their own.
+
+        A group that dies has no offsets any more; one that has goes on as a consumer group.
+        """
+        offsets = self._offsets.get(group_id)
+        if value is None and offsets:
+            self.groups[group_id] = StoredGroup(group_id=group_id, offsets=offsets)
+        elif value is None:
             self.groups.pop(group_id, None)
         else:
             self.groups[group_id] = _stored_group(group_id, value, self._offsets.setdefault(group_id, {}))

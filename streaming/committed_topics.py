@@ -14,8 +14,16 @@ from confluent_kafka import Message
 
 from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.reader import TopicReader, offset_of
-from schemas.records import GroupMetadataKey, OffsetCommitKey, decode_key, decode_offset_commit_value
-from schemas.wire import DecodeError
+from schemas.consumer_group_records import MEMBER_METADATA_TYPE, METADATA_TYPE
+from schemas.records import (
+    GroupMetadataKey,
+    Key,
+    OffsetCommitKey,
+    UnknownKey,
+    decode_key,
+    decode_offset_commit_value,
+)
+from schemas.wire import DecodeError, Reader
 
 KEPT_BYTES_MAX = 33_554_432
 _ENTRY_BYTES = 400
@@ -40,6 +48,9 @@ class CommittedTopics:
         self._is_ours = is_ours
         self._max_bytes = kept_bytes_max
         self._found: Found = {}
+        self._ended: set[str] = set()
+        """Groups whose classic record got a tombstone: they are dead, or of the consumer kind from then on. The records
+        that follow say it, which may not be there yet."""
         self._bytes = 0
         self._next: dict[int, int] = {}
         self._is_too_large = False
@@ -50,6 +61,7 @@ class CommittedTopics:
     ) -> Iterator[Found]:
         """Yield the groups that have offsets of these topics, in pieces of bounded size. Raises KafkaException."""
         if not self._is_too_large:
+            ended_before = frozenset(self._ended)
             for message in self._read(reader, self._next, is_wanted):
                 self._take(message, None)
                 self._next[message.partition() or 0] = offset_of(message) + 1
@@ -58,6 +70,9 @@ class CommittedTopics:
                     self._forget_all()
                     break
             else:
+                for group_id in ended_before & self._ended:
+                    self._forget_group(group_id)
+                self._ended -= ended_before
                 yield {
                     group_id: {name: topics[name] for name in topics.keys() & names}
                     for group_id, topics in self._found.items()
@@ -91,6 +106,7 @@ class CommittedTopics:
             del self._found[group_id]
 
     def _forget_all(self) -> Found:
+        self._ended.clear()
         topics, self._found, self._bytes = self._found, {}, 0
         return topics
 
@@ -100,14 +116,22 @@ class CommittedTopics:
             return
         try:
             decoded = decode_key(key)
-            if isinstance(decoded, GroupMetadataKey) and value is None:
-                self._forget_group(decoded.group_id)
+            if names is None:
+                self._note_end(key, decoded, value)
             if not isinstance(decoded, OffsetCommitKey) or value is None or not self._is_ours(decoded.group_id):
                 return
             if names is None or decoded.topic in names:
                 self._add(decoded.group_id, decoded.topic, decode_offset_commit_value(bytes(value)).topic_id)
         except DecodeError:
             return  # none of ours
+
+    def _note_end(self, key: bytes, decoded: Key | UnknownKey, value: bytes | None) -> None:
+        """Note that a group may be dead, or that it lives."""
+        if isinstance(decoded, GroupMetadataKey) and value is None:
+            if decoded.group_id in self._found:
+                self._ended.add(decoded.group_id)
+        elif value is not None and self._ended:
+            self._ended.discard(_group_of(key, decoded))
 
     def _add(self, group_id: str, name: str, topic_id: str | None) -> None:
         topics = self._found.setdefault(group_id, {})
@@ -140,6 +164,17 @@ class CommittedTopics:
             begin, end = reader.bounds(self._topic, partition)
             stretches[self._topic, partition] = Bounds(max(begin, since.get(partition, 0)), end)
         return reader.read(stretches, is_wanted)
+
+
+def _group_of(key: bytes, decoded: Key | UnknownKey) -> str:
+    """Return whose record this is, one of a consumer group included; empty if that is not known."""
+    if not isinstance(decoded, UnknownKey):
+        return decoded.group_id
+    if decoded.type not in (METADATA_TYPE, MEMBER_METADATA_TYPE):
+        return ""
+    reader = Reader(key)
+    reader.int16()
+    return reader.string()
 
 
 def _size(group_id: str, name: str) -> int:

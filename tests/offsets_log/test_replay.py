@@ -33,7 +33,8 @@ from schemas.records import (
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
 from streaming.config import StreamingConfig
-from tests.coordinator_state.harness import GroupHarness, assignment, of_type
+from tests.coordinator_state.consumer.harness import ConsumerHarness
+from tests.coordinator_state.harness import GroupHarness, assignment, of_type, subscription
 from tests.offsets_log.live_topic import outputs_of
 from tests.offsets_log.stored_consumer_groups import StoredConsumerGroups, published, topic_names_of
 from tests.offsets_log.stored_groups import replay_offsets_log
@@ -184,6 +185,19 @@ def test_a_group_record_does_not_touch_the_offsets() -> None:
     for log in ([offset, group], [group, offset]):
         stored = replay_offsets_log(log)["g"]
         assert (stored.generation_id, stored.offsets["t", 0].offset) == (9, 5)
+
+
+@pytest.mark.parametrize("way", ["online", "offline"])
+def test_a_group_that_goes_over_to_the_consumer_protocol_takes_its_offsets_along(way: str) -> None:
+    """Its classic record gets a tombstone, as that of a group that dies."""
+    group = ConsumerHarness()
+    group.commit("m", group.stable("m", protocols={"range": subscription("foo")}), {("foo", 0): 5})
+    if way == "offline":
+        group.leave("m")
+    group.joins("native", "foo")
+    records = [(record.key, record.value) for record in of_type(group.outputs, LogRecord)]
+    assert replay_offsets_log(records)["g"].offsets["foo", 0].offset == 5
+    assert replay_offsets_log(records * 2)["g"].offsets["foo", 0].offset == 5
 
 
 def test_other_records_are_passed_over_and_damaged_ones_change_nothing() -> None:
