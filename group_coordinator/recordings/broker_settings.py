@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import zip_longest
 
 from msgspec import Struct, field
 
@@ -357,8 +358,12 @@ def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dic
         )
     tombstones = [
         record.timestamp_ms
-        for record in all_records
-        if record.value is None and isinstance(decode_key(record.key), GroupMetadataKey)
+        for of_group in records.values()
+        for record, following in zip_longest(of_group, of_group[1:])
+        if record.value is None
+        and isinstance(decode_key(record.key), GroupMetadataKey)
+        # A group that goes over to the consumer protocol has such a tombstone, too.
+        and not (following is not None and following.value and following.timestamp_ms == record.timestamp_ms)
     ]
     interval_ms = GroupConfig().offsets_retention_check_interval_ms
     if tombstones:

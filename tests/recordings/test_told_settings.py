@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from coordinator_state import LogRecord
 from group_coordinator.command_line.broker_log_report import flags, keep_settings, kept_settings
 from group_coordinator.recordings.broker_settings import Setting, parse_settings, settings_of
+from group_coordinator.recordings.offsets_log import LoggedRecord
 from group_coordinator.recordings.recording import verify_recording
+from tests.coordinator_state.consumer.harness import ConsumerHarness
+from tests.coordinator_state.harness import of_type, subscription
 from tests.recordings.broker_logs import FIXTURES
 
 MIGRATION = FIXTURES / "clusters" / "migration.request.log.gz"
@@ -51,6 +55,26 @@ def test_a_log_s_settings_are_taken(tmp_path: Path) -> None:
 )
 def test_what_is_given_counts_most(given: Mapping[str, str], told: Mapping[str, str], expected: int) -> None:
     assert settings_of(parse_settings(given), {}, {}, told).config.group_consumer_session_timeout_ms == expected
+
+
+@pytest.mark.parametrize("converts", [False, True])
+def test_a_group_that_is_converted_is_not_one_that_a_retention_check_removed(converts: bool) -> None:
+    """Either has a tombstone for its classic record."""
+    group = ConsumerHarness()
+    group.stable("m", protocols={"range": subscription("foo")})
+    if converts:
+        group.joins("native", "foo")
+    else:
+        group.leave("m")
+        group.sleep(600_000)
+    records = [
+        LoggedRecord(
+            partition=0, offset=offset, timestamp_ms=record.time_ms, group_id="g", key=record.key, value=record.value
+        )
+        for offset, record in enumerate(of_type(group.outputs, LogRecord))
+    ]
+    notes = settings_of({}, {}, {"g": records}).notes
+    assert ("no retention check removed a group, so none is replayed" in notes) == converts
 
 
 def test_another_policy_than_the_broker_s_is_a_difference() -> None:
