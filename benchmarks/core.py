@@ -117,7 +117,7 @@ def write_page(figures: list[Figures]) -> None:
             figure.name,
             _times(figure.factor),
             _times(figure.factor_with_decoding),
-            f"{figure.core / figures[0].core:.3f}",
+            _share(figure.core / figures[0].core),
         ]
         for figure in figures
     ]
@@ -127,6 +127,10 @@ def write_page(figures: list[Figures]) -> None:
 
 def _times(factor: float | None) -> str:
     return "" if factor is None else f"{factor:.1f}"
+
+
+def _share(share: float) -> str:
+    return f"{share:.3f}" if share >= 0.001 else f"{share:.5f}"
 
 
 def profile(workload: Workload) -> None:
