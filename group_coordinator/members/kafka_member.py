@@ -248,8 +248,14 @@ class Member:
                 return
 
     def _poll_machine(self) -> None:
-        self._hosted.run(lambda machine, now_ms: machine.poll(now_ms))
         self._heed()
+        self._hosted.run(self._poll_if_all_is_heeded)
+        self._heed()
+
+    def _poll_if_all_is_heeded(self, machine: MemberMachine, now_ms: int) -> None:
+        """To the machine, a poll says that the program has handled all that it was told, which may have become more."""
+        if not self._hosted.inbox:
+            machine.poll(now_ms)
 
     def _read(self, wait_s: float) -> None:
         """Read records into the buffer; without partitions to read, wait for what the member says next."""
@@ -325,7 +331,7 @@ class Member:
                 self._handle_while_closing()
                 if hosted.machine.is_closed:
                     return
-                hosted.run(lambda machine, now_ms: machine.poll(now_ms))
+                hosted.run(self._poll_if_all_is_heeded)
                 self._host.wait_for(lambda: bool(hosted.inbox), _TURN_S)
         finally:
             self._leave_host()
