@@ -127,8 +127,21 @@ class ConsumerGroupMember(MemberMachine):
         self._heartbeats.polled()
         subscribed = bool(self._heartbeats.names) or self._heartbeats.pattern is not None
         if subscribed and self.state not in IN_GROUP:
-            self._membership.join()
+            self._join()
         self._reconciliation.poll()
+
+    def _join(self) -> None:
+        """Join under the same id, so that an earlier leave must not be repeated behind this.
+
+        That of a static member still may be: until the coordinator has heard it, it refuses to let the member in.
+        """
+        if not self.config.is_static:
+            self._leave_no_more()
+        self._membership.join()
+
+    def _leave_no_more(self) -> None:
+        if self._leaving.any_open:
+            self._leaving.abandon()
 
     def _keep_place(self) -> None:
         if self._heartbeats.poll_interval_exceeded():
@@ -148,6 +161,8 @@ class ConsumerGroupMember(MemberMachine):
             self._put_out()
         else:
             self._heartbeats.on_response(response)
+            if self._membership.has_place:
+                self._leave_no_more()
 
     def _unanswered(self, pending: PendingRequest) -> None:
         if pending.tag:
@@ -163,7 +178,7 @@ class ConsumerGroupMember(MemberMachine):
         had_partitions = bool(self._membership.owned)
         self._lose_place(ConsumerMemberState.FENCED)
         if not had_partitions:
-            self._membership.join()
+            self._join()
 
     def _lose_place(self, state: ConsumerMemberState) -> None:
         lost = self._membership.owned

@@ -11,7 +11,11 @@ from group_coordinator.members.config import MemberConfig
 from group_coordinator.members.effects import CoordinatorUnknown, Failed, GaveUp, Lost, PollIntervalExceeded
 from group_coordinator.members.new_member import new_member
 from group_coordinator.members.requests import request_ids
-from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from schemas.consumer_group_messages import (
+    ConsumerGroupAssignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from schemas.error_codes import ErrorCode
 from tests.members.bench import P0, P1
 from tests.members.consumer_bench import HEARTBEAT, INTERVAL_MS, ConsumerBench, owns
@@ -260,6 +264,60 @@ def test_the_answer_to_a_heartbeat_from_before_leaving_is_not_waited_for() -> No
     bench.poll()
     bench.deliver(before, ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=INTERVAL_MS))
     assert bench.member.state == "joining"
+
+
+@pytest.mark.parametrize("error_code", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR])
+@pytest.mark.parametrize("is_refused_first", [True, False])
+def test_a_leave_that_was_refused_does_not_cost_the_place_of_a_member_that_has_joined_again(
+    error_code: ErrorCode, is_refused_first: bool
+) -> None:
+    """It keeps its id: a leave that is repeated behind the join would put it out."""
+    bench = ConsumerBench(max_poll_interval_ms=12_000)
+    bench.settled(orders=(0,))
+    bench.wait(INTERVAL_MS)
+    bench.beat(1)
+    bench.wait(7_000)
+    assert bench.heartbeat().member_epoch == -1
+    leave = bench.open(HEARTBEAT)[0]
+    refusal = ConsumerGroupHeartbeatResponse(error_code=error_code)
+    if is_refused_first:
+        bench.refuse(error_code)
+        bench.poll()
+    else:
+        bench.poll()
+        bench.deliver(leave, refusal)
+    sent = len(bench.heartbeats())
+    bench.wait(10_000)
+    assert [request.member_epoch for request in bench.heartbeats()[sent:]] == []
+    assert bench.heartbeats()[-1].member_epoch == 0
+
+
+@pytest.mark.parametrize("leaves", ["unsubscribed", "late"])
+def test_a_static_members_leave_is_repeated_until_it_has_joined_again(leaves: str) -> None:
+    """Before that it may not come back: its instance id is not released."""
+    bench = ConsumerBench(group_instance_id="i", max_poll_interval_ms=12_000)
+    bench.settled(orders=(0,))
+    if leaves == "unsubscribed":
+        bench.member.subscribe(())
+        bench.poll()
+        bench.member.subscribe(("orders",))
+    else:
+        bench.wait(INTERVAL_MS)
+        bench.beat(1)
+        bench.wait(7_000)
+    bench.poll()
+    bench.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    bench.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    bench.wait(100)
+    assert [request.member_epoch for request in bench.heartbeats()[-2:]] == [-2, 0], "in this order"
+    join = bench.open(HEARTBEAT)[-1]
+    nothing = ConsumerGroupAssignment(topic_partitions=())
+    bench.deliver(
+        join, ConsumerGroupHeartbeatResponse(member_epoch=2, heartbeat_interval_ms=INTERVAL_MS, assignment=nothing)
+    )
+    bench.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    bench.wait(4_000)
+    assert bench.heartbeats()[-1].member_epoch == 0, "it has its place again and does not leave it"
 
 
 @pytest.mark.parametrize(
