@@ -117,11 +117,15 @@ class ConsumerGroupMember(MemberMachine):
         heartbeats = self._heartbeats
         subscribed = bool(heartbeats.names) or heartbeats.pattern is not None
         heartbeats.names, heartbeats.pattern = names, pattern
-        if subscribed and not names and pattern is None and self.state in IN_GROUP:
+        if not subscribed or names or pattern is not None:
+            return
+        if self.state in IN_GROUP:
             self._commits.commit_positions(self._positions.to_commit())
             self._shutdown.release_all()
             self._say_leave(self._usual_leave_epoch)
             self._forget_place(ConsumerMemberState.UNSUBSCRIBED)
+        elif self.state in _WILL_JOIN:
+            self._membership.state = ConsumerMemberState.UNSUBSCRIBED
 
     def _polled(self) -> None:
         self._heartbeats.polled()

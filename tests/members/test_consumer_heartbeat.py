@@ -320,6 +320,27 @@ def test_a_static_members_leave_is_repeated_until_it_has_joined_again(leaves: st
     assert bench.heartbeats()[-1].member_epoch == 0, "it has its place again and does not leave it"
 
 
+@pytest.mark.parametrize("state", ["fenced", "stale"])
+def test_a_member_that_unsubscribes_while_it_is_out_does_not_mean_to_come_back(state: str) -> None:
+    bench = ConsumerBench(max_poll_interval_ms=7_000)
+    bench.settled(orders=(0,))
+    bench.wait(INTERVAL_MS)
+    if state == "fenced":
+        bench.refuse(ErrorCode.FENCED_MEMBER_EPOCH)
+    else:
+        bench.wait(2_000)
+    assert bench.member.state == state
+    bench.member.subscribe(())
+    assert (bench.member.state, bench.member.is_rejoining) == ("unsubscribed", False)
+    sent = len(bench.heartbeats())
+    bench.poll()
+    bench.wait(60_000)
+    assert len(bench.heartbeats()) == sent
+    bench.member.subscribe(("bills",))
+    bench.poll()
+    assert bench.heartbeats()[-1].subscribed_topic_names == ("bills",)
+
+
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
