@@ -136,7 +136,7 @@ class OffsetRequests(MembershipRequests):
         holding = member.holding
         had_since = {**holding.pending, **holding.assigned}
         committed = [
-            (topic.topic_id, partition.partition_index)
+            (topic.topic_id or self.id_of(topic.name), partition.partition_index)
             for topic in request.topics
             for partition in topic.partitions
             if not self.is_too_long(partition.committed_metadata)

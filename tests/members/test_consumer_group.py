@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from coordinator_state import Answer, GroupConfig
 from coordinator_state.consumer.group import consumer_group
 from group_coordinator.members.consumer_member import ConsumerGroupMember
-from group_coordinator.members.effects import Failed, Lost, PollIntervalExceeded, Revoked, Send
+from group_coordinator.members.effects import (
+    CommitFailed,
+    Committed,
+    Failed,
+    Lost,
+    OffsetAndMetadata,
+    PollIntervalExceeded,
+    Revoked,
+    Send,
+)
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from tests.members.world import GROUP, Application, World
@@ -66,6 +75,33 @@ def test_a_settled_group_stays_as_it_is() -> None:
     assert epoch_of(world) == epoch
     heartbeats = world.applications["m0"].requests("ConsumerGroupHeartbeat")
     assert len(heartbeats) == pytest.approx(120_000 / INTERVAL_MS, abs=6)
+
+
+def test_a_commit_by_hand_that_meets_a_newer_epoch_counts_for_what_the_member_keeps() -> None:
+    """The coordinator moves a member on with its heartbeat, whose answer the member has not got when it commits."""
+    world = started(2, enable_auto_commit=False)
+    member = world.applications["m0"].member
+    assert isinstance(member, ConsumerGroupMember)
+    world.start("m2", **CONSUMER)
+    kept: list[TopicPartition] = []
+    commits: list[int] = []
+
+    def commit_before_the_answer(application: Application, answer: Answer) -> tuple[int, ...]:
+        group = consumer_group(world.coordinator.groups[GROUP])
+        known = group.members.get(member.member_id)
+        if known is not None and known.member_epoch > member.generation_id > 0 and not commits:
+            kept[:] = member.assignment
+            commits.append(member.commit(dict.fromkeys(kept, OffsetAndMetadata(7))))
+            application.act()
+        return (5 if application.member is not member else 50,)
+
+    world.answer_delays = commit_before_the_answer
+    world.run_until(lambda: is_settled(world) and bool(commits))
+    world.run(1_000)
+    assert kept
+    assert world.applications["m0"].told(Committed)[0].commit_id == commits[0]
+    assert not world.applications["m0"].told(CommitFailed)
+    assert {partition: world.committed()[partition] for partition in kept} == dict.fromkeys(kept, 7)
 
 
 def test_a_newcomer_takes_what_others_give_up_and_nobody_else_notices() -> None:

@@ -109,6 +109,8 @@ REQUESTS: dict[str, Callable[[ConsumerHarness], list[Output]]] = {
     "commit of an epoch to come": lambda g: commit_of_foo(g, "a", 99, 0),
     "commit of an older epoch, of what it had then": lambda g: commit_of_foo(g, "a", 2, 0),
     "commit of an older epoch, of what it had not": lambda g: commit_of_foo(g, "a", 2, 3),
+    "commit of an older epoch, of what it had then, without an id": lambda g: g.commit("a", 2, {("foo", 0): 1}),
+    "commit of an older epoch, of what it had not, without an id": lambda g: g.commit("a", 2, {("foo", 3): 1}),
     "commit of a classic member": lambda g: commit_of_foo(g, "c", EPOCH, 0, version=8),
     "commit of a classic member, another generation": lambda g: commit_of_foo(g, "c", 99, 0),
     "commit of anybody": lambda g: g.commit(),
@@ -240,6 +242,12 @@ commit of an older epoch, of what it had then
     Empty                                 UNKNOWN_MEMBER_ID
     Assigning, Reconciling, Stable        NONE
 commit of an older epoch, of what it had not
+    Empty                                 UNKNOWN_MEMBER_ID
+    Assigning, Reconciling, Stable        STALE_MEMBER_EPOCH
+commit of an older epoch, of what it had then, without an id
+    Empty                                 UNKNOWN_MEMBER_ID
+    Assigning, Reconciling, Stable        NONE
+commit of an older epoch, of what it had not, without an id
     Empty                                 UNKNOWN_MEMBER_ID
     Assigning, Reconciling, Stable        STALE_MEMBER_EPOCH
 commit of a classic member
