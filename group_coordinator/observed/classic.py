@@ -15,7 +15,15 @@ from group_coordinator.observed.classic_rebalances import ClassicRebalances
 from group_coordinator.observed.stored_groups import StoredGeneration
 from group_coordinator.observed.teller import Teller
 from group_coordinator.recordings import broker_lines as line_events
-from schemas.history import GroupCreated, GroupDead, GroupRecorded, MemberFenced, MemberIdentity, RecordingGap
+from schemas.history import (
+    GroupCreated,
+    GroupDead,
+    GroupEmpty,
+    GroupRecorded,
+    MemberFenced,
+    MemberIdentity,
+    RecordingGap,
+)
 
 BEFORE = "nothing is known of the group before this"
 NEAR_MS = 5_000
@@ -127,6 +135,8 @@ class ClassicGroup:
         self._members.present = {member_id: member.identity for member_id, member in generation.members.items()}
         if generation.members:
             self._rebalances.assign(generation)
+        else:
+            self._tell.say(GroupEmpty)
 
     def note_offsets(self) -> None:
         """Note that offsets of the group were written."""
@@ -159,7 +169,7 @@ class ClassicGroup:
             case line_events.GroupEmptied():
                 self._be_known(event.generation_id)
                 self._empty(event.generation_id)
-            case line_events.StaticMemberReplaced():
+            case line_events.StaticMemberReplaced(in_consumer_group=False):
                 self._replaced(event)
             case line_events.GroupDeleted():
                 self.die("deleted")

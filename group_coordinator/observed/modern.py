@@ -7,7 +7,9 @@ members went and which assignor was used; reasons of epochs are in no log.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from group_coordinator.observed.modern_records import AWAY, Current, Step
 from group_coordinator.observed.teller import Teller
@@ -17,6 +19,7 @@ from schemas.history import (
     GroupCreated,
     GroupDead,
     GroupEmpty,
+    HistoryRecord,
     MemberAssignment,
     MemberDropped,
     MemberExpired,
@@ -48,7 +51,15 @@ from schemas.observed_history import (
 BEFORE = "nothing is known of the group before this"
 _FIRST_EPOCH = 2
 """That a group has once its first member has joined."""
-_COMPARED = ("subscribed_topics", "subscribed_regex", "server_assignor", "rack_id", "rebalance_timeout_ms")
+_COMPARED = (
+    "subscribed_topics", "subscribed_regex", "server_assignor", "rack_id", "rebalance_timeout_ms",
+    "session_timeout_ms", "protocols",
+)  # fmt: skip
+_IDENTITY = ("client_id", "client_host", "group_instance_id")
+_TOO_SLOW: dict[str, Literal["did_not_revoke", "did_not_rejoin", "did_not_sync"]] = {
+    "transition": "did_not_revoke", "join": "did_not_rejoin", "sync": "did_not_sync",
+}  # fmt: skip
+"""A word of the broker's -> what the member did not do in time."""
 _SUBSCRIPTION = frozenset({"subscribed_topics", "subscribed_regex"})
 
 
@@ -86,6 +97,8 @@ class ModernGroup:
         self._metadata_hash: int | None = None
         self._regexes: dict[str, tuple[str, ...]] = {}
         self._is_known = False
+        self._was_empty = False
+        """It is known that nobody was in the group before the step that is read."""
         self._death: Literal["deleted", "expired", "not_known"] = "not_known"
         """What a line says of the group's end."""
         self._running: tuple[int, int, RebalanceTrigger] | None = None
@@ -139,8 +152,10 @@ class ModernGroup:
     def step(self, step: Step, conversion: int | None = None) -> None:
         """Take what was written in one step. `conversion` is the record that says that the group was a classic one."""
         self._causes = {}
+        self._was_empty = self._is_known and not self.members
         if conversion is not None:
             self._causes["converted"] = conversion, None, "the group goes over to the consumer protocol"
+            self._take_over(step)
             # All members are written anew when a group is converted.
             for member_id in [member_id for member_id in self.members if member_id not in step.members]:
                 self._went(member_id, None)
@@ -158,11 +173,24 @@ class ModernGroup:
         else:
             self._settle()
 
+    def _take_over(self, step: Step) -> None:
+        """Learn what the members of a classic group ask for: that it is written now is no change."""
+        back = _by_instance(step)
+        for member_id, known in self.members.items():
+            asks, identity = step.members.get(member_id), known.member
+            if asks is not None:
+                identity = asks.member
+            else:
+                asks = back.get(identity.group_instance_id or "")
+            if asks is not None:
+                self.members[member_id] = replace(asks, member=identity, uses_classic_protocol=True)
+
     def _begin(self, step: Step) -> None:
         """Record the first that is known of the group."""
         self._is_known = True
         joins = any(step.members.values())
         if joins and (step.epoch is None or step.epoch <= _FIRST_EPOCH):
+            self._was_empty = True
             self._tell.say(GroupCreated)
         else:
             self._is_unsettled = True
@@ -170,9 +198,7 @@ class ModernGroup:
 
     def _members_changed(self, step: Step) -> None:
         written = {member_id: member for member_id, member in step.members.items() if member is not None}
-        back = {
-            member.member.group_instance_id: member for member in written.values() if member.member.group_instance_id
-        }
+        back = _by_instance(step)
         for member_id, member in step.members.items():
             if member is None and member_id in self.members:
                 self._went(member_id, back.get(self.members[member_id].member.group_instance_id or ""))
@@ -186,39 +212,29 @@ class ModernGroup:
                 self._updated(known, member)
 
     def _went(self, member_id: str, successor: ConsumerMember | None) -> None:
-        identity = self.members.pop(member_id).member
+        member = self.members.pop(member_id)
+        identity = member.member
         self._targets.pop(member_id, None)
         self._current.pop(member_id, None)
         if successor is not None:
-            self.members[successor.member.member_id] = successor
+            self.members[successor.member.member_id] = replace(member, member=successor.member)
             seq = self._tell.say(MemberReplaced, member=successor.member, old_member_id=member_id, rebalanced=False)
             name = f"static member {successor.member.group_instance_id} came back"
             self._causes.setdefault("static_member_replaced", (seq, successor.member, name))
             return
-        name, reason = identity.client_id or member_id, self._how(member_id, identity)
-        words = {
-            "member_left": f"member {name} left",
-            "member_expired": f"member {name} expired",
-            "member_gone": f"member {name} is gone: left or expired, not known which",
-        }
-        self._causes.setdefault(reason[0], (reason[1], identity, words[reason[0]]))
+        self._departed(member_id, identity)
 
-    def _how(self, member_id: str, identity: MemberIdentity) -> tuple[EpochReason, int]:
-        """Say how a member went."""
-        event = self._hints.departed.pop(member_id, None)
-        if isinstance(event, line_events.MemberDeparted):
-            return "member_left", self._tell.say(MemberLeft, member=identity, given_reason=event.client_reason)
-        if isinstance(event, line_events.MemberFencedOut) and event.is_expiry:
-            expired = self._tell.say(MemberExpired, member=identity, last_heard_ms=None, session_timeout_ms=None)
-            return "member_expired", expired
-        if isinstance(event, line_events.MemberFencedOut):
-            return "member_left", self._tell.say(
-                MemberDropped, member=identity, reason="fenced", given_reason=event.why
-            )
-        return "member_gone", self._tell.say(MemberGone, certainty="not_known", member=identity)
+    def _departed(self, member_id: str, identity: MemberIdentity) -> None:
+        """Say how a member went. Of several that went alike each leads to the next: all of them led to the epoch."""
+        reason, kind, fields, words = _how(self._hints.departed.pop(member_id, None))
+        name = identity.client_id or member_id
+        seq, first, said = self._causes.get(reason, (None, identity, f"member {name} {words}"))
+        seq = self._tell.say(kind, caused_by=seq, member=identity, **fields)
+        self._causes[reason] = seq, first, said
 
     def _updated(self, known: ConsumerMember, member: ConsumerMember) -> None:
         changed = [name for name in _COMPARED if getattr(known, name) != getattr(member, name)]
+        changed += [name for name in _IDENTITY if getattr(known.member, name) != getattr(member.member, name)]
         if known.uses_classic_protocol != member.uses_classic_protocol:
             changed.append("group_protocol")
         seq = self._tell.say(ConsumerMemberUpdated, updated=member, changed=tuple(changed))
@@ -239,7 +255,8 @@ class ModernGroup:
 
     def _bumped(self, epoch: int, metadata_hash: int | None) -> None:
         """Take the group to another epoch. The other records of the same step led to it."""
-        if metadata_hash != self._metadata_hash and not self._causes:
+        known_hash = self._metadata_hash
+        if known_hash is not None and metadata_hash != known_hash and not self._causes:
             self._causes.setdefault("topics_changed", (0, None, "topics that the group subscribes to changed"))
         self._metadata_hash = metadata_hash
         if epoch == self._tell.generation_id:
@@ -254,7 +271,7 @@ class ModernGroup:
             trigger=TRIGGERS[reasons[0]],
             member=member,
             reason=words,
-            initial=self._tell.generation_id == 0,
+            initial=self._was_empty,
             waiting_for=(),
             deadline_ms=None,
             interrupts=self._interrupted,
@@ -273,6 +290,7 @@ class ModernGroup:
                 self._targets[member_id] = topics
         if step.target_epoch is not None:
             self._target_epoch = step.target_epoch
+            self._is_unsettled |= self._running is None  # as history has it with this record
             targets = self._targets.items()
             self._tell.say(
                 TargetAssignmentComputed,
@@ -354,6 +372,28 @@ class ModernGroup:
         self._tell.say(
             GroupDead, certainty="not_known" if self._death == "not_known" else "told", reason=self._death
         )
+
+
+def _by_instance(step: Step) -> dict[str, ConsumerMember]:
+    """Return the static members of a step, by instance id."""
+    members = [member for member in step.members.values() if member is not None]
+    return {member.member.group_instance_id: member for member in members if member.member.group_instance_id}
+
+
+def _how(event: line_events.LineEvent | None) -> tuple[EpochReason, type[HistoryRecord], dict[str, Any], str]:
+    """Return how a member went by what a line says of it: the reason, the record with its fields, the words."""
+    match event:
+        case line_events.MemberDeparted():
+            return "member_left", MemberLeft, {"given_reason": event.client_reason}, "left"
+        case line_events.MemberFencedOut(is_expiry=True):
+            return "member_expired", MemberExpired, {"last_heard_ms": None, "session_timeout_ms": None}, "expired"
+        case line_events.MemberFencedOut():
+            slow = next((reason for word, reason in _TOO_SLOW.items() if word in event.why), None)
+            fields = {"reason": slow or "fenced", "given_reason": event.why}
+            return "member_dropped", MemberDropped, fields, "was too slow" if slow else "was fenced"
+        case _:
+            told = {"certainty": "not_known"}
+            return "member_gone", MemberGone, told, "is gone: left or expired, not known which"
 
 
 def _name(member: ConsumerMember) -> str:

@@ -97,6 +97,8 @@ class StaticMemberReplaced(LineEvent, frozen=True, kw_only=True, gc=False):
     old_member_id: str
     member_id: str | None
     """None: the line does not say."""
+    in_consumer_group: bool = False
+    """Of a group that is a consumer group from then on, if it was not before."""
 
 
 class InstanceFenced(LineEvent, frozen=True, kw_only=True, gc=False):

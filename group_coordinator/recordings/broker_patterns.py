@@ -110,6 +110,7 @@ def _replaced(match: re.Match[str]) -> list[LineEvent]:
             group_instance_id=_instance(match["instance"]) or "",
             old_member_id=match["old"],
             member_id=match.groupdict().get("new"),
+            in_consumer_group="kind" in match.groupdict(),
         )
     ]
 
@@ -290,8 +291,8 @@ _MODERN: tuple[tuple[str, Make], ...] = (
         _departed,
     ),
     (
-        _ID + r"Static member with instance id (?P<instance>.*) re-joins the \w+ group using the \w+ protocol\. "
-        r"Created a new member (?P<new>.*) to replace the existing member (?P<old>.*)\.$",
+        _ID + r"Static member with instance id (?P<instance>.*) re-joins the (?P<kind>\w+) group using the "
+        r"\w+ protocol\. Created a new member (?P<new>.*) to replace the existing member (?P<old>.*)\.$",
         _replaced,
     ),
     (
