@@ -10,13 +10,14 @@ from typing import Any
 from group_coordinator.dashboard.epochs_page import present
 from group_coordinator.dashboard.facts import CLASSIC, CONSUMER, Committed
 from group_coordinator.dashboard.group_page import Now, Window, group_page
-from group_coordinator.dashboard.health import expires_ms
+from group_coordinator.dashboard.health import offset_expires_ms
 from group_coordinator.dashboard.index import FeedItem, Index
 from group_coordinator.dashboard.rebalance_page import rebalance_page, request
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.dashboard.what_if import GroupPlay, ReplayFunction, assumptions, ranges, summary
 from group_coordinator.narrative import sentences
 from group_coordinator.what_if.change import Change
+from schemas.group_states import GroupState
 from schemas.history import History, RequestRefused
 
 WINDOWS_KEPT = 4
@@ -163,7 +164,9 @@ class Documents:
         with index.lock:
             offsets: dict[tuple[str, int], Committed] = dict(facts.offsets)
             moments = tuple(facts.moments())
-            expires = expires_ms(facts, index.settings.health)
+            settings = index.settings.health
+            is_empty = facts.state == GroupState.EMPTY
+            expires = {place: offset_expires_ms(facts, each, settings) for place, each in offsets.items() if is_empty}
             epochs = present(facts)
         now = Now(
             row=row,

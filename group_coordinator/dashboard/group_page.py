@@ -39,7 +39,8 @@ class Now(Struct, frozen=True, kw_only=True):
     row: GroupRow
     moments: tuple[Moment, ...]
     offsets: Mapping[Partition, Committed]
-    expires_ms: int | None
+    expires_ms: Mapping[Partition, int]
+    """Of each offset that expires if nothing happens."""
     epochs: Present
     now_ms: int
 

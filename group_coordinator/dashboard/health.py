@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from group_coordinator.dashboard import underway
-from group_coordinator.dashboard.facts import CLASSIC, GroupFacts, Recent
+from group_coordinator.dashboard.facts import CLASSIC, Committed, GroupFacts, Recent
 from group_coordinator.dashboard.lag import Lag
 from group_coordinator.dashboard.settings import HealthSettings
 from group_coordinator.dashboard.verdicts import Verdict
@@ -106,16 +106,17 @@ def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSett
 def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:
     """Return when the first offset of an empty group expires (KIP-211).
 
-    The retention counts from when its last member left or, if it never had one, from the commit.
+    The retention counts from when its last member left; if it never had one, and in a consumer group, from the commit.
     """
     if group.state != GroupState.EMPTY or not group.offsets:
         return None
-    base_ms = (
-        group.state_since_ms
-        if group.had_members
-        else min(committed.committed_ms for committed in group.offsets.values())
-    )
-    return base_ms + settings.offsets_retention_ms
+    return min(offset_expires_ms(group, committed, settings) for committed in group.offsets.values())
+
+
+def offset_expires_ms(group: GroupFacts, committed: Committed, settings: HealthSettings) -> int:
+    """Return when an offset of an empty group expires."""
+    from_emptying = group.had_members and group.kind == CLASSIC
+    return (group.state_since_ms if from_emptying else committed.committed_ms) + settings.offsets_retention_ms
 
 
 def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:

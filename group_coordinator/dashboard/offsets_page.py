@@ -42,7 +42,11 @@ class Commits:
 
 
 def offset_documents(
-    commits: Commits, offsets: Mapping[Partition, Committed], ends: EndOffsets, now_ms: int, expires_ms: int | None
+    commits: Commits,
+    offsets: Mapping[Partition, Committed],
+    ends: EndOffsets,
+    now_ms: int,
+    expires_ms: Mapping[Partition, int],
 ) -> list[dict[str, Any]]:
     """Return a document for each partition that has, or had, an offset; by topic and number."""
     documents = []
@@ -63,7 +67,7 @@ def offset_documents(
                 "lag_ms": None if lag is None else lag.behind_ms,
                 "lag_at_least": lag is not None and lag.at_least,
                 "beyond_end": lag is not None and lag.beyond_end > 0,
-                "expires": expires_ms,
+                "expires": expires_ms.get(place),
                 "times": [at_ms for at_ms, _ in points],
                 "offsets": [offset for _, offset in points],
                 "end_times": times,

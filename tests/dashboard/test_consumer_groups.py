@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.dashboard.documents import Documents
 from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.dashboard.health import verdict
+from group_coordinator.dashboard.health import expires_ms, verdict
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.server import start_server
 from group_coordinator.dashboard.settings import HealthSettings
@@ -16,7 +16,7 @@ from group_coordinator.dashboard.verdicts import Verdict
 from group_coordinator.history.holding import places
 from group_coordinator.narrative import words
 from schemas.events import encode_json
-from schemas.history import History, HistoryRecord
+from schemas.history import History, HistoryRecord, OffsetsExpired
 from tests.coordinator_state.harness import of_type
 from tests.dashboard.consumer_members import START_MS, DrivenMember, Story, cluster
 from tests.dashboard.consumer_scene import CULPRIT, GROUP, scene, values
@@ -243,6 +243,29 @@ def test_a_rebalance_tells_who_holds_it_up_and_whom_the_target_moves() -> None:
     told = documents(story).rebalance("orders", key)
     assert (told["outcome"], told["dropped"]) == ("interrupted", [a.member_id])
     assert [(waited["id"], waited["fate"]) for waited in told["waited"]] == [(a.member_id, "dropped")]
+
+
+def test_offsets_of_an_empty_consumer_group_expire_by_their_commits() -> None:
+    """As its coordinator has it: not by when the last member left, as those of a classic group."""
+    story = Story("orders", cluster(orders=2))
+    a = story.join(member("a"))
+    committed_ms = {}
+    for partition in (0, 1):
+        story.go_on(3_600_000)
+        story.group.commit(a.member_id, a.epoch, {("orders", partition): 5})
+        committed_ms[partition] = story.now_ms
+    story.go_on(3_600_000)
+    story.leave("orders-a")
+    told = {each["partition"]: each["expires"] for each in documents(story).group("orders")["offsets"]}
+    assert told == {each: at_ms + SETTINGS.offsets_retention_ms for each, at_ms in committed_ms.items()}
+    assert expires_ms(facts_of(story), SETTINGS) == told[0]
+    expired = [
+        record for record in story.group.sleep(8 * 86_400_000) if isinstance(record, OffsetsExpired)
+    ]  # fmt: skip
+    for record in expired:
+        (change,) = record.offsets
+        assert 0 <= record.timestamp_ms - told[change.partition] <= 600_000
+    assert len(expired) == 2
 
 
 def test_migrations_say_when_and_by_whom() -> None:
