@@ -59,7 +59,7 @@ def _waiting(rebalance: Rebalance, waited: list[WaitedFor]) -> Iterator[str]:
     start_ms = rebalance.started.timestamp_ms
     rows = []
     for member in waited:
-        learned = "never" if member.told_ms is None else f"after {words.duration(member.told_ms - start_ms)}"
+        learned = "never" if member.told_ms is None else _since(member.told_ms - start_ms)
         if member.joined_ms is not None:
             rejoined = f"after {words.duration(member.joined_ms - start_ms)}"
         else:
@@ -77,6 +77,11 @@ def _waiting(rebalance: Rebalance, waited: list[WaitedFor]) -> Iterator[str]:
         rows.append((words.name(member.member_id), learned, rejoined, duration, mark))
     done = "GAVE UP" if rebalance.counts == "epoch" else "REJOINED"
     yield from aligned(("WAITED FOR", "TOLD", done, "TOOK", ""), rows)
+
+
+def _since(after_ms: int) -> str:
+    """A member of a consumer group may have been told before, and not have done so since."""
+    return f"after {words.duration(after_ms)}" if after_ms >= 0 else f"{words.duration(-after_ms)} before"
 
 
 def _holders(rebalance: Rebalance, zone: tzinfo) -> Iterator[str]:

@@ -284,7 +284,8 @@ class GroupFacts(GroupFold):
         self.deadline_ms = None
         if record.deadline_ms is not None:
             self.rebalance_extended(record, record.deadline_ms)
-        self.waiting = dict.fromkeys(record.waiting_for)
+        # Of a group that counts epochs `way` says who has yet to give up partitions, from record to record.
+        self.waiting = dict.fromkeys(record.waiting_for if self.kind == CLASSIC else ())
         self.rebalances += 1
         # That a group comes together in the beginning is nobody's fault.
         client = client_key(record.member) if record.member is not None and not record.initial else ""

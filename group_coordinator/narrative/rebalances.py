@@ -28,6 +28,7 @@ from schemas.history import (
     MemberExpired,
     MemberIdentity,
     MemberLeft,
+    MemberRejoined,
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
@@ -66,6 +67,8 @@ class Rebalance(Struct, kw_only=True):
     """Of a consumer group: who shall own what. None: it was not computed."""
     holders: tuple[Holder, ...] = ()
     """Who still had to give up partitions when it ended, or has to now."""
+    interrupted: Literal["generation", "epoch"] | None = None
+    """What the one before counted, which this one interrupts: it may have been of a classic group. None: not known."""
     gap: str | None = None
     """Why a recording does not tell its end."""
 
@@ -91,7 +94,7 @@ class Rebalance(Struct, kw_only=True):
 class GroupStory(GroupFold):
     """One group's rebalances, followed record by record."""
 
-    __slots__ = ("_by_member", "_chain", "_departed", "_members", "_way", "current", "owners")
+    __slots__ = ("_by_member", "_chain", "_counted", "_departed", "_members", "_way", "current", "owners")
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,6 +108,8 @@ class GroupStory(GroupFold):
         self._departed: Ownership = {}
         """What members had that are gone, until the rebalance starts that follows."""
         self._way = Reconciliation()
+        self._counted: Literal["generation", "epoch"] | None = None
+        """What the last rebalance counted."""
         self._members: dict[str, MemberIdentity] = {}
 
     def follow(self, record: History) -> None:
@@ -118,6 +123,7 @@ class GroupStory(GroupFold):
 
     def life_began(self, record: HistoryRecord) -> None:
         self.current, self.owners, self._chain, self._members, self._departed = None, {}, [], {}, {}
+        self._counted = None
         self._way.clear()
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
@@ -134,7 +140,11 @@ class GroupStory(GroupFold):
         # That the group was created says nothing that the first member's joining does not say.
         causes = tuple(cause for _, cause in chain if not isinstance(cause, GroupCreated))
         self.current = Rebalance(
-            started=record, causes=causes, owned_before=self._departed | self.owners, members=dict(self._members)
+            started=record,
+            causes=causes,
+            owned_before=self._departed | self.owners,
+            members=dict(self._members),
+            interrupted=self._counted,
         )
         if self._departed:
             self.current.owned_after = self.owners
@@ -174,6 +184,7 @@ class GroupStory(GroupFold):
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         if self.current is not None:
             self.current.completed = record
+            self._counted = self.current.counts
 
     def group_emptied(self, record: HistoryRecord) -> None:
         self.owners = {}
@@ -235,6 +246,16 @@ def _held_up_by(rebalance: Rebalance) -> Gone | None:
     return ends[-1] if ends and ends[-1].timestamp_ms == ended_ms else None
 
 
+def _still_awaited(rebalance: Rebalance) -> list[str]:
+    """Return whom a rebalance waits for that is not over: not who has come, gone, or given up its partitions since."""
+    if rebalance.counts == "epoch":
+        return [holder.member_id for holder in rebalance.holders]
+    if rebalance.join_phase is not None:
+        return []
+    done = {step.member.member_id for step in rebalance.steps if isinstance(step, MemberRejoined | Gone)}
+    return [member_id for member_id in rebalance.started.waiting_for if member_id not in done]
+
+
 def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     """Return a rebalance in one line: `02:14:07 payments: generation 7 because b expired (last heard 10.2 s ago);
     ...`."""
@@ -245,7 +266,7 @@ def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     if rebalance.gap is not None:
         return text + "; how it ended is not recorded"
     if completed is None:
-        waiting = [holder.member_id for holder in rebalance.holders] or started.waiting_for
+        waiting = _still_awaited(rebalance)
         return text + "; not over" + (f", waiting for {words.names(waiting)}" if waiting else "")
     text += sentences.waited(completed, _held_up_by(rebalance))
     ends = {"stable": "done after", "empty": "the group is empty after", "interrupted": "interrupted after"}

@@ -77,7 +77,9 @@ def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
     causes = [step for record in rebalance.causes for step in _origin(record)]
     if rebalance.started.interrupts is not None:
         interruption = (
-            "not every member had its target" if rebalance.counts == "epoch" else "its members had not all synced"
+            "not every member had its target"
+            if (rebalance.interrupted or rebalance.counts) == "epoch"
+            else "its members had not all synced"
         )
         text = f"the rebalance before this one is interrupted: {interruption}"
         causes.insert(0, Step(time_ms=start_ms, text=text, is_cause=True))

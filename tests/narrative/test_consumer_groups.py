@@ -7,12 +7,15 @@ from collections.abc import Callable
 import pytest
 
 from group_coordinator.command_line.explanation import explanation
+from group_coordinator.dashboard.facts import GroupFacts
+from group_coordinator.dashboard.health import verdict
+from group_coordinator.dashboard.settings import HealthSettings
 from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
 from group_coordinator.narrative.steps import moves_of
 from schemas.history import History, HistoryRecord
 from schemas.observed_history import GroupConverted
-from tests.coordinator_state.harness import of_type
+from tests.coordinator_state.harness import assignment, of_type, subscription
 from tests.dashboard.consumer_members import START_MS, DrivenMember, Place, Story, cluster
 
 A, B, C = ("q7PSb5mLRyGCVxRVgnDvwQ", "zP8ZtVkqTTa6c1sJfYj4xw", "B0kX7mX1Q1mT2h0vC9aN5g")
@@ -88,6 +91,63 @@ def test_who_is_dropped_for_it() -> None:
     assert "q7PSb5mL is dropped: it did not give up its partitions before the rebalance timeout" in [
         sentences.sentence(cause) for cause in last.causes
     ]
+
+
+def test_who_has_given_up_is_not_waited_for() -> None:
+    """An epoch that rises meanwhile names it, for then it had not."""
+    story = stuck()
+    story.join(DrivenMember(member_id=C, client_id="orders-3", topics=("orders",)))
+    story.group.sleep(2_000)
+    a = story.members["orders-1"]
+    story.beat(a)
+    rebalance, _ = told(story)
+    assert rebalance.started.waiting_for == (A,)
+    assert headline(rebalance).endswith("not over, waiting for q7PSb5mL")
+    while a.must_go:
+        a.owned -= set(a.must_go)
+        story.beat(a)
+        story.beat(a)
+    rebalance, _ = told(story)
+    assert rebalance.completed is None
+    assert headline(rebalance).endswith("; not over")
+    facts = GroupFacts("orders")
+    for record in records_of(story):
+        facts.add(record)
+    reason = verdict(facts, None, story.now_ms, HealthSettings()).reason
+    assert "orders-3 (B0kX7mX1) joined" in reason
+    assert "waits for" not in reason
+
+
+def test_who_was_told_before_the_rebalance_was_told_before_it() -> None:
+    story = stuck()
+    story.join(DrivenMember(member_id=C, client_id="orders-3", topics=("orders",)))
+    story.go_on(10_000)
+    a = story.members["orders-1"]
+    told_ms = min(a.must_go.values())
+    while a.must_go:
+        a.owned -= set(a.must_go)
+        story.go_on(10_000)
+    rebalance, lines = told(story)
+    assert rebalance.completed is not None
+    before = words.duration(rebalance.started.timestamp_ms - told_ms)
+    (line,) = [line for line in lines if line.startswith("q7PSb5mL") and "after" in line]
+    assert f"{before} before" in line
+    assert not [line for line in lines if "after -" in line]
+
+
+def test_a_classic_rebalance_that_an_upgrade_interrupts_is_told_as_one() -> None:
+    story = Story("orders", cluster(orders=4), group_consumer_migration_policy="bidirectional")
+    protocols = {"range": subscription("orders")}
+    story.group.add("m", client_id="old", protocols=protocols, session_timeout_ms=45_000)
+    story.group.sync("m", 1, {"m": assignment("orders", *range(4))}, protocol_name="range")
+    story.group.add("n", client_id="old", protocols=protocols, session_timeout_ms=45_000)
+    story.join(DrivenMember(member_id=A, client_id="orders-1", topics=("orders",)))
+    last, lines = told(story)
+    assert (last.counts, last.started.interrupts is None) == ("epoch", False)
+    assert any("this one is interrupted: its members had not all synced" in line for line in lines)
+    story.join(DrivenMember(member_id=B, client_id="orders-2", topics=("orders",)))
+    _, lines = told(story)
+    assert any("this one is interrupted: not every member had its target" in line for line in lines)
 
 
 def two_members() -> Story:

@@ -68,13 +68,14 @@ function waitedFor(story, name, bySlot) {
   const part = (ms) => `${(100 * Math.max(0, ms - story.started)) / span}%`;
   const row = (member, end) => {
     const toldAt = member.told ?? end;
+    const since = (ms) => (ms < story.started ? `${duration(story.started - ms)} before it` : `after ${duration(ms - story.started)}`);
     const outcome = member.joined !== null ? `${story.counts === "epoch" ? "gave up" : "rejoined"} after ${duration(member.joined - story.started)}` : `${member.fate}${member.gone ? ` after ${duration(member.gone - story.started)}` : ""}`;
-    const learned = member.told === null ? "never told" : `told after ${duration(member.told - story.started)}`;
+    const learned = member.told === null ? "never told" : `told ${since(member.told)}`;
     return h("li", { class: member.joined === null ? "lost" : "" },
       h("div", { class: "line" }, name(member.id), member.slowest && story.waited.length > 1 ? h("span", { class: "tag warn" }, "slowest") : null, h("span", { class: "space" }), h("span", { class: "muted" }, `${learned}, ${outcome}`)),
       s("svg", { class: "wait", width: "100%", height: 8, role: "img", "aria-label": `${learned}, ${outcome}` },
         s("rect", { class: "untold", x: 0, y: 3, height: 2, width: part(toldAt) }),
-        s("rect", { class: member.joined === null ? "lost" : "joining", x: part(toldAt), y: 0, height: 8, rx: 1, width: `${(100 * Math.max(0, end - toldAt)) / span}%`, style: member.joined === null ? {} : { fill: colour(bySlot.get(member.id)?.slot ?? -1) } })));
+        s("rect", { class: member.joined === null ? "lost" : "joining", x: part(toldAt), y: 0, height: 8, rx: 1, width: `${(100 * Math.max(0, end - Math.max(toldAt, story.started))) / span}%`, style: member.joined === null ? {} : { fill: colour(bySlot.get(member.id)?.slot ?? -1) } })));
   };
   return [h("h3", {}, "Waited for"), h("ul", { class: "waits" }, story.waited.map((member, number) => row(member, ends[number])))];
 }
