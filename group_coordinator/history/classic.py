@@ -79,7 +79,9 @@ def _member_left(view: HistoryView, record: MemberLeft) -> None:
 
 
 def _member_expired(view: HistoryView, record: MemberExpired) -> None:
-    view.member_departed(record, record.member, "expired", f"not heard for {record.session_timeout_ms} ms")
+    timeout_ms = record.session_timeout_ms
+    timeout = "its session timeout" if timeout_ms is None else f"{timeout_ms} ms"
+    view.member_departed(record, record.member, "expired", f"not heard for {timeout}")
 
 
 def _member_dropped(view: HistoryView, record: MemberDropped) -> None:

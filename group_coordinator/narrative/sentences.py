@@ -150,7 +150,7 @@ def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> st
         case GroupCreated():
             return f"the group is created by the {record.cause.api} of {client(record.cause)}"
         case GroupEmpty():
-            return f"the group is empty (generation {record.generation_id}); its offsets stay until they expire"
+            return "the group is empty; its offsets stay until they expire"
         case GroupStable():
             return (
                 f"the group is stable in generation {record.generation_id}: {count(len(record.members), 'member')}, "

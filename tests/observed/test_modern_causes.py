@@ -13,8 +13,10 @@ from group_coordinator.narrative.rebalances import rebalances
 from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.offsets_log import LogRecord
 from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent, MemberDeparted, MemberFencedOut
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import Member
 from schemas.group_states import GroupState
-from schemas.history import History, MemberDropped, MemberReplaced, RebalanceStarted
+from schemas.history import GroupEmpty, History, MemberDropped, MemberReplaced, RebalanceStarted
 from schemas.observed_history import ConsumerMemberUpdated, GroupConverted, GroupEpochBumped
 from tests.observed import recorded
 
@@ -142,6 +144,19 @@ def test_who_is_put_out_has_not_left(why: str, reason: str, words: str) -> None:
     started = last(history, RebalanceStarted)
     assert (started.trigger, sentences.because(started)) == ("member_dropped", words)
     assert last(history, GroupEpochBumped).reasons == ("member_dropped",)
+
+
+def test_who_expired_was_not_heard_for_a_time_that_is_not_known() -> None:
+    fenced = MemberFencedOut(group_id=GROUP, member_id="a", why="the member session expired")
+    history = history_of(*TWO, [gone("a"), metadata(4)], lines=[fenced])
+    (row,) = [row for row in fold(history) if isinstance(row, Member) and row.member_id == "a"]
+    assert (row.ended_by, row.reason) == ("expired", "not heard for its session timeout")
+
+
+def test_an_epoch_is_not_called_a_generation() -> None:
+    history = history_of(TWO[0], [gone("a"), metadata(3)])
+    assert last(history, GroupEmpty).generation_id == 3
+    assert not [text for record in history if "generation" in (text := sentences.sentence(record))]
 
 
 @pytest.mark.parametrize("lines", [True, False])
