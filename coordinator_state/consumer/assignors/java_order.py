@@ -9,7 +9,7 @@ Source: `java.util.HashMap` and `HashSet` of JDK 17, `org.apache.kafka.common.Uu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -82,10 +82,15 @@ def partition_slice_order(numbers: tuple[int, ...], first: int, after: int, capa
     return numbers[first:after]
 
 
-def topic_order(topic_ids: Iterable[str], capacity: int) -> list[str]:
+def topic_order(topic_ids: Collection[str], capacity: int) -> list[str]:
     """Return the order in which a `HashMap` by topic id of so many buckets iterates, from the order in its buckets."""
+    return sorted(topic_ids, key=topic_buckets(topic_ids, capacity).__getitem__)
+
+
+def topic_buckets(topic_ids: Iterable[str], capacity: int) -> dict[str, int]:
+    """Return the bucket of each topic id in a `HashMap` of so many."""
     last_bits = capacity - 1
-    return sorted(topic_ids, key=lambda topic_id: _spread_hash(topic_id) & last_bits)
+    return {topic_id: _spread_hash(topic_id) & last_bits for topic_id in topic_ids}
 
 
 def copied_set_order(elements: Iterable[T], hash_code: Callable[[T], int], count: int | None = None) -> list[T]:

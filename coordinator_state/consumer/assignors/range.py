@@ -8,11 +8,12 @@ Source: `RangeAssignor` of the package `group.assignor` (Kafka 4.3).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 from coordinator_state.consumer.assignors.contract import AssignorGroup, AssignorMember, SubscriptionType
-from coordinator_state.consumer.assignors.java_order import capacity_at_least, topic_order
+from coordinator_state.consumer.assignors.java_order import capacity_at_least, topic_buckets, topic_order
 from coordinator_state.consumer.member import TargetAssignment
 from schemas.java_hash import java_string_order
 
@@ -49,7 +50,8 @@ def _sorted(members: list[AssignorMember], names: list[str]) -> list[AssignorMem
 
 def _assign_homogeneous(group: AssignorGroup, members: list[AssignorMember]) -> dict[str, TargetAssignment]:
     """The blocks of a member are the same in all topics of one size."""
-    topic_ids = _in_record_order(members[0].subscribed_topic_ids, members[0].absent_topics)
+    subscribed = members[0].subscribed_topic_ids
+    topic_ids = topic_order(subscribed, _record_capacity(subscribed, members[0].absent_topics))
     partition_counts = [group.topics[topic_id].partition_count for topic_id in topic_ids]
     sizes = {count: _blocks(count, len(members)) for count in dict.fromkeys(partition_counts)}
     assignment: dict[str, TargetAssignment] = {}
@@ -65,31 +67,28 @@ def _assign_homogeneous(group: AssignorGroup, members: list[AssignorMember]) -> 
 
 
 def _assign_heterogeneous(group: AssignorGroup, members: list[AssignorMember]) -> dict[str, TargetAssignment]:
-    subscribers: dict[str, list[int]] = {}
-    same: dict[tuple[tuple[str, ...], int], list[int]] = {}
-    for number, member in enumerate(members):
-        same.setdefault((member.subscribed_topic_ids, member.absent_topics), []).append(number)
-    for (topic_ids, _), numbers in same.items():
+    """Members are in order, so each takes the next block of each of its topics."""
+    subscribers: Counter[str] = Counter()
+    for topic_ids, count in Counter([member.subscribed_topic_ids for member in members]).items():
         for topic_id in topic_ids:
-            subscribers.setdefault(topic_id, []).extend(numbers)
-    blocks_of: dict[tuple[int, int], list[tuple[int, ...]]] = {}
-    member_blocks: list[dict[str, tuple[int, ...]]] = [{} for _ in members]
-    for topic_id, numbers in subscribers.items():
-        numbers.sort()
-        size = group.topics[topic_id].partition_count, len(numbers)
-        if size not in blocks_of:
-            blocks_of[size] = _blocks(*size)
-        for number, block in zip(numbers, blocks_of[size], strict=True):
-            if not block:
-                break
-            member_blocks[number][topic_id] = block
+            subscribers[topic_id] += count
+    sizes = {topic_id: (group.topics[topic_id].partition_count, count) for topic_id, count in subscribers.items()}
+    blocks_of = {size: _blocks(*size) for size in dict.fromkeys(sizes.values())}
+    left = {topic_id: iter(blocks_of[size]) for topic_id, size in sizes.items()}
+    buckets: dict[int, dict[str, int]] = {}
     assignment: dict[str, TargetAssignment] = {}
-    for (topic_ids, absent), numbers in same.items():
-        in_order = _in_record_order(topic_ids, absent)
-        for number in numbers:
-            blocks = member_blocks[number]
-            target = tuple([(topic_id, blocks[topic_id]) for topic_id in in_order if topic_id in blocks])
-            assignment[members[number].member_id] = target
+    for member in members:
+        capacity = _record_capacity(member.subscribed_topic_ids, member.absent_topics)
+        if capacity not in buckets:
+            buckets[capacity] = topic_buckets(sizes, capacity)
+        target = []
+        rest = filter(left.__contains__, member.subscribed_topic_ids) if left else ()
+        for topic_id in sorted(rest, key=buckets[capacity].__getitem__):
+            if block := next(left[topic_id], ()):
+                target.append((topic_id, block))
+            else:
+                del left[topic_id]  # nobody who comes later gets any of it
+        assignment[member.member_id] = tuple(target)
     return assignment
 
 
@@ -105,5 +104,6 @@ def _blocks(partition_count: int, subscribers: int) -> list[tuple[int, ...]]:
     return blocks + [()] * (subscribers - len(blocks))
 
 
-def _in_record_order(topic_ids: Sequence[str], absent: int) -> list[str]:
-    return topic_order(topic_ids, capacity_at_least((len(topic_ids) + absent) * 4 // 3 + 1))
+def _record_capacity(topic_ids: Sequence[str], absent: int) -> int:
+    """Return the buckets of the map that the record of a target is written from."""
+    return capacity_at_least((len(topic_ids) + absent) * 4 // 3 + 1)
