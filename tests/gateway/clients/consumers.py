@@ -54,7 +54,7 @@ class ConsumerProcess:
     def __init__(self, library: Library, programs: Path, topic: str, name: str, settings: dict[str, str]) -> None:
         self.library = library
         self.name = name
-        self._commits_by_itself = settings.get("enable.auto.commit") != "false"
+        self._may_commit_nothing = library != "librdkafka" or settings.get("enable.auto.commit") == "false"
         self.events: list[tuple[float, list[str]]] = []
         """(monotonic time, words) of all that it said but records."""
         self.records: list[Read] = []
@@ -88,8 +88,8 @@ class ConsumerProcess:
 
     def commit(self, timeout_s: float = 30.0) -> list[str]:
         """Commit and wait for what came of it: `committed`, or `error` and why. An automatic commit may leave nothing
-        to do for this one, which librdkafka calls an error; so such a consumer is refused."""
-        assert not self._commits_by_itself, f"{self.name} commits by itself: start it with enable_auto_commit=False"
+        to do for this one, which librdkafka calls an error: it is refused here."""
+        assert self._may_commit_nothing, f"{self.name} commits by itself: start it with enable_auto_commit=False"
         before = len(self.events)
         self.tell("commit")
         self.wait_until(lambda: any(words[0] in ("committed", "error") for _, words in self.events[before:]), timeout_s)
