@@ -14,7 +14,7 @@ from confluent_kafka import Message
 
 from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.reader import TopicReader, offset_of
-from schemas.consumer_group_records import MEMBER_METADATA_TYPE, METADATA_TYPE
+from schemas.kafka.records import decode_record
 from schemas.records import (
     GroupMetadataKey,
     Key,
@@ -23,10 +23,12 @@ from schemas.records import (
     decode_key,
     decode_offset_commit_value,
 )
-from schemas.wire import DecodeError, Reader
+from schemas.wire import DecodeError
 
 KEPT_BYTES_MAX = 33_554_432
 _ENTRY_BYTES = 400
+_OF_A_CONSUMER_GROUP = ("ConsumerGroupMetadata", "ConsumerGroupMemberMetadata")
+"""A group that goes over to the consumer protocol gets these records."""
 """What an entry takes beside its names, about."""
 
 _IDS_MAX = 8
@@ -170,11 +172,11 @@ def _group_of(key: bytes, decoded: Key | UnknownKey) -> str:
     """Return whose record this is, one of a consumer group included; empty if that is not known."""
     if not isinstance(decoded, UnknownKey):
         return decoded.group_id
-    if decoded.type not in (METADATA_TYPE, MEMBER_METADATA_TYPE):
+    record = decode_record(key, None)
+    if isinstance(record, int) or record.name not in _OF_A_CONSUMER_GROUP:
         return ""
-    reader = Reader(key)
-    reader.int16()
-    return reader.string()
+    group_id: str = record.key["group_id"]
+    return group_id
 
 
 def _size(group_id: str, name: str) -> int:

@@ -75,7 +75,7 @@ class Leaving:
         )
 
     def abandon(self) -> None:
-        """Send nothing more: the member has ended."""
+        """Send nothing more: the member has ended, or it has joined again under its id."""
         apis = {leave.api for leave in self._open_leaves.values()}
         self._open_leaves.clear()
         self._membership.requests.cancel(*apis)

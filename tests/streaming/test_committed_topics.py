@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import Message
 
 from coordinator_state import LogRecord
 from group_coordinator.kafka_topics.bounds import Bounds
@@ -13,25 +14,6 @@ from group_coordinator.kafka_topics.reader import TopicReader
 from streaming.committed_topics import CommittedTopics
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import of_type, subscription
-
-
-class Message:
-    """A record of the offsets topic."""
-
-    def __init__(self, record: LogRecord, offset: int) -> None:
-        self._record, self._offset = record, offset
-
-    def key(self) -> bytes:
-        return self._record.key
-
-    def value(self) -> bytes | None:
-        return self._record.value
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self._offset
 
 
 class Reader:
@@ -51,7 +33,8 @@ class Reader:
     def read(self, stretches: Mapping[Any, Bounds], is_wanted: Callable[[], bool]) -> Iterator[Message]:
         (stretch,) = stretches.values()
         for offset in range(stretch.begin, stretch.end):
-            yield Message(self._records[offset], offset)
+            record = self._records[offset]
+            yield Message(topic="offsets", partition=0, offset=offset, key=record.key, value=record.value)
 
 
 @pytest.fixture
