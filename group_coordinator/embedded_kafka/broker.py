@@ -9,7 +9,9 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -33,9 +35,12 @@ from group_coordinator.jars.java import SHORT_LIVED, find_java
 from group_coordinator.jars.resolving import broker_jars
 
 STOP_TIMEOUT_S = 20.0
+_PORTS = range(20_000, 32_000)
 _PORT_ATTEMPTS = 3
 _LOG_LINES_SHOWN = 25
 _STARTED = "Kafka Server started"
+_random = random.SystemRandom()
+"""Two processes whose `random` has the same seed must not choose the same ports."""
 
 _JVM_OPTIONS = (*SHORT_LIVED, "-Djava.awt.headless=true", "-Dfile.encoding=UTF-8")
 _LOG_OPTIONS = (
@@ -326,13 +331,22 @@ def _telling_lines(log: str) -> list[str]:
 
 
 def free_port(host: str = "127.0.0.1", but: int | None = None) -> int:
-    """Return a TCP port of `host` that is free at this moment and is not `but`."""
+    """Return a TCP port of `host` that is free at this moment and is not `but`.
+
+    It lies below those that a system gives to outgoing connections (Linux from 32,768 on): nobody gets it by chance
+    before it is used. Raises OSError where this machine has no such host.
+    """
     while True:
+        port = _random.choice(_PORTS)
         with socket.socket() as probe:
-            probe.bind((host, 0))
-            port = int(probe.getsockname()[1])
-        if port != but:
-            return port
+            try:
+                probe.bind((host, port))
+            except OSError as problem:
+                if problem.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                if port != but:
+                    return port
 
 
 def _listens(host: str, port: int) -> bool:

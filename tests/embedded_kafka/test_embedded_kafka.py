@@ -200,6 +200,22 @@ def test_a_broker_that_ends_while_it_starts_shows_why(kafka_jars: Path) -> None:
     assert not broker.running
 
 
+def test_a_free_port_is_none_that_the_system_gives_to_outgoing_connections() -> None:
+    with socket.socket() as outgoing, socket.socket() as holder:
+        outgoing.bind(("127.0.0.1", 0))
+        lowest = outgoing.getsockname()[1]
+        ranges = Path("/proc/sys/net/ipv4/ip_local_port_range")
+        if ranges.exists():
+            lowest = int(ranges.read_text().split()[0])
+        held = free_port()
+        holder.bind(("127.0.0.1", held))
+        ports = {free_port(but=held + 1) for _ in range(2_000)}
+    assert max(ports) < lowest
+    assert not {held, held + 1} & ports
+    with pytest.raises(OSError, match="Cannot assign"):
+        free_port("192.0.2.1")
+
+
 def test_a_port_that_is_taken() -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from streaming.topics import TopicSettings
@@ -83,16 +82,8 @@ def consumers(gateway: Gateway, topic: str, java_classes: Path) -> Iterator[Cons
 
 
 def _two_free_ports() -> int:
-    """A port that is free, and so is the one of the embedded broker, whose node id is 1.
-
-    Below the range from which the system gives ports to anybody who asks for some port,
-    so that nobody takes them meanwhile.
-    """
+    """A port that is free, and so is the one of the embedded broker, whose node id is 1."""
     while True:
-        port = random.randrange(20_000, 32_000)
-        with (
-            suppress(OSError),
-            socket.create_server(("127.0.0.1", port)),
-            socket.create_server(("127.0.0.1", port + 2)),
-        ):
+        port = free_port()
+        with suppress(OSError), socket.create_server(("127.0.0.1", port + 2)):
             return port

@@ -84,9 +84,11 @@ class Shard:
         self.client = Client(config)
 
     def coordinator_ticker(self, wall_ms: Callable[[], int] = machine_wall_ms) -> Ticker:
-        """It ticks as if a query had answered all."""
+        """It ticks as if a query had answered all. Return when it has: a group that came before the first tick of a log
+        would get a renewal."""
         ticker = Ticker.of(self.config, 0, wall_ms=wall_ms)
         ticker.start()
+        wait_until(self.ticks, TIMEOUT_S)
 
         def answer() -> None:
             while not stopping.wait(0.05):
