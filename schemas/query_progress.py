@@ -19,6 +19,8 @@ WRITER_HEADER = "writer"
 """The header of an answer that a responder has written, and of a tick; those of the coordinator have none."""
 RESPONDER_PREFIX = "responder-"
 """The header's value begins so, and goes on with the shard."""
+CORE_HASH_HEADER = "core_hash"
+"""The header of a tick that moves nothing: here begins a query of another hash than the last, and this is its hash."""
 DECIDED_AT_HEADER = "decided_at"
 """The header that names the event by which a responder came to its answer, which may be one to an earlier event."""
 

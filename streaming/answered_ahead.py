@@ -16,8 +16,8 @@ from schemas.query_progress import ProgressError, QueryProgress, ResponderClaim,
 from streaming.checkpoints import CheckpointError, committed_batch
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
-from streaming.events_tail import open_reader
-from streaming.progress_topic import ProgressPublisher, read_progress
+from streaming.events_tail import find_clock_position, open_reader
+from streaming.progress_topic import ProgressPublisher, PublishedRecord, read_progress
 from streaming.stored_group import CommittedBatch
 from streaming.topics import TopicError, TopicReport, Topics
 
@@ -53,7 +53,7 @@ def _begin(
     *,
     rebuild: bool,
 ) -> ProgressPublisher | None:
-    topics = report.topics
+    topics, fences = report.topics, dict[int, int]()
     hashes = {shard: core_hash(config.operator_config(report.partitions, shard)) for shard in batches}
     published = {shard: read_progress(reader, topics.progress, shard).get(QueryProgress) for shard in batches}
 
@@ -61,14 +61,22 @@ def _begin(
         return [
             shard
             for shard, batch in batches.items()
-            if is_settled_by_others(reader, topics, shard, batch, hashes[shard], is_anew=rebuild and batch is None)
-        ]
+            if is_settled_by_others(
+                reader, topics, shard, batch, hashes[shard],
+                fence=fences.get(shard), is_anew=rebuild and batch is None,
+            )
+        ]  # fmt: skip
 
     before = settled()
+    changed = [shard for shard in batches if shard in before or _is_of_another(published[shard], hashes[shard])]
     publisher = ProgressPublisher(topics, hashes, config.client_properties)
-    for shard in before:
+    for shard in changed:
+        position = find_clock_position(reader, topics.events, shard, config.group.tick_ahead_bound_ms)
+        if position is not None and position.has_ticks:
+            fences[shard] = publisher.fence(shard, position.clock_ms)
+    for shard in {*before, *settled()}:
         publisher.withdraw_claim(shard)
-    for shard in batches if config.responders else before:  # those of another release end
+    for shard in batches if config.responders else changed:  # those of another release end
         publisher.begin(shard, batches[shard], published[shard])
     # One may have begun since the look. Who claims from now on looks once more, before it answers, and refuses.
     since = settled()
@@ -82,6 +90,11 @@ def _begin(
     return publisher
 
 
+def _is_of_another(published: PublishedRecord | None, own_hash: str) -> bool:
+    last = None if published is None else published.record
+    return isinstance(last, QueryProgress) and last.core_hash != own_hash
+
+
 def is_settled_by_others(
     reader: TopicReader,
     topics: Topics,
@@ -89,18 +102,20 @@ def is_settled_by_others(
     committed: CommittedBatch | None,
     own_hash: str,
     *,
+    fence: int | None = None,
     is_anew: bool = False,
 ) -> bool:
     """Return whether a responder with another hash has answered for the shard, and all of that is decided.
 
-    `is_anew`: all is decided anew in any case. Raises CheckpointError if something is not decided, and KafkaException.
+    `fence`: such a responder does not answer what comes after this place of the log. `is_anew`: all is decided anew in
+    any case. Raises CheckpointError if something is not decided, and KafkaException.
     """
     published = read_progress(reader, topics.progress, shard).get(ResponderClaim)
     claim = None if published is None else published.record
     if not isinstance(claim, ResponderClaim) or claim.core_hash == own_hash:
         return False
     begin, end = reader.bounds_when_led(topics.events, shard)
-    begin = max(begin, 0 if committed is None else committed.end_offset)
+    begin, end = max(begin, 0 if committed is None else committed.end_offset), end if fence is None else fence
     for message in () if is_anew else reader.read({(topics.events, shard): Bounds(begin, end)}):
         if message.key() is not None:
             raise CheckpointError(

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from group_coordinator.kafka_topics.reader import TopicReader
+from group_coordinator.kafka_topics.reader import TopicReader, offset_of
+from schemas.events import encode_tick
 from schemas.query_progress import (
+    CORE_HASH_HEADER,
     AnswerDifference,
     ProgressError,
     ProgressRecord,
@@ -23,7 +25,7 @@ from schemas.query_progress import (
 )
 from schemas.ticks import NO_CLOCK
 from streaming.stored_group import CommittedBatch
-from streaming.topics import Topics
+from streaming.topics import TopicError, Topics
 from streaming.watcher import ShardProgress
 
 _FLUSH_TIMEOUT_S = 5.0
@@ -100,6 +102,28 @@ class ProgressPublisher:
         self._publish(shard, batch, published.timestamp_ms if published is not None and is_same else _NOW)
         self._write(shard, key_of(AnswerDifference), None)
         self._producer.flush(_FLUSH_TIMEOUT_S)  # responders of another release end before this query decides anything
+
+    def fence(self, shard: int, clock_ms: int) -> int:
+        """Write to the log that a query of another hash begins here, and return that place. Raises TopicError.
+
+        No responder of the former hash answers what comes after it, however late it reads it. `clock_ms`: where the
+        clock stands, for it is said by a tick that moves nothing.
+        """
+        places: list[int] = []
+
+        def delivered(error: KafkaError | None, tick: Message) -> None:
+            if error is None:
+                places.append(offset_of(tick))
+
+        with suppress(BufferError, KafkaException):
+            self._producer.produce(
+                self._topics.events, value=encode_tick(clock_ms), partition=shard,
+                headers={CORE_HASH_HEADER: self.core_hashes[shard]}, on_delivery=delivered,
+            )  # fmt: skip
+        self._producer.flush(_FLUSH_TIMEOUT_S)
+        if not places:
+            raise TopicError([f"{self._topics.events}, partition {shard}, takes no record."])
+        return places[0]
 
     def withdraw_claim(self, shard: int) -> None:
         """Forget that a responder has answered for a shard: all that it may have answered is decided."""

@@ -13,18 +13,20 @@ from functools import partial
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from group_coordinator.kafka_topics.reader import TopicReader, offset_of
+from group_coordinator.kafka_topics.reader import TopicReader, headers_of, offset_of
 from group_coordinator.responder.answering import AnsweringShard
 from group_coordinator.responder.permission import (
     ResponderError,
     alone,
     require_permission,
     require_same_decisions,
+    require_same_hash,
 )
 from group_coordinator.responder.protocol import ResponderStatus
 from group_coordinator.responder.taken_answers import LogPlace, TakenAnswers
 from group_coordinator.responder.ticking import ResponderTicker
 from schemas.query_progress import (
+    CORE_HASH_HEADER,
     DECIDED_AT_HEADER,
     RESPONDER_PREFIX,
     WRITER_HEADER,
@@ -199,6 +201,8 @@ class Responder:
             self._take_progress(message.value(), message.timestamp()[1])
             return
         offset, key = offset_of(message), message.key()
+        if key is None:
+            self._heed_fence(message)
         before = LogPlace(offset, self._shard.clock_ms)
         answers = self._shard.take(
             None if key is None else bytes(key), message.value(), offset, message.timestamp()[1]
@@ -207,6 +211,13 @@ class Responder:
             self._write(producer, answer, before)
         if self._ticker is not None:
             self._ticker.taken(message, self._shard.clock_ms)
+
+    def _heed_fence(self, tick: Message) -> None:
+        """What comes after the fence of a query of another hash is that query's. Its progress says so, too, but may
+        be read later than its events. Raises ResponderRefusedError."""
+        of_query = headers_of(tick).get(CORE_HASH_HEADER)
+        if of_query is not None and offset_of(tick) >= self._state_offsets[1]:
+            require_same_hash(of_query, self._config.partition, self._core_hash)
 
     @property
     def _here(self) -> LogPlace:

@@ -49,9 +49,15 @@ def require_same_decisions(record: ProgressRecord, shard: int, core_hash: str) -
             f"An answer of a responder differed from the query's: {record.detail} No responder answers for shard "
             f"{shard} until the coordinator is started again (docs/operations.md)."
         )
-    if isinstance(record, QueryProgress) and record.core_hash != core_hash:
+    if isinstance(record, QueryProgress):
+        require_same_hash(record.core_hash, shard, core_hash)
+
+
+def require_same_hash(of_query: str, shard: int, core_hash: str) -> None:
+    """Raises ResponderRefusedError if the hash of the query is not that of the responder."""
+    if of_query != core_hash:
         raise ResponderRefusedError(
-            f"The query of shard {shard} is of another release or has other settings ({record.core_hash}, here "
+            f"The query of shard {shard} is of another release or has other settings ({of_query}, here "
             f"{core_hash}): start the responder with the query's."
         )
 

@@ -15,8 +15,17 @@ from group_coordinator.kafka_topics.bounds import Bounds, Partition
 class FakeRecord:
     """A record as a consumer gets it."""
 
-    def __init__(self, place: Partition, offset: int, key: bytes | None, value: bytes | None, at_ms: int) -> None:
+    def __init__(
+        self,
+        place: Partition,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        at_ms: int,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._place, self._offset, self._key, self._value, self._at_ms = place, offset, key, value, at_ms
+        self._headers = [(name, text.encode()) for name, text in (headers or {}).items()]
 
     def error(self) -> None:
         return None
@@ -37,7 +46,7 @@ class FakeRecord:
         return self._value
 
     def headers(self) -> list[tuple[str, bytes]]:
-        return []
+        return self._headers
 
     def timestamp(self) -> tuple[int, int]:
         return TIMESTAMP_CREATE_TIME, self._at_ms
@@ -58,11 +67,21 @@ class FakeKafka:
         self.is_full = False
         """The producers' queues have no room."""
 
-    def append(self, topic: str, key: bytes | None, value: bytes | None, partition: int = 0, at_ms: int = 0) -> None:
+    def append(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        partition: int = 0,
+        at_ms: int = 0,
+        headers: Mapping[str, str] | None = None,
+    ) -> FakeRecord:
         self.before(topic, key, value)
         place = topic, partition
         at_ms = at_ms or time.time_ns() // 1_000_000
-        self.logs[place].append(FakeRecord(place, len(self.logs[place]), key, value, at_ms))
+        record = FakeRecord(place, len(self.logs[place]), key, value, at_ms, headers)
+        self.logs[place].append(record)
+        return record
 
     def reader(self, *_: object, **__: object) -> FakeReader:
         return FakeReader(self)
@@ -83,6 +102,9 @@ class FakeReader:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def bounds(self, topic: str, number: int) -> Bounds:
+        return self.bounds_when_led(topic, number)
 
     def bounds_when_led(self, topic: str, number: int) -> Bounds:
         return Bounds(self._begins.get((topic, number), 0), len(self._logs[topic, number]))
@@ -115,7 +137,8 @@ class FakeProducer:
 
     def produce(
         self, topic: str, value: bytes | None = None, key: bytes | None = None, partition: int = 0,
-        on_delivery: Callable[[Any, Any], None] = lambda error, message: None, timestamp: int = 0, **_: object,
+        on_delivery: Callable[[Any, Any], None] = lambda error, message: None, timestamp: int = 0,
+        headers: Any = (),
     ) -> None:  # fmt: skip
         if self._kafka.is_full:
             raise BufferError
@@ -124,8 +147,7 @@ class FakeProducer:
             if topic in self._kafka.refuses:
                 on_delivery(KafkaError(KafkaError._MSG_TIMED_OUT), None)
                 return
-            self._kafka.append(topic, key, value, partition, timestamp)
-            on_delivery(None, None)
+            on_delivery(None, self._kafka.append(topic, key, value, partition, timestamp, dict(headers)))
 
         self._waiting.append((topic, deliver))
 

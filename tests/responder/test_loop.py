@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import Message
 from msgspec.structs import replace
 
+from group_coordinator.kafka_topics.reader import headers_of
 from group_coordinator.responder import loop
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
-from schemas.events import encode_request_event, encode_tick
+from schemas.events import decode_tick, encode_request_event, encode_tick
 from schemas.messages import HeartbeatRequest
 from schemas.query_progress import (
+    CORE_HASH_HEADER,
+    ProgressRecord,
     QueryProgress,
     ResponderClaim,
     ResponderProgress,
@@ -29,7 +33,7 @@ from streaming.checkpoints import CheckpointError
 from streaming.config import StreamingConfig
 from streaming.progress_topic import ProgressPublisher, PublishedRecord
 from streaming.stored_group import CommittedBatch, ShardState
-from streaming.topics import TopicReport
+from streaming.topics import TopicError, TopicReport
 from tests.responder.fake_kafka import FakeKafka
 
 CONFIG = StreamingConfig(responders=True)
@@ -41,6 +45,7 @@ HEARTBEAT = encode_request_event(
     client_id="c",
 )  # fmt: skip
 ALONE_MAX_MS = 60_000
+Begin = Callable[..., ProgressPublisher | None]
 
 
 @pytest.fixture
@@ -61,9 +66,13 @@ def run(doings: Iterator[object], state: ShardState = STATE) -> None:
     responder.run(lambda: next(doings, "end") != "end")
 
 
+def progress_of(kafka: FakeKafka) -> list[ProgressRecord]:
+    return [decode_progress(value) for record in kafka.logs[TOPICS.progress, 0] if (value := record.value())]
+
+
 def published(kafka: FakeKafka) -> list[tuple[int, int]]:
     """Offset and clock up to which it says that it has answered."""
-    records = [decode_progress(record.value() or b"") for record in kafka.logs[TOPICS.progress, 0]]
+    records = progress_of(kafka)
     return [(record.end_offset, record.clock_ms) for record in records if isinstance(record, ResponderProgress)]
 
 
@@ -190,6 +199,108 @@ def test_a_query_heeds_a_claim_of_another_release_that_comes_while_it_begins(
     else:
         with pytest.raises(CheckpointError, match="has not decided the event at offset 0"):
             begin()
+
+
+@pytest.fixture
+def begin(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> Begin:
+    """Begin a coordinator whose core has this hash; all before this offset is decided."""
+    monkeypatch.setattr(answered_ahead, "open_reader", kafka.reader)
+
+    def begin(core_hash: str, decided: int = 0, *, responders: bool = True) -> ProgressPublisher | None:
+        monkeypatch.setattr(answered_ahead, "core_hash", lambda _: core_hash)
+        monkeypatch.setattr(answered_ahead, "committed_batch", lambda *_: CommittedBatch(4, 0, decided, 1_000))
+        report = TopicReport(topics=TOPICS, partitions={}, created=(), warnings=())
+        return begin_progress(cast(Any, None), CONFIG.changed(responders=responders), report, rebuild=False)
+
+    return begin
+
+
+@pytest.mark.parametrize("responders", [True, False])
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_what_comes_after_the_beginning_of_another_query_is_not_answered(
+    kafka: FakeKafka, begin: Begin, comes_back: bool, responders: bool
+) -> None:
+    """However late a responder looks, and whatever it reads first. What the query of its own hash decides when it is
+    back follows from what the other one has decided in between."""
+
+    def upgrade() -> Iterator[None]:
+        kafka.append(TOPICS.events, None, encode_tick(2_000))
+        kafka.append(TOPICS.events, b"g", HEARTBEAT)
+        yield
+        begin("theirs", 2, responders=responders)
+        kafka.append(TOPICS.events, b"g", HEARTBEAT)
+        if comes_back:
+            begin("ours", 4)
+            kafka.append(TOPICS.events, b"g", HEARTBEAT)
+        yield
+
+    with pytest.raises(ResponderRefusedError, match="theirs"):
+        run(upgrade())
+    assert len(kafka.logs[TOPICS.responses, 0]) == 1
+
+
+def fences(kafka: FakeKafka) -> list[tuple[int, str]]:
+    """Place and hash of each."""
+    return [
+        (record.offset(), headers[CORE_HASH_HEADER])
+        for record in kafka.logs[TOPICS.events, 0]
+        if CORE_HASH_HEADER in (headers := headers_of(cast(Message, record)))
+    ]
+
+
+def test_another_query_than_the_last_begins_with_a_tick_that_moves_nothing(kafka: FakeKafka, begin: Begin) -> None:
+    begin("theirs")
+    begin("ours")
+    assert fences(kafka) == [], "a log without ticks has no clock that could be said again"
+    kafka.append(TOPICS.events, None, encode_tick(2_000))
+    begin("ours")
+    assert fences(kafka) == []
+    begin("theirs")
+    begin("theirs")
+    begin("ours")
+    assert fences(kafka) == [(1, "theirs"), (2, "ours")]
+    assert {decode_tick(record.value() or b"").clock_ms for record in kafka.logs[TOPICS.events, 0]} == {2_000}
+
+
+def test_a_responder_goes_on_from_a_state_that_another_query_has_made(kafka: FakeKafka, begin: Begin) -> None:
+    kafka.append(TOPICS.events, None, encode_tick(2_000))
+    begin("theirs")
+    kafka.append(TOPICS.events, b"g", HEARTBEAT)
+    begin("ours", 3)
+    kafka.append(TOPICS.events, b"g", HEARTBEAT)
+    run(iter([None]), replace(STATE, start_offset=0, end_offset=3))
+    assert [dict(record.headers())["decided_at"] for record in kafka.logs[TOPICS.responses, 0]] == [b"4"]
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_only_what_lies_before_its_beginning_may_be_answered_by_others(
+    kafka: FakeKafka, begin: Begin, is_before: bool
+) -> None:
+    def write_meanwhile(topic: str, key: bytes | None, value: bytes | None) -> None:
+        if topic == TOPICS.events if is_before else key == key_of(QueryProgress):
+            kafka.before = lambda *_: None
+            kafka.append(TOPICS.progress, key_of(ResponderClaim), claim)
+            kafka.append(TOPICS.events, b"g", HEARTBEAT)
+
+    kafka.append(TOPICS.events, None, encode_tick(2_000))
+    claim = encode_progress(ResponderClaim(core_hash="ours"))
+    kafka.before = write_meanwhile
+    if not is_before:
+        assert begin("theirs") is not None
+        return
+    with pytest.raises(CheckpointError, match="has not decided the event at offset 1"):
+        begin("theirs")
+    hashes = {record.core_hash for record in progress_of(kafka) if isinstance(record, QueryProgress)}
+    assert hashes == {"ours"}, "no responder of this release answers, which would know nothing of those answers"
+
+
+def test_a_query_does_not_begin_where_its_log_takes_no_fence(
+    kafka: FakeKafka, begin: Begin
+) -> None:
+    kafka.append(TOPICS.events, None, encode_tick(2_000))
+    kafka.refuses.add(TOPICS.events)
+    with pytest.raises(TopicError, match="takes no record"):
+        begin("theirs")
 
 
 def test_without_responders_those_of_another_release_are_ended(
