@@ -3,8 +3,9 @@
 - The clock follows wall time, at no less than 0.9 and no more than 1.1 times real speed, and never goes back.
 - It continues from the last tick in the log. A pause of any kind (process down, log unavailable, machine asleep) is not
   jumped over: a step is never longer than 1.1 tick intervals, however much time went by.
-- Where another ticker has ticked until now, the clock goes on without a pause. The brokers' time of the last tick that
-  has moved it says so; one that moved nothing may come from a ticker that has yet to renew.
+- Where another ticker has ticked until now, also because this one stood still, the clock goes on without a pause. The
+  brokers' time of the last tick that has moved it says so; one that moved nothing may come from a ticker that has yet
+  to renew.
 - After a pause every session begins anew: before the clock goes on, each group that was heard lately gets a renewal.
   Nobody who beats within a session of that is expired.
 - What would take the clock too long to catch up, it leaves behind: after a pause it goes on at the brokers' time where
@@ -174,6 +175,12 @@ class TickClock:
         It is to be read again before the next tick: the clock stands at what somebody else has written meanwhile.
         """
         return self.is_new or not (self._has_ticks or self._broker is not None)
+
+    def finds_pause(self, monotonic_ms: int) -> bool:
+        """Return whether there seems to have been a pause of which nothing was known before. It was none if another
+        ticker has ticked meanwhile."""
+        tickless_ms = self._since(self._acknowledged_ms, monotonic_ms)
+        return not self._owes_renewal and self._has_paused(tickless_ms, monotonic_ms)
 
     def next_step(self, wall_ms: int, monotonic_ms: int) -> Step | None:
         """Return the step to write now; None if there is none."""

@@ -237,6 +237,11 @@ class Ticker:
             pauses_at_ms=None if tick is None else self._pauses_at_ms(tick),
         )
 
+    def _stood_in_for(self) -> bool:
+        """Return whether a responder has moved the clock last, so that it was no pause. Raises KafkaException."""
+        position = self._find_position() if self._writer is None else None
+        return position is not None and position.last_tick is not None and position.last_tick.writer is not None
+
     def _pauses_at_ms(self, tick: LastTick) -> int | None:
         """Return the brokers' time from which on it is a pause; None: each start of a coordinator is one, unless a
         responder has ticked meanwhile."""
@@ -255,14 +260,15 @@ class Ticker:
         return position
 
     def _tick(self, producer: Producer, clock: TickClock) -> None:
-        if clock.is_unsure:
-            try:
+        wall_ms, now_ms = self._wall_ms(), monotonic_ms()
+        try:
+            if clock.is_unsure or (clock.finds_pause(now_ms) and self._stood_in_for()):
                 clock = self._clock = self._continue(producer)
-            except KafkaException:
-                self._report(answered=False)
-                return
+        except KafkaException:
+            self._report(answered=False)
+            return
         with self._lock:
-            step = clock.next_step(self._wall_ms(), monotonic_ms())
+            step = clock.next_step(wall_ms, now_ms)
         self._report_standstill(clock)
         if step is None or not self._may_tick():  # this process may have stood still just now
             return
@@ -314,9 +320,8 @@ class Ticker:
         elif renewed:
             _log.info(
                 "The clock of partition %d goes on after a pause; the sessions of %d groups begin anew.",
-                self._partition,
-                len(renewed),
-            )
+                self._partition, len(renewed),
+            )  # fmt: skip
         return records
 
     def _is_wanted(self) -> bool:

@@ -64,6 +64,7 @@ def test_a_responder_that_ticks_while_the_coordinator_stands_still_is_no_strange
     goes_on.set()
     wait_until(lambda: shard.writers()[-3:] == [None] * 3, TIMEOUT_S, interval_s=0.3)
     assert ticker.status.foreign_ticks == 0
+    assert not shard.renewals(), "the clock has gone on all the time"
     stranger = Producer(shard.config.client_properties)
     stranger.produce(shard.topics.events, value=encode_tick((ticker.clock_ms or 0) + 2_000), partition=0)
     stranger.flush()

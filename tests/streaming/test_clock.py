@@ -73,6 +73,17 @@ def test_a_log_that_takes_no_tick_for_half_a_session_is_a_pause() -> None:
     assert step.renewal is Renewal.NOBODY
 
 
+def test_a_pause_is_found_when_it_is_over_and_once() -> None:
+    """Then the log is asked whether another ticker has ticked meanwhile."""
+    ticker = clock()
+    write(ticker, 100_500, 500)
+    assert not ticker.finds_pause(500 + PAUSE_MS - 1)
+    assert ticker.finds_pause(500 + PAUSE_MS)
+    ticker.next_step(101_000 + PAUSE_MS, 1_000 + PAUSE_MS)
+    assert not ticker.finds_pause(1_000 + PAUSE_MS)
+    assert not continued(100_000).finds_pause(3_600_000), "its start is a pause in any case"
+
+
 def live(ticker: TickClock, batch_ms: int, real_ms: int) -> int:
     """For so long, with a query whose batches take so long: how often it paused."""
     pauses, watermark_ms, read_ms = 0, ticker.clock_ms, ticker.clock_ms
