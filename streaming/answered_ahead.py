@@ -4,21 +4,25 @@ far as it is answered."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from confluent_kafka import Message
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from coordinator_state import ClassicGroup, decode_group
 from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.kafka_topics.reader import TopicReader, offset_of, partition_of
 from schemas.query_progress import ProgressError, QueryProgress, ResponderClaim, ResponderProgress, decode_progress
-from streaming.checkpoints import CheckpointError, committed_batch
+from streaming.checkpoints import REMEDY, CheckpointError, committed_batch
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
-from streaming.events_tail import find_clock_position, open_reader
+from streaming.events_tail import last_tick_ms, open_reader
 from streaming.progress_topic import ProgressPublisher, PublishedRecord, read_progress
-from streaming.stored_group import CommittedBatch
+from streaming.shard_state import read_shard_state
+from streaming.stored_group import CommittedBatch, ShardState, StoredGroup
 from streaming.topics import TopicError, TopicReport, Topics
 
 
@@ -36,7 +40,7 @@ def begin_progress(
         with explaining(config.client_properties), open_reader(config.client_properties) as reader:
             reader.partitions(topics.progress)
             batches = {shard: committed_batch(spark, config, shard) for shard in config.shards_here}
-            return _begin(reader, config, report, batches, rebuild=rebuild)
+            return _begin(reader, config, report, batches, partial(_state, spark, config), rebuild=rebuild)
     except NoSuchTopicError:
         return None
     except TopicReadError as problem:
@@ -50,15 +54,16 @@ def _begin(
     config: StreamingConfig,
     report: TopicReport,
     batches: Mapping[int, CommittedBatch | None],
+    read_state: Callable[[int], ShardState],
     *,
     rebuild: bool,
 ) -> ProgressPublisher | None:
-    topics, fences = report.topics, dict[int, int]()
+    topics, fences, ahead_max_ms = report.topics, dict[int, int](), config.group.tick_ahead_bound_ms
     hashes = {shard: core_hash(config.operator_config(report.partitions, shard)) for shard in batches}
     published = {shard: read_progress(reader, topics.progress, shard).get(QueryProgress) for shard in batches}
 
     def settled() -> list[int]:
-        return [
+        others = [
             shard
             for shard, batch in batches.items()
             if is_settled_by_others(
@@ -66,14 +71,19 @@ def _begin(
                 fence=fences.get(shard), is_anew=rebuild and batch is None,
             )
         ]  # fmt: skip
+        for shard in others:
+            batch, clock_ms = batches[shard], last_tick_ms(reader, topics.events, shard, ahead_max_ms)
+            if batch is not None and clock_ms is not None and clock_ms > batch.clock_ms:
+                require_nobody_waits(read_state(shard), shard, clock_ms)
+        return others
 
     before = settled()
     changed = [shard for shard in batches if shard in before or _is_of_another(published[shard], hashes[shard])]
     publisher = ProgressPublisher(topics, hashes, config.client_properties)
     for shard in changed:
-        position = find_clock_position(reader, topics.events, shard, config.group.tick_ahead_bound_ms)
-        if position is not None and position.has_ticks:
-            fences[shard] = publisher.fence(shard, position.clock_ms)
+        clock_ms = last_tick_ms(reader, topics.events, shard, ahead_max_ms)
+        if clock_ms is not None:
+            fences[shard] = publisher.fence(shard, clock_ms)
     for shard in {*before, *settled()}:
         publisher.withdraw_claim(shard)
     for shard in batches if config.responders else changed:  # those of another release end
@@ -118,14 +128,39 @@ def is_settled_by_others(
     begin, end = max(begin, 0 if committed is None else committed.end_offset), end if fence is None else fence
     for message in () if is_anew else reader.read({(topics.events, shard): Bounds(begin, end)}):
         if message.key() is not None:
-            raise CheckpointError(
-                "A responder of another release, or with other settings of the coordinator, has answered for shard "
-                f"{shard}, and the query has not decided the event at offset {offset_of(message)} of {topics.events} "
-                "yet: this release might decide otherwise than was answered. Start the former release with its "
-                "settings once more, without gateways and responders, until it has read the log to its end. Then "
-                "start this one (docs/operations.md)."
-            )
+            raise _undecided(shard, f"the event at offset {offset_of(message)} of {topics.events}")
     return True
+
+
+def require_nobody_waits(state: ShardState, shard: int, clock_ms: int) -> None:
+    """Raise CheckpointError if a member of a group waits, and a timer is due that may answer it: a responder fires it
+    at its tick, the query a batch later. `clock_ms`: of the log."""
+    for key, group in state.groups.items():
+        if group.next_deadline_ms is not None and group.next_deadline_ms <= clock_ms and _has_waiting_members(group):
+            raise _undecided(shard, f"what the members of group {key.decode(errors='replace')!r} are waiting for")
+
+
+def _has_waiting_members(stored: StoredGroup) -> bool:
+    body = decode_group(stored.membership, stored.offsets).body
+    return isinstance(body, ClassicGroup) and any(
+        member.awaiting_join is not None or member.awaiting_sync is not None for member in body.members.values()
+    )
+
+
+def _undecided(shard: int, what: str) -> CheckpointError:
+    return CheckpointError(
+        "A responder of another release, or with other settings of the coordinator, has answered for shard "
+        f"{shard}, and the query has not decided {what} yet: this release might decide otherwise than was answered. "
+        "Start the former release with its settings once more, without gateways and responders, until it has read the "
+        "log to its end. Then start this one (docs/operations.md)."
+    )
+
+
+def _state(spark: SparkSession, config: StreamingConfig, shard: int) -> ShardState:
+    try:
+        return read_shard_state(spark, config, shard)
+    except PySparkException as problem:
+        raise CheckpointError(f"The state of shard {shard} cannot be read: {problem}. {REMEDY}") from problem
 
 
 class AnsweredClocks:

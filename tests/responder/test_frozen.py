@@ -12,6 +12,7 @@ import pytest
 
 from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.responder.protocol import ExitCode
+from schemas.events import decode_tick
 from streaming import answered_ahead
 from streaming.answered_ahead import begin_progress
 from streaming.stored_group import CommittedBatch
@@ -27,7 +28,8 @@ FETCH_WAIT_S = 2.0
 
 def begin_query_of_another_release(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes on from a batch that has decided all that is there."""
-    batch = CommittedBatch(0, 0, len(shard.events()), 1_000)
+    clock_ms = max(decode_tick(tick.value() or b"").clock_ms for tick in shard.ticks())
+    batch = CommittedBatch(0, 0, len(shard.events()), clock_ms)
     monkeypatch.setattr(answered_ahead, "committed_batch", lambda *_: batch)
     report = TopicReport(topics=shard.topics, partitions={}, created=(), warnings=())
     assert begin_progress(cast(Any, None), shard.config, report, rebuild=False) is not None

@@ -11,12 +11,21 @@ import pytest
 from confluent_kafka import Message
 from msgspec.structs import replace
 
+from coordinator_state import GroupCoordinator, encode_group, group_event
 from group_coordinator.kafka_topics.reader import headers_of
 from group_coordinator.responder import loop
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
-from schemas.events import decode_tick, encode_request_event, encode_tick
-from schemas.messages import HeartbeatRequest
+from schemas.events import decode_group_event, decode_tick, encode_request_event, encode_tick
+from schemas.messages import (
+    HeartbeatRequest,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    Request,
+)
 from schemas.query_progress import (
     CORE_HASH_HEADER,
     ProgressRecord,
@@ -32,7 +41,7 @@ from streaming.answered_ahead import begin_progress
 from streaming.checkpoints import CheckpointError
 from streaming.config import StreamingConfig
 from streaming.progress_topic import ProgressPublisher, PublishedRecord
-from streaming.stored_group import CommittedBatch, ShardState
+from streaming.stored_group import CommittedBatch, ShardState, StoredGroup
 from streaming.topics import TopicError, TopicReport
 from tests.responder.fake_kafka import FakeKafka
 
@@ -40,6 +49,18 @@ CONFIG = StreamingConfig(responders=True)
 TOPICS = CONFIG.topic_settings.topics
 STATE = ShardState(batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000, groups={})
 PROGRESS = QueryProgress(core_hash="ours", batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000)
+JOIN = JoinGroupRequest(
+    group_id="g", session_timeout_ms=60_000, rebalance_timeout_ms=60_000, protocol_type="consumer",
+    protocols=(JoinGroupProtocol(name="range", metadata=b""),),
+)  # fmt: skip
+COMMIT = OffsetCommitRequest(
+    group_id="g",
+    topics=(
+        OffsetCommitRequestTopic(
+            name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=1),)
+        ),
+    ),
+)
 HEARTBEAT = encode_request_event(
     "Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), request_id="r", reply_partition=0,
     client_id="c",
@@ -206,8 +227,11 @@ def begin(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> Begin:
     """Begin a coordinator whose core has this hash; all before this offset is decided."""
     monkeypatch.setattr(answered_ahead, "open_reader", kafka.reader)
 
-    def begin(core_hash: str, decided: int = 0, *, responders: bool = True) -> ProgressPublisher | None:
+    def begin(
+        core_hash: str, decided: int = 0, *, responders: bool = True, state: ShardState = STATE
+    ) -> ProgressPublisher | None:
         monkeypatch.setattr(answered_ahead, "core_hash", lambda _: core_hash)
+        monkeypatch.setattr(answered_ahead, "read_shard_state", lambda *_: state)
         monkeypatch.setattr(answered_ahead, "committed_batch", lambda *_: CommittedBatch(4, 0, decided, 1_000))
         report = TopicReport(topics=TOPICS, partitions={}, created=(), warnings=())
         return begin_progress(cast(Any, None), CONFIG.changed(responders=responders), report, rebuild=False)
@@ -292,6 +316,43 @@ def test_only_what_lies_before_its_beginning_may_be_answered_by_others(
         begin("theirs")
     hashes = {record.core_hash for record in progress_of(kafka) if isinstance(record, QueryProgress)}
     assert hashes == {"ours"}, "no responder of this release answers, which would know nothing of those answers"
+
+
+@pytest.mark.parametrize(
+    ("api", "request_", "clock_ms", "is_refused"),
+    [
+        ("JoinGroup", JOIN, 4_000, True),
+        ("JoinGroup", JOIN, 3_999, False),
+        ("OffsetCommit", COMMIT, 10**9, False),
+    ],
+)
+def test_who_waits_for_a_timer_may_have_been_answered_by_it(
+    kafka: FakeKafka, begin: Begin, api: str, request_: Request, clock_ms: int, is_refused: bool
+) -> None:
+    """The query fires it a batch later than a responder, so no undecided request shows it."""
+    version = {"JoinGroup": 3, "OffsetCommit": 2}[api]
+    envelope = encode_request_event(
+        api, version, request_, request_id="r", reply_partition=0, client_id="c", new_member_id="m"
+    )
+    event = decode_group_event("g", envelope)
+    coordinator = GroupCoordinator("g", CONFIG.group, partition=0)
+    coordinator.handle(group_event(event, 1, 1_000, 1_000))
+    assert coordinator.group is not None
+    deadline_ms = coordinator.next_deadline_ms()
+    assert deadline_ms is not None
+    assert deadline_ms <= clock_ms or clock_ms == 3_999
+    group = StoredGroup(deadline_ms, *encode_group(coordinator.group))
+    kafka.append(TOPICS.progress, key_of(ResponderClaim), encode_progress(ResponderClaim(core_hash="ours")))
+    kafka.append(TOPICS.events, None, encode_tick(1_000), at_ms=1_000)
+    kafka.append(TOPICS.events, b"g", b"decided")
+    kafka.append(TOPICS.events, None, encode_tick(clock_ms), at_ms=clock_ms)
+    state = replace(STATE, end_offset=2, groups={b"g": group})
+    if not is_refused:
+        assert begin("theirs", 2, state=state) is not None
+        return
+    with pytest.raises(CheckpointError, match="has not decided what the members of group 'g' are waiting for"):
+        begin("theirs", 2, state=state)
+    assert not fences(kafka), "responders of the former release go on"
 
 
 def test_a_query_does_not_begin_where_its_log_takes_no_fence(

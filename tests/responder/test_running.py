@@ -23,7 +23,7 @@ from group_coordinator.responder.permission import ResponderAloneError, Responde
 from group_coordinator.responder.processes import ResponderProcesses, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from schemas.events import encode_tick
-from schemas.messages import HeartbeatResponse
+from schemas.messages import HeartbeatResponse, JoinGroupProtocol, JoinGroupRequest
 from schemas.query_progress import (
     WRITER_HEADER,
     AnswerDifference,
@@ -33,6 +33,7 @@ from schemas.query_progress import (
     encode_progress,
     key_of,
 )
+from streaming.checkpoints import CheckpointError
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
 from streaming.events_tail import last_tick_ms, open_reader
@@ -244,6 +245,34 @@ def test_a_claim_of_another_release_is_withdrawn_once_all_is_decided(
         assert ResponderClaim not in read_progress(reader, topics.progress, 0)
 
 
+def test_another_release_does_not_begin_where_a_timer_is_due_that_answers(
+    configure: Configure, admin: AdminClient, spark: SparkSession
+) -> None:
+    """A responder has answered at the tick, which the query has not even read."""
+    delay_ms = 60_000
+    config = configure(group_initial_rebalance_delay_ms=delay_ms, group_min_session_timeout_ms=2 * delay_ms)
+    with RunningApp(config, spark) as app:
+        client = Client(config)
+        join = JoinGroupRequest(
+            group_id=GROUP, session_timeout_ms=2 * delay_ms, rebalance_timeout_ms=2 * delay_ms,
+            protocol_type="consumer", protocols=(JoinGroupProtocol(name="range", metadata=b""),),
+        )  # fmt: skip
+        client.send("JoinGroup", 3, join, new_member_id="m")
+        end = len(list(read_topic(config.client_properties, config.topic_settings.topics.events)))
+        wait_until(lambda: bool(app.progress) and (app.progress[-1].end_offset or 0) >= end, TIMEOUT_S)
+    assert app.failure is None
+    client.write(None, encode_tick(last_tick_of(config) + delay_ms))
+    topics = config.topic_settings.topics
+    claim = encode_progress(ResponderClaim(core_hash="theirs"))
+    producer = Producer(config.client_properties)
+    producer.produce(topics.progress, key=key_of(ResponderClaim), value=claim, partition=0)
+    producer.flush()
+    with RunningApp(config, spark) as app:
+        pass
+    assert isinstance(app.failure, CheckpointError)
+    assert f"what the members of group {GROUP!r} are waiting for" in str(app.failure)
+
+
 def test_a_responder_without_the_querys_progress_says_what_is_missing(
     configure: Configure, admin: AdminClient
 ) -> None:
@@ -290,16 +319,16 @@ def test_the_clock_goes_on_while_the_query_is_slow_and_a_responder_answers(
         world.start_responders()
         world.client.join(SESSION_LONG_MS)
         wait_until(lambda: bool(world.app.progress), TIMEOUT_S)  # the first batch begins at once
-        begin_ms = last_tick_of(world)
+        begin_ms = last_tick_of(world.config)
         lead_ms = world.config.tick_lead_ms
-        wait_until(lambda: last_tick_of(world) > begin_ms + 3 * lead_ms, TIMEOUT_S, interval_s=0.5)
+        wait_until(lambda: last_tick_of(world.config) > begin_ms + 3 * lead_ms, TIMEOUT_S, interval_s=0.5)
         world.heartbeat()
         assert len(world.app.progress) == 1
         world.responders.stop()
-        stood_ms = last_tick_of(world)
-        wait_until(lambda: last_tick_of(world) > stood_ms, TIMEOUT_S, interval_s=0.5)
-        wait_until_still(lambda: last_tick_of(world))
-        assert last_tick_of(world) <= stood_ms + 2 * lead_ms
+        stood_ms = last_tick_of(world.config)
+        wait_until(lambda: last_tick_of(world.config) > stood_ms, TIMEOUT_S, interval_s=0.5)
+        wait_until_still(lambda: last_tick_of(world.config))
+        assert last_tick_of(world.config) <= stood_ms + 2 * lead_ms
 
 
 def wait_until_still(value: Callable[[], int]) -> None:
@@ -313,11 +342,11 @@ def wait_until_still(value: Callable[[], int]) -> None:
     wait_until(is_still, TIMEOUT_S, interval_s=2.0)
 
 
-def last_tick_of(world: World) -> int:
+def last_tick_of(config: StreamingConfig) -> int:
     """The shard's clock, as its log says."""
-    with open_reader(world.config.client_properties) as reader:
-        bound_ms = world.config.group.tick_ahead_bound_ms
-        return last_tick_ms(reader, world.topics.events, 0, bound_ms) or 0
+    with open_reader(config.client_properties) as reader:
+        events = config.topic_settings.topics.events
+        return last_tick_ms(reader, events, 0, config.group.tick_ahead_bound_ms) or 0
 
 
 def test_the_progress_topic_says_where_the_query_is(world: World) -> None:
