@@ -145,6 +145,10 @@ class ConsumerMemberJoined(HistoryRecord, frozen=True, kw_only=True, tag="consum
     joined: ConsumerMember
 
 
+SUBSCRIPTION = frozenset({"subscribed_topics", "subscribed_regex"})
+"""The fields of a member that an assignment depends on."""
+
+
 class ConsumerMemberUpdated(HistoryRecord, frozen=True, kw_only=True, tag="consumer_member_updated"):
     """A member of a consumer group asks for something else."""
 

@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 
 from group_coordinator.command_line.tables import aligned
 from group_coordinator.narrative import holding, sentences, words
-from group_coordinator.narrative.rebalances import Rebalance
+from group_coordinator.narrative.rebalances import Rebalance, because
 from group_coordinator.narrative.steps import Move, WaitedFor, identities_in, moves_of, steps, waited_for
 
 OWNER_ROWS_SHOWN = 40
@@ -21,7 +21,7 @@ def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
         f"{words.day(started.timestamp_ms, zone)} {words.clock(started.timestamp_ms, zone)} "
         f"({zone.tzname(None) or 'local time'})"
     )
-    yield f"Why: {sentences.because(started)}."
+    yield f"Why: {because(rebalance)}."
     yield f"How it ended: {_end(rebalance)}."
     yield ""
     yield from _steps(rebalance, zone)

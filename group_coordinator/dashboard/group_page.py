@@ -20,7 +20,7 @@ from group_coordinator.dashboard.rows import GroupRow
 from group_coordinator.kafka_topics.bounds import Partition
 from group_coordinator.narrative import sentences
 from group_coordinator.narrative.rebalances import Rebalance as RebalanceStory
-from group_coordinator.narrative.rebalances import rebalances
+from group_coordinator.narrative.rebalances import because, rebalances
 from group_coordinator.tables.fold import GroupTables, row_key
 from group_coordinator.tables.rows import AnyRow, Member, Ownership, Rebalance
 from schemas.history import AssignmentReceived, History, ProtocolChosen, RequestRefused
@@ -139,7 +139,7 @@ def _rebalance(row: Rebalance, story: RebalanceStory | None) -> dict[str, Any]:
         "ended": row.ended_ms,
         "outcome": row.outcome,
         "trigger": row.trigger,
-        "because": sentences.because(story.started) if story is not None else row.reason,
+        "because": because(story) if story is not None else row.reason,
         "chain": row.cause_chain,
         "told": story is not None,
         "seen": None if story is None else seen_in(story.started.cause),

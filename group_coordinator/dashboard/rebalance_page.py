@@ -7,8 +7,8 @@ from typing import Any
 
 from group_coordinator.dashboard.advice import advice
 from group_coordinator.history.holding import Holder
-from group_coordinator.narrative import seen, sentences, words
-from group_coordinator.narrative.rebalances import Rebalance, headline
+from group_coordinator.narrative import seen, words
+from group_coordinator.narrative.rebalances import Rebalance, because, headline
 from group_coordinator.narrative.steps import Step, WaitedFor, identities_in, moves_of, steps, waited_for
 from schemas.history import (
     Cause,
@@ -33,7 +33,7 @@ def rebalance_page(rebalance: Rebalance) -> dict[str, Any]:
         "key": rebalance_key(rebalance),
         "generation": rebalance.generation_id,
         "headline": headline(rebalance),
-        "because": sentences.because(started),
+        "because": because(rebalance),
         "reason": started.reason,
         "trigger": started.trigger,
         "seen": seen_in(started.cause),

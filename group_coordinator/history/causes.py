@@ -9,21 +9,49 @@ from __future__ import annotations
 from typing import TypeVar
 
 from schemas.history import HistoryRecord
+from schemas.observed_history import GroupConverted
 
 Kept = TypeVar("Kept")
 
-Chain = list[tuple[int, Kept]]
-"""For each record its `seq`, and what a view keeps of it."""
+Chain = list[tuple[int, Kept | None]]
+"""For each record its `seq`, and what a view keeps of it.
+
+None: the record is no cause, but was caused by the one before it, and what comes next may name it as its own cause.
+"""
 
 
 def extend_chain(chain: Chain[Kept], record: HistoryRecord, item: Kept) -> Chain[Kept]:
-    """Return the chain with a record at its end, or a new chain if the last record did not cause it."""
-    if chain and record.caused_by == chain[-1][0]:
-        chain.append((record.seq, item))
-        return chain
-    return [(record.seq, item)]
+    """Return the chain with a record at its end, or a new chain if the last cause did not lead to it."""
+    chain = [link for link in chain if link[1] is not None] if _leads_to(chain, record.caused_by) else []
+    chain.append((record.seq, item))
+    if isinstance(record, GroupConverted) and record.caused_by is not None:
+        # A conversion comes between what led to it and the rebalance that this leads to.
+        chain.append((record.caused_by, None))
+    return chain
 
 
-def chain_before(chain: Chain[Kept], caused_by: int | None) -> Chain[Kept]:
-    """Return the chain if it ends with the record `caused_by`."""
-    return chain if chain and chain[-1][0] == caused_by else []
+def pass_on(chain: Chain[Kept], record: HistoryRecord) -> Chain[Kept]:
+    """Return the chain with a record that is no cause, if the last cause led to it.
+
+    When a group goes over to another protocol, what its members own is told before the member that came.
+    """
+    if _leads_to(chain, record.caused_by):
+        if chain[-1] == (record.caused_by, None):
+            chain.pop()
+        chain.append((record.seq, None))
+    return chain
+
+
+def chain_before(chain: Chain[Kept], caused_by: int | None) -> list[tuple[int, Kept]]:
+    """Return the causes in the chain if it leads to what the record `caused_by` led to."""
+    return [(seq, item) for seq, item in chain if item is not None] if _leads_to(chain, caused_by) else []
+
+
+def _leads_to(chain: Chain[Kept], caused_by: int | None) -> bool:
+    """Return whether this record is the last cause in the chain, or one that it led to."""
+    for seq, item in reversed(chain):
+        if seq == caused_by:
+            return True
+        if item is not None:
+            return False
+    return False

@@ -60,7 +60,7 @@ class GroupFold(HistoryView):
                 self.epoch, self.at_ms = record.epoch, record.timestamp_ms
             elif record.timestamp_ms > self.at_ms:
                 self.at_ms = record.timestamp_ms
-            if meaning.may_cause:
+            if meaning.may_cause if isinstance(meaning.may_cause, bool) else meaning.may_cause(record):
                 self.cause_given(record)
         meaning.tell(self, record)
         if meaning.state is not None:

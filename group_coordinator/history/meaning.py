@@ -16,8 +16,8 @@ class Meaning(NamedTuple):
     """Says it to a view. The record is of the type that this is the meaning of."""
     state: str | Callable[[Any], str] | None = None
     """The state that the group is in from then on, or what says it of a record; None: the record does not change it."""
-    may_cause: bool = False
-    """The record may lead to a rebalance."""
+    may_cause: bool | Callable[[Any], bool] = False
+    """The record may lead to a rebalance, or what says whether it may."""
     is_of_life: bool = True
     """The record belongs to a life of the group. Offsets and refusals also come where there is no group."""
 

@@ -9,6 +9,7 @@ from group_coordinator.history.view import HistoryView
 from schemas.group_states import ASSIGNING, RECONCILING, UNKNOWN, GroupState
 from schemas.history import AssignedTopic, HistoryRecord
 from schemas.observed_history import (
+    SUBSCRIPTION,
     ConsumerMemberAway,
     ConsumerMemberJoined,
     ConsumerMemberUpdated,
@@ -76,6 +77,10 @@ def _consumer_member_updated(view: HistoryView, record: ConsumerMemberUpdated) -
     view.member_changed(record, record.updated)
 
 
+def _asks_for_other_topics(record: ConsumerMemberUpdated) -> bool:
+    return not SUBSCRIPTION.isdisjoint(record.changed)
+
+
 def _member_reconciled(view: HistoryView, record: MemberReconciled) -> None:
     view.partitions_of_member(record, record.member, _held(record))
 
@@ -101,7 +106,7 @@ MEANINGS: Mapping[type[HistoryRecord], Meaning] = {
     GroupEpochBumped: Meaning(_group_epoch_bumped, state=ASSIGNING),
     TargetAssignmentComputed: Meaning(_target_assignment_computed, state=RECONCILING),
     ConsumerMemberJoined: Meaning(_consumer_member_joined, may_cause=True),
-    ConsumerMemberUpdated: Meaning(_consumer_member_updated, may_cause=True),
+    ConsumerMemberUpdated: Meaning(_consumer_member_updated, may_cause=_asks_for_other_topics),
     ConsumerMemberAway: Meaning(nothing_more),
     MemberReconciled: Meaning(_member_reconciled),
     MembersReconciled: Meaning(nothing_more, state=GroupState.STABLE.value),

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from group_coordinator.history.causes import Chain, chain_before, extend_chain
+from group_coordinator.history.causes import Chain, chain_before, extend_chain, pass_on
 from group_coordinator.history.fold import GroupFold
 from group_coordinator.history.holding import Holder
 from group_coordinator.history.reconciliation import Reconciliation
@@ -35,13 +35,22 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from schemas.observed_history import GroupEpochBumped, MemberReconciled, TargetAssignmentComputed
+from schemas.observed_history import (
+    GroupConverted,
+    GroupEpochBumped,
+    MemberGone,
+    MemberReconciled,
+    TargetAssignmentComputed,
+)
 
 Ownership = dict[str, tuple[AssignedTopic, ...] | None]
 """Member id -> what it owns, in the order of the leader's assignment; None: not an assignment of the consumer
 protocol."""
 
 Gone = MemberLeft | MemberExpired | MemberDropped
+_ENDS: dict[type[History], str] = {
+    MemberLeft: "left", MemberExpired: "expired", MemberDropped: "was dropped", MemberGone: "is gone",
+}  # fmt: skip
 _OFFSETS = OffsetsCommitted | OffsetsExpired | OffsetsDeleted
 
 
@@ -135,8 +144,14 @@ class GroupStory(GroupFold):
     def cause_given(self, record: History) -> None:
         self._chain = extend_chain(self._chain, record, record)
 
+    def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
+        self._chain = pass_on(self._chain, record)
+
+    def epoch_raised(self, record: GroupEpochBumped) -> None:
+        self._chain = []
+
     def rebalance_started(self, record: RebalanceStarted) -> None:
-        chain = chain_before(self._chain, record.caused_by)
+        chain: list[tuple[int, History]] = chain_before(self._chain, record.caused_by)
         # That the group was created says nothing that the first member's joining does not say.
         causes = tuple(cause for _, cause in chain if not isinstance(cause, GroupCreated))
         self.current = Rebalance(
@@ -169,6 +184,7 @@ class GroupStory(GroupFold):
     def partitions_of_member(
         self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
     ) -> None:
+        self._chain = pass_on(self._chain, record)
         self._by_member = True
         if isinstance(record, MemberReconciled):
             self._way.come(record)
@@ -236,6 +252,19 @@ def rebalances(records: Iterable[History]) -> Iterator[Rebalance]:
         yield before
 
 
+def because(rebalance: Rebalance) -> str:
+    """Return why a rebalance started, also where its group went over to another protocol with it: by whom that was."""
+    text = sentences.because(rebalance.started)
+    conversion = next((cause for cause in rebalance.causes if isinstance(cause, GroupConverted)), None)
+    if conversion is None:
+        return text
+    if rebalance.started.trigger == "group_converted":
+        gone = [cause for cause in rebalance.causes if isinstance(cause, Gone | MemberGone)]
+        ends = [f"; {words.member(cause.member)} {_ENDS[type(cause)]}" for cause in gone[-1:]]
+        return "".join([text.removesuffix("."), *ends])
+    return f"{text}, with which the group went over to the {conversion.to_protocol} protocol"
+
+
 def _held_up_by(rebalance: Rebalance) -> Gone | None:
     """The record of a member that was waited for to the last, and went instead of coming."""
     if rebalance.join_phase is None:
@@ -262,7 +291,7 @@ def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
     started, completed = rebalance.started, rebalance.completed
     leads_to = f"{rebalance.counts} {rebalance.generation_id}"
     text = f"{words.clock(started.timestamp_ms, zone)} {started.group_id}: {leads_to} because "
-    text += sentences.because(started)
+    text += because(rebalance)
     if rebalance.gap is not None:
         return text + "; how it ended is not recorded"
     if completed is None:

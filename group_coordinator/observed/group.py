@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from group_coordinator.observed.ahead import Ahead, Asked, Stored
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
-from group_coordinator.observed.modern import Hints, ModernGroup
+from group_coordinator.observed.hints import Hints
+from group_coordinator.observed.modern import ModernGroup
 from group_coordinator.observed.modern_records import Step, TopicNames, kind_of, read_step
 from group_coordinator.observed.offsets_log import CommitRecord, LogRecord
 from group_coordinator.observed.ordering import Item, TimedLine, in_one_step
@@ -148,7 +149,9 @@ class ObservedGroup:
     def _to_classic(self, generation: StoredGeneration) -> None:
         departures = [] if self._modern is None else self._modern.become_classic(generation.members)
         self._modern = None
-        self._tell.say(GroupConverted, to_protocol="classic")
+        self._tell.say(
+            GroupConverted, caused_by=departures[-1][0] if departures else None, to_protocol="classic"
+        )
         self._classic.take_up_protocol(generation, departures)
 
     def _note_coordinator(self, item: Item) -> None:

@@ -7,10 +7,11 @@ members went and which assignor was used; reasons of epochs are in no log.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec.structs import replace
 
+from group_coordinator.observed.hints import Hints, how
 from group_coordinator.observed.modern_records import AWAY, Current, Step
 from group_coordinator.observed.teller import Teller
 from group_coordinator.recordings import broker_lines as line_events
@@ -19,12 +20,8 @@ from schemas.history import (
     GroupCreated,
     GroupDead,
     GroupEmpty,
-    HistoryRecord,
     MemberAssignment,
-    MemberDropped,
-    MemberExpired,
     MemberIdentity,
-    MemberLeft,
     MemberReplaced,
     RebalanceCompleted,
     RebalanceStarted,
@@ -32,6 +29,7 @@ from schemas.history import (
     RecordingGap,
 )
 from schemas.observed_history import (
+    SUBSCRIPTION,
     TRIGGERS,
     ConsumerMember,
     ConsumerMemberAway,
@@ -41,7 +39,6 @@ from schemas.observed_history import (
     GroupEpochBumped,
     GroupKind,
     GroupReconciling,
-    MemberGone,
     MemberReconciled,
     MembersReconciled,
     RegexResolved,
@@ -56,31 +53,6 @@ _COMPARED = (
     "session_timeout_ms", "protocols",
 )  # fmt: skip
 _IDENTITY = ("client_id", "client_host", "group_instance_id")
-_TOO_SLOW: dict[str, Literal["did_not_revoke", "did_not_rejoin", "did_not_sync"]] = {
-    "transition": "did_not_revoke", "join": "did_not_rejoin", "sync": "did_not_sync",
-}  # fmt: skip
-"""A word of the broker's -> what the member did not do in time."""
-_SUBSCRIPTION = frozenset({"subscribed_topics", "subscribed_regex"})
-
-
-class Hints:
-    """What lines tell, until the records come that they tell of."""
-
-    def __init__(self) -> None:
-        self.departed: dict[str, line_events.LineEvent] = {}
-        """How members went."""
-        self.assignors: dict[int, str] = {}
-        """Epoch -> the assignor of its target assignment."""
-
-    def line(self, event: line_events.LineEvent) -> None:
-        """Take a line of a broker's log."""
-        match event:
-            case line_events.MemberDeparted() | line_events.MemberFencedOut():
-                self.departed[event.member_id] = event
-            case line_events.TargetComputed():
-                self.assignors[event.epoch] = event.assignor
-            case _:
-                pass
 
 
 class ModernGroup:
@@ -108,6 +80,8 @@ class ModernGroup:
         self._interrupted: int | None = None
         self._causes: dict[EpochReason, tuple[int, MemberIdentity | None, str]] = {}
         """What may have led to an epoch, in the step that is read: the record that says so, the member, the words."""
+        self._last_cause: int | None = None
+        """The last of these records. Each leads to the next: all of them led to the epoch."""
 
     def line(self, event: line_events.LineEvent) -> None:
         """Take a line of a broker's log, before the step that it tells of."""
@@ -151,7 +125,7 @@ class ModernGroup:
 
     def step(self, step: Step, conversion: int | None = None) -> None:
         """Take what was written in one step. `conversion` is the record that says that the group was a classic one."""
-        self._causes = {}
+        self._causes, self._last_cause = {}, conversion
         self._was_empty = self._is_known and not self.members
         if conversion is not None:
             self._causes["converted"] = conversion, None, "the group goes over to the consumer protocol"
@@ -191,7 +165,7 @@ class ModernGroup:
         joins = any(step.members.values())
         if joins and (step.epoch is None or step.epoch <= _FIRST_EPOCH):
             self._was_empty = True
-            self._tell.say(GroupCreated)
+            self._last_cause = self._tell.say(GroupCreated)
         else:
             self._is_unsettled = True
             self._tell.say(RecordingGap, certainty="not_known", reason=BEFORE)
@@ -206,8 +180,8 @@ class ModernGroup:
             known = self.members.get(member.member.member_id)
             self.members[member.member.member_id] = member
             if known is None:
-                seq = self._tell.say(ConsumerMemberJoined, joined=member)
-                self._causes.setdefault("member_joined", (seq, member.member, f"member {_name(member)} joined"))
+                seq = self._tell.say(ConsumerMemberJoined, caused_by=self._last_cause, joined=member)
+                self._note_cause("member_joined", seq, member.member, f"member {_name(member)} joined")
             elif known != member:
                 self._updated(known, member)
 
@@ -218,36 +192,43 @@ class ModernGroup:
         self._current.pop(member_id, None)
         if successor is not None:
             self.members[successor.member.member_id] = replace(member, member=successor.member)
-            seq = self._tell.say(MemberReplaced, member=successor.member, old_member_id=member_id, rebalanced=False)
+            seq = self._tell.say(
+                MemberReplaced,
+                caused_by=self._last_cause,
+                member=successor.member,
+                old_member_id=member_id,
+                rebalanced=False,
+            )
             name = f"static member {successor.member.group_instance_id} came back"
-            self._causes.setdefault("static_member_replaced", (seq, successor.member, name))
+            self._note_cause("static_member_replaced", seq, successor.member, name)
             return
-        self._departed(member_id, identity)
+        reason, kind, fields, words = how(self._hints.departed.pop(member_id, None))
+        seq = self._tell.say(kind, caused_by=self._last_cause, member=identity, **fields)
+        self._note_cause(reason, seq, identity, f"member {identity.client_id or member_id} {words}")
 
-    def _departed(self, member_id: str, identity: MemberIdentity) -> None:
-        """Say how a member went. Of several that went alike each leads to the next: all of them led to the epoch."""
-        reason, kind, fields, words = _how(self._hints.departed.pop(member_id, None))
-        name = identity.client_id or member_id
-        seq, first, said = self._causes.get(reason, (None, identity, f"member {name} {words}"))
-        seq = self._tell.say(kind, caused_by=seq, member=identity, **fields)
-        self._causes[reason] = seq, first, said
+    def _note_cause(self, reason: EpochReason, seq: int, member: MemberIdentity | None, words: str) -> None:
+        """Note what may have led to an epoch. Of several that led to it alike the first one is named."""
+        self._causes.setdefault(reason, (seq, member, words))
+        self._last_cause = seq
 
     def _updated(self, known: ConsumerMember, member: ConsumerMember) -> None:
         changed = [name for name in _COMPARED if getattr(known, name) != getattr(member, name)]
         changed += [name for name in _IDENTITY if getattr(known.member, name) != getattr(member.member, name)]
         if known.uses_classic_protocol != member.uses_classic_protocol:
             changed.append("group_protocol")
-        seq = self._tell.say(ConsumerMemberUpdated, updated=member, changed=tuple(changed))
-        if _SUBSCRIPTION & set(changed):
+        seq = self._tell.say(
+            ConsumerMemberUpdated, caused_by=self._last_cause, updated=member, changed=tuple(changed)
+        )
+        if SUBSCRIPTION & set(changed):
             words = f"member {_name(member)} subscribed to other topics"
-            self._causes.setdefault("subscription_changed", (seq, member.member, words))
+            self._note_cause("subscription_changed", seq, member.member, words)
 
     def _regexes_resolved(self, step: Step) -> None:
         for regex, topics in step.regexes.items():
             if self._regexes.get(regex) != topics:
-                seq = self._tell.say(RegexResolved, regex=regex, topics=topics)
+                seq = self._tell.say(RegexResolved, caused_by=self._last_cause, regex=regex, topics=topics)
                 was = "matches topics" if regex not in self._regexes else "matches other topics"
-                self._causes.setdefault("regexes_resolved", (seq, None, f"the pattern {regex} {was}"))
+                self._note_cause("regexes_resolved", seq, None, f"the pattern {regex} {was}")
             if topics is None:
                 self._regexes.pop(regex, None)
             else:
@@ -262,12 +243,12 @@ class ModernGroup:
         if epoch == self._tell.generation_id:
             return
         reasons = tuple(reason for reason in TRIGGERS if reason in self._causes) or ("not_known",)
-        seq, member, words = self._causes.get(reasons[0], (0, None, "what changed is not known"))
+        _, member, words = self._causes.get(reasons[0], (0, None, "what changed is not known"))
         self._complete("interrupted")
         started = self._tell.say(
             RebalanceStarted,
             certainty="not_known" if TRIGGERS[reasons[0]] == "not_known" else "inferred",
-            caused_by=seq or None,
+            caused_by=self._last_cause,
             trigger=TRIGGERS[reasons[0]],
             member=member,
             reason=words,
@@ -360,7 +341,7 @@ class ModernGroup:
 
     def become_classic(self, staying: Collection[str]) -> list[tuple[int, MemberIdentity]]:
         """Go on as a classic group with these of its members. Returns how the others left."""
-        self._causes = {}
+        self._causes, self._last_cause = {}, None
         for member_id in [member_id for member_id in self.members if member_id not in staying]:
             self._went(member_id, None)
         self._complete("interrupted")
@@ -378,22 +359,6 @@ def _by_instance(step: Step) -> dict[str, ConsumerMember]:
     """Return the static members of a step, by instance id."""
     members = [member for member in step.members.values() if member is not None]
     return {member.member.group_instance_id: member for member in members if member.member.group_instance_id}
-
-
-def _how(event: line_events.LineEvent | None) -> tuple[EpochReason, type[HistoryRecord], dict[str, Any], str]:
-    """Return how a member went by what a line says of it: the reason, the record with its fields, the words."""
-    match event:
-        case line_events.MemberDeparted():
-            return "member_left", MemberLeft, {"given_reason": event.client_reason}, "left"
-        case line_events.MemberFencedOut(is_expiry=True):
-            return "member_expired", MemberExpired, {"last_heard_ms": None, "session_timeout_ms": None}, "expired"
-        case line_events.MemberFencedOut():
-            slow = next((reason for word, reason in _TOO_SLOW.items() if word in event.why), None)
-            fields = {"reason": slow or "fenced", "given_reason": event.why}
-            return "member_dropped", MemberDropped, fields, "was too slow" if slow else "was fenced"
-        case _:
-            told = {"certainty": "not_known"}
-            return "member_gone", MemberGone, told, "is gone: left or expired, not known which"
 
 
 def _name(member: ConsumerMember) -> str:

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from group_coordinator.observed.ahead import Ahead
 from group_coordinator.observed.classic import ClassicGroup
+from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.kept_group import OFFSETS_PARTITIONS
-from group_coordinator.observed.modern import Hints, ModernGroup
+from group_coordinator.observed.modern import ModernGroup
 from group_coordinator.observed.modern_records import Current, State, Step
 from group_coordinator.observed.observer import GroupUpdate
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
@@ -195,7 +196,9 @@ class _Group:
             return
         departures = self._modern.become_classic(members)
         self._modern, self._current, self._targets = None, {}, {}
-        self._tell.say(GroupConverted, to_protocol="classic")
+        self._tell.say(
+            GroupConverted, caused_by=departures[-1][0] if departures else None, to_protocol="classic"
+        )
         self._classic.take_up_protocol(generation, departures)
 
     def _commit(self, offsets: Mapping[tuple[str, int], int]) -> None:

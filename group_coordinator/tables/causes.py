@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from group_coordinator.history.causes import Chain
 from schemas.history import (
     GroupCreated,
     HistoryRecord,
@@ -17,7 +17,7 @@ from schemas.history import (
     MemberReplaced,
     PendingMemberRemoved,
 )
-from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated
+from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted
 
 LINKS_SHOWN_MAX = 10
 ARROW = " -> "
@@ -25,7 +25,7 @@ _UUID = re.compile(r"[\w+/-]{22}")
 """As clients of both libraries write it."""
 
 
-def chain_text(chain: Chain[str], end: str) -> str:
+def chain_text(chain: Sequence[tuple[int, str]], end: str) -> str:
     """Return the chain in one line; of a very long one the beginning and how many more."""
     texts = [fact for _, fact in chain[:LINKS_SHOWN_MAX]]
     if len(chain) > LINKS_SHOWN_MAX:
@@ -59,6 +59,8 @@ def cause_text(record: HistoryRecord) -> str:
             return f"static member {record.member.group_instance_id} came back as {record.member.member_id}"
         case PendingMemberRemoved():
             return f"{record.member_id} never joined ({record.reason}){_reason_text(record)}"
+        case GroupConverted():
+            return f"the group went over to the {record.to_protocol} protocol"
         case _:
             return str(type(record).__struct_config__.tag).replace("_", " ")
 

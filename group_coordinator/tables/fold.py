@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from group_coordinator.history.causes import Chain, extend_chain
+from group_coordinator.history.causes import Chain, extend_chain, pass_on
 from group_coordinator.history.fold import NO_LIFE, GroupFold, in_order
 from group_coordinator.history.order import Place
 from group_coordinator.history.view import Departure, JoinedMember, Removal
@@ -44,7 +44,7 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import OffsetsRemoved
+from schemas.observed_history import GroupEpochBumped, OffsetsRemoved
 
 T = TypeVar("T")
 
@@ -202,6 +202,7 @@ class GroupTables(GroupFold):
             self._rebalance_changed = True
 
     def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
+        self._chain = pass_on(self._chain, record)
         self._members.change(record, updated, self.at_ms)
 
     def member_replaced(
@@ -236,8 +237,12 @@ class GroupTables(GroupFold):
     def cause_given(self, record: History) -> None:
         self._chain = extend_chain(self._chain, record, cause_text(record))
 
+    def epoch_raised(self, record: GroupEpochBumped) -> None:
+        self._chain = []
+
     def rebalance_started(self, record: RebalanceStarted) -> None:
         self._rebalance = rebalance_rows.begin(record, self._chain, self.at_ms)
+        self._chain = []
         self._rebalance_changed = True
 
     def rebalance_extended(self, record: HistoryRecord, deadline_ms: int) -> None:
@@ -272,6 +277,7 @@ class GroupTables(GroupFold):
     def partitions_of_member(
         self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
     ) -> None:
+        self._chain = pass_on(self._chain, record)
         rebalance = None if self._rebalance is None else self._rebalance.start.seq
         self._ownership.assign_member(record, member.member_id, topics, self.at_ms, rebalance)
 

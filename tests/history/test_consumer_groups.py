@@ -17,12 +17,14 @@ from group_coordinator.tables.rows import Ownership, Target
 from schemas.history import (
     AssignedTopic,
     GroupSnapshot,
+    History,
     HistoryRecord,
     RebalanceCompleted,
     RebalanceStarted,
     SnapshotMember,
 )
 from schemas.observed_history import GroupEpochBumped
+from tests.history.causes import has_epochs, led_to, told
 from tests.history.kafka_histories import FAMILIES, Json, Played, played
 
 
@@ -277,6 +279,34 @@ class HeldUp:
         }
 
 
+class Causes:
+    """Each rebalance has all of its step that led to it, also where the group went over to another protocol."""
+
+    def __init__(self) -> None:
+        self._history: dict[str, list[History]] = {}
+        self._led_to: dict[str, dict[int, list[int]]] = {}
+
+    def take(self, step: Played) -> None:
+        by_origin: dict[tuple[object, ...], list[History]] = {}
+        for record in step.records:
+            self._history.setdefault(record.group_id, []).append(record)
+            cause = record.cause
+            timer = (cause.timer, cause.member_id) if cause.kind == "timer" else None
+            by_origin.setdefault((record.group_id, cause.kind, cause.offset, timer), []).append(record)
+        for (group_id, *_), records in by_origin.items():
+            if has_epochs(records):
+                self._led_to.setdefault(str(group_id), {}).update(led_to(records))
+
+    def compare(self, step: Played, group_id: str, group: Json) -> None:
+        return
+
+    def end(self) -> None:
+        """Compare what was told in the whole history."""
+        for group_id, causes in self._led_to.items():
+            history = self._history[group_id]
+            assert causes.items() <= told(history).items()
+
+
 def checks() -> Iterator[Check]:
     yield States()
     yield Rebalances()
@@ -284,6 +314,7 @@ def checks() -> Iterator[Check]:
     yield Printed()
     yield Tables()
     yield HeldUp()
+    yield Causes()
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family != "txn_classic"])
@@ -302,4 +333,7 @@ def test_history_tells_what_kafka_says(family: str) -> None:
                     error.add_note(f"{type(check).__name__} at {step.history}, step {step.step['id']}")
                     raise
             compared += len(consumer_groups)
+        for check in followed:
+            if isinstance(check, Causes):
+                check.end()
     assert compared > 50

@@ -13,8 +13,9 @@ from group_coordinator.dashboard.settings import HealthSettings
 from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
 from group_coordinator.narrative.steps import moves_of
-from schemas.history import History, HistoryRecord
-from schemas.observed_history import GroupConverted
+from schemas.history import History, HistoryRecord, MemberExpired, MemberLeft
+from schemas.messages import LeaveGroupMember
+from schemas.observed_history import ConsumerMemberJoined, GroupConverted
 from tests.coordinator_state.harness import assignment, of_type, subscription
 from tests.dashboard.consumer_members import START_MS, DrivenMember, Place, Story, cluster
 
@@ -148,6 +149,41 @@ def test_a_classic_rebalance_that_an_upgrade_interrupts_is_told_as_one() -> None
     story.join(DrivenMember(member_id=B, client_id="orders-2", topics=("orders",)))
     _, lines = told(story)
     assert any("this one is interrupted: not every member had its target" in line for line in lines)
+
+
+def migrating() -> Story:
+    """A classic member, and `a`, with which its group went over to the consumer protocol."""
+    story = Story("orders", cluster(orders=4), group_consumer_migration_policy="bidirectional")
+    story.group.add("m", client_id="old", protocols={"range": subscription("orders")}, session_timeout_ms=600_000)
+    story.group.sync("m", 1, {"m": assignment("orders", *range(4))}, protocol_name="range")
+    story.join(DrivenMember(member_id=A, client_id="orders-1", topics=("orders",)))
+    return story
+
+
+def test_an_upgrade_is_explained_by_the_member_that_came_and_the_conversion() -> None:
+    rebalance, lines = told(migrating())
+    assert [type(cause) for cause in rebalance.causes] == [GroupConverted, ConsumerMemberJoined]
+    why = "orders-1 (q7PSb5mL) joined, with which the group went over to the consumer protocol"
+    assert lines[1] == f"Why: {why}."
+    assert why in headline(rebalance)
+
+
+@pytest.mark.parametrize(
+    ("goes", "kind", "end"),
+    [
+        (lambda story: story.leave("orders-1"), MemberLeft, "left"),
+        (lambda story: story.group.sleep(60_000), MemberExpired, "expired"),
+        (lambda story: story.group.leave(LeaveGroupMember(member_id=A)), MemberLeft, "left"),
+    ],
+)
+def test_a_downgrade_is_explained_by_the_member_that_went_and_the_conversion(
+    goes: Callable[[Story], object], kind: type[HistoryRecord], end: str
+) -> None:
+    story = migrating()
+    goes(story)
+    rebalance, lines = told(story)
+    assert [type(cause) for cause in rebalance.causes] == [kind, GroupConverted]
+    assert lines[1] == f"Why: the last member of the consumer protocol is gone; orders-1 (q7PSb5mL) {end}."
 
 
 def two_members() -> Story:

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.narrative import sentences
-from group_coordinator.narrative.rebalances import rebalances
+from group_coordinator.narrative import sentences, words
+from group_coordinator.narrative.rebalances import because, rebalances
 from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.offsets_log import LogRecord
 from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent, MemberDeparted, MemberFencedOut
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Member
 from schemas.group_states import GroupState
-from schemas.history import GroupEmpty, History, MemberDropped, MemberReplaced, RebalanceStarted
-from schemas.observed_history import ConsumerMemberUpdated, GroupConverted, GroupEpochBumped
+from schemas.history import GroupEmpty, History, MemberDropped, MemberLeft, MemberReplaced, RebalanceStarted
+from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted, GroupEpochBumped
+from tests.history.causes import has_epochs, led_to, told
 from tests.observed import recorded
 
 GROUP = "g"
@@ -116,6 +117,41 @@ def test_groups_are_stable_when_polls_say_so(name: str, with_logs: bool) -> None
             assert moment.state == GroupState.STABLE, poll
             checked += 1
     assert checked > 10
+
+
+@pytest.mark.parametrize("with_logs", [True, False], ids=["with-logs", "without-logs"])
+@pytest.mark.parametrize("name", ["migration", "migration-refused", "consumer-protocol"])
+def test_all_that_was_written_in_a_step_led_to_its_epoch(name: str, with_logs: bool) -> None:
+    history = recorded.observed(name, with_logs=with_logs).history
+    steps: dict[tuple[str, int], list[History]] = {}
+    for record in history:
+        steps.setdefault((record.group_id, record.timestamp_ms), []).append(record)
+    converted = 0
+    for (group_id, _), step in steps.items():
+        if has_epochs(step):
+            assert led_to(step).items() <= told([record for record in history if record.group_id == group_id]).items()
+            converted += any(isinstance(record, GroupConverted) for record in step)
+    assert converted or name == "consumer-protocol"
+
+
+@pytest.mark.parametrize("name", ["migration", "migration-refused"])
+def test_who_left_is_named_by_the_rebalance_of_the_group_that_is_classic_again(name: str) -> None:
+    history = recorded.observed(name, with_logs=True).history
+    named = 0
+    for group_id in {record.group_id for record in history}:
+        for rebalance in rebalances([record for record in history if record.group_id == group_id]):
+            if rebalance.started.trigger == "group_converted":
+                assert [type(cause) for cause in rebalance.causes] == [MemberLeft, GroupConverted]
+                assert rebalance.started.member is not None
+                assert because(rebalance).endswith(f"; {words.member(rebalance.started.member)} left")
+                named += 1
+    assert named
+
+
+def test_who_changes_nothing_that_matters_led_to_nothing() -> None:
+    steps = [*TWO, [member("c"), member("a", client_host="/10.0.0.2"), metadata(4)]]
+    *_, rebalance = rebalances(history_of(*steps))
+    assert [type(cause) for cause in rebalance.causes] == [ConsumerMemberJoined]
 
 
 @pytest.mark.parametrize(
