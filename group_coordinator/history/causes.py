@@ -6,7 +6,8 @@ steps of a rebalance that was cut short is told by that rebalance: `RebalanceSta
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from schemas.history import HistoryRecord
 from schemas.observed_history import GroupConverted
@@ -30,8 +31,8 @@ def extend_chain(chain: Chain[Kept], record: HistoryRecord, item: Kept) -> Chain
     return chain
 
 
-def pass_on(chain: Chain[Kept], record: HistoryRecord) -> Chain[Kept]:
-    """Return the chain with a record that is no cause, if the last cause led to it.
+def pass_on(chain: Chain[Any], record: HistoryRecord) -> None:
+    """Put a record that is no cause at the end of the chain, if the last cause led to it.
 
     When a group goes over to another protocol, what its members own is told before the member that came.
     """
@@ -39,15 +40,14 @@ def pass_on(chain: Chain[Kept], record: HistoryRecord) -> Chain[Kept]:
         if chain[-1] == (record.caused_by, None):
             chain.pop()
         chain.append((record.seq, None))
-    return chain
 
 
-def chain_before(chain: Chain[Kept], caused_by: int | None) -> list[tuple[int, Kept]]:
+def chain_before(chain: Sequence[tuple[int, Kept | None]], caused_by: int | None) -> list[tuple[int, Kept]]:
     """Return the causes in the chain if it leads to what the record `caused_by` led to."""
     return [(seq, item) for seq, item in chain if item is not None] if _leads_to(chain, caused_by) else []
 
 
-def _leads_to(chain: Chain[Kept], caused_by: int | None) -> bool:
+def _leads_to(chain: Sequence[tuple[int, object]], caused_by: int | None) -> bool:
     """Return whether this record is the last cause in the chain, or one that it led to."""
     for seq, item in reversed(chain):
         if seq == caused_by:

@@ -145,7 +145,7 @@ class GroupStory(GroupFold):
         self._chain = extend_chain(self._chain, record, record)
 
     def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
-        self._chain = pass_on(self._chain, record)
+        pass_on(self._chain, record)
 
     def epoch_raised(self, record: GroupEpochBumped) -> None:
         self._chain = []
@@ -184,7 +184,7 @@ class GroupStory(GroupFold):
     def partitions_of_member(
         self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
     ) -> None:
-        self._chain = pass_on(self._chain, record)
+        pass_on(self._chain, record)
         self._by_member = True
         if isinstance(record, MemberReconciled):
             self._way.come(record)

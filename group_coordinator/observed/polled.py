@@ -119,7 +119,6 @@ class _Group:
 
     def _look_at_modern(self, group: PolledGroup, kind: GroupKind) -> None:
         """Take a group that has a target assignment, and members that come to it one by one."""
-        members = {member_id: _consumer_member(identity) for member_id, (identity, _) in group.members.items()}
         conversion, is_first = None, False
         if self._modern is None:
             self._modern = ModernGroup(self._tell, kind, Hints())
@@ -131,10 +130,14 @@ class _Group:
             else:
                 is_first = True
                 self._counted += 1
-                self._modern.find(members.values(), self._counted)
+                self._modern.find(_consumer_members(group, {}).values(), self._counted)
+        members = _consumer_members(group, self._modern.members)
+        changed = _changes(self._modern.members, members)
+        if conversion is not None:
+            changed |= members  # as when a group is converted: all are written anew
         step = Step(
             kind=kind,
-            members=_changes(self._modern.members, members),
+            members=changed,
             targets=_changes(self._targets, group.targets),
         )
         if step.members or (step.targets and self._shown is not None):
@@ -220,16 +223,24 @@ def _changes(before: Mapping[str, _T], now: Mapping[str, _T]) -> dict[str, _T | 
     return changes | {key: value for key, value in now.items() if before.get(key) != value}
 
 
-def _consumer_member(identity: MemberIdentity) -> ConsumerMember:
-    return ConsumerMember(
-        member=identity,
-        rebalance_timeout_ms=None,
-        subscribed_topics=None,
-        subscribed_regex=None,
-        server_assignor=None,
-        rack_id=None,
-        uses_classic_protocol=False,
-    )
+def _consumer_members(group: PolledGroup, known: Mapping[str, ConsumerMember]) -> dict[str, ConsumerMember]:
+    """Return the members of a poll, by id. A poll does not show which protocol a member speaks: one that was known
+    before, also a static one by another id, speaks what it spoke."""
+    classic = [member.member for member in known.values() if member.uses_classic_protocol]
+    classic_ids = {identity.member_id for identity in classic}
+    instance_ids = {identity.group_instance_id for identity in classic} - {None}
+    return {
+        member_id: ConsumerMember(
+            member=identity,
+            rebalance_timeout_ms=None,
+            subscribed_topics=None,
+            subscribed_regex=None,
+            server_assignor=None,
+            rack_id=None,
+            uses_classic_protocol=member_id in classic_ids or identity.group_instance_id in instance_ids,
+        )
+        for member_id, (identity, _) in group.members.items()
+    }
 
 
 def _rebalancing(group_id: str, generation_id: int) -> line_events.RebalancePrepared:

@@ -202,7 +202,7 @@ class GroupTables(GroupFold):
             self._rebalance_changed = True
 
     def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
-        self._chain = pass_on(self._chain, record)
+        pass_on(self._chain, record)
         self._members.change(record, updated, self.at_ms)
 
     def member_replaced(
@@ -277,7 +277,7 @@ class GroupTables(GroupFold):
     def partitions_of_member(
         self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
     ) -> None:
-        self._chain = pass_on(self._chain, record)
+        pass_on(self._chain, record)
         rebalance = None if self._rebalance is None else self._rebalance.start.seq
         self._ownership.assign_member(record, member.member_id, topics, self.at_ms, rebalance)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.narrative import sentences
 from group_coordinator.observed.polled import Polls
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Commit, Ownership
 from schemas.history import History
+from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted
 from tests.observed.polls import polled_group, recorded_polls
 
 NAMES = ["old-2.8", "old-3.9", "three-brokers", "consumer-protocol", "migration", "transactions"]
@@ -57,6 +59,24 @@ def test_what_is_said_is_said_by_polls(name: str) -> None:
     for record in history_of(name):
         assert [evidence.source for evidence in record.cause.evidence] == ["poll"]
         assert sentences.sentence(record)
+
+
+def test_nobody_changes_a_protocol_that_no_poll_shows() -> None:
+    """Not where a group goes over to another protocol either, nor a static member that is back by another id."""
+    history = history_of("migration")
+    assert not [record for record in history if isinstance(record, ConsumerMemberUpdated)]
+    facts: dict[str, GroupFacts] = {}
+    converted = 0
+    for record in history:
+        of_group = facts.setdefault(record.group_id, GroupFacts(record.group_id))
+        members = set(of_group.members)
+        of_group.add(record)
+        if isinstance(record, GroupConverted) and record.to_protocol == "consumer":
+            assert set(of_group.classic_members) == members
+            converted += 1
+        elif isinstance(record, ConsumerMemberJoined):
+            assert record.joined.member.member_id not in of_group.classic_members
+    assert converted
 
 
 def test_a_group_that_is_away_is_gone() -> None:
