@@ -143,8 +143,8 @@ class MemberReplaced(HistoryRecord, frozen=True, kw_only=True, tag="member_repla
 
     member: MemberIdentity
     old_member_id: str
-    rebalanced: bool
-    """False: the group went on as it was."""
+    rebalanced: bool | None
+    """False: it keeps its partitions, also if a consumer group goes to another epoch next. None: not known."""
 
 
 class MemberFenced(HistoryRecord, frozen=True, kw_only=True, tag="member_fenced"):

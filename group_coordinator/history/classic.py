@@ -89,7 +89,7 @@ def _member_dropped(view: HistoryView, record: MemberDropped) -> None:
 
 
 def _member_replaced(view: HistoryView, record: MemberReplaced) -> None:
-    view.member_replaced(record, record.member, record.old_member_id, record.rebalanced)
+    view.member_replaced(record, record.member, record.old_member_id, record.rebalanced is True)
 
 
 def _member_fenced(view: HistoryView, record: MemberFenced) -> None:

@@ -257,15 +257,17 @@ _DROPPED: dict[str, str] = {
 
 def _of_static_member(record: MemberReplaced | MemberFenced) -> str:
     if isinstance(record, MemberReplaced):
-        end = "a rebalance is needed" if record.rebalanced else "it keeps its partitions, no rebalance"
+        end = "it keeps its partitions"
+        if record.rebalanced:
+            end = "a rebalance is needed"
+        elif record.rebalanced is None:
+            end += "; whether that cost a rebalance is not known"
+        elif record.cause.api != "ConsumerGroupHeartbeat":  # upon which the next records tell of a rebalance, if any
+            end += ", no rebalance"
         old, new = name(record.old_member_id), name(record.member.member_id)
         return f"static member {_instance(record.member)} comes back as {new} in place of {old}: {end}"
-    owner = (
-        f"the instance is {name(record.owner_member_id)} now"
-        if record.owner_member_id
-        else "the instance is another member now"
-    )
-    return f"{name(record.member_id)} is fenced off static member {record.group_instance_id}: {owner}"
+    who, owner = name(record.member_id), name(record.owner_member_id) if record.owner_member_id else "another member"
+    return f"{who} is fenced off static member {record.group_instance_id}: the instance is {owner} now"
 
 
 def _until(record: RebalanceStarted | RebalanceExtended, zone: tzinfo) -> str:

@@ -132,7 +132,7 @@ class ModernGroup:
             self._take_over(step)
             # All members are written anew when a group is converted.
             for member_id in [member_id for member_id in self.members if member_id not in step.members]:
-                self._went(member_id, None)
+                self._went(member_id)
         if not self._is_known:
             self._begin(step)
         self._members_changed(step)
@@ -173,9 +173,14 @@ class ModernGroup:
     def _members_changed(self, step: Step) -> None:
         written = {member_id: member for member_id, member in step.members.items() if member is not None}
         back = _by_instance(step)
+        raises_epoch = step.epoch is not None and step.epoch != self._tell.generation_id
         for member_id, member in step.members.items():
             if member is None and member_id in self.members:
-                self._went(member_id, back.get(self.members[member_id].member.group_instance_id or ""))
+                successor = back.get(self.members[member_id].member.group_instance_id or "")
+                if successor is None:
+                    self._went(member_id)
+                else:
+                    self._came_back(member_id, successor, rebalanced=None if step.is_poll else raises_epoch)
         for member in written.values():
             known = self.members.get(member.member.member_id)
             self.members[member.member.member_id] = member
@@ -185,23 +190,27 @@ class ModernGroup:
             elif known != member:
                 self._updated(known, member)
 
-    def _went(self, member_id: str, successor: ConsumerMember | None) -> None:
-        member = self.members.pop(member_id)
-        identity = member.member
+    def _came_back(self, old_member_id: str, successor: ConsumerMember, rebalanced: bool | None) -> None:
+        """Let a static member go on under another id with what it asked for; what else it asks for is told next."""
+        identity = successor.member
+        self.members[identity.member_id] = replace(self._forget(old_member_id), member=identity)
+        seq = self._tell.say(
+            MemberReplaced,
+            caused_by=self._last_cause,
+            member=identity,
+            old_member_id=old_member_id,
+            rebalanced=rebalanced,
+        )
+        words = f"static member {identity.group_instance_id} came back"
+        self._note_cause("static_member_replaced", seq, identity, words)
+
+    def _forget(self, member_id: str) -> ConsumerMember:
         self._targets.pop(member_id, None)
         self._current.pop(member_id, None)
-        if successor is not None:
-            self.members[successor.member.member_id] = replace(member, member=successor.member)
-            seq = self._tell.say(
-                MemberReplaced,
-                caused_by=self._last_cause,
-                member=successor.member,
-                old_member_id=member_id,
-                rebalanced=False,
-            )
-            name = f"static member {successor.member.group_instance_id} came back"
-            self._note_cause("static_member_replaced", seq, successor.member, name)
-            return
+        return self.members.pop(member_id)
+
+    def _went(self, member_id: str) -> None:
+        identity = self._forget(member_id).member
         reason, kind, fields, words = how(self._hints.departed.pop(member_id, None))
         seq = self._tell.say(kind, caused_by=self._last_cause, member=identity, **fields)
         self._note_cause(reason, seq, identity, f"member {identity.client_id or member_id} {words}")
@@ -343,7 +352,7 @@ class ModernGroup:
         """Go on as a classic group with these of its members. Returns how the others left."""
         self._causes, self._last_cause = {}, None
         for member_id in [member_id for member_id in self.members if member_id not in staying]:
-            self._went(member_id, None)
+            self._went(member_id)
         self._complete("interrupted")
         return [(seq, member) for seq, member, _ in self._causes.values() if member is not None]
 

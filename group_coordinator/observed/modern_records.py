@@ -44,6 +44,8 @@ class Step(Struct, kw_only=True):
     metadata_hash: int | None = None
     is_deleted: bool = False
     """The group itself was deleted."""
+    is_poll: bool = False
+    """It is all that has happened since the poll before, in steps that nobody has seen."""
     targets: dict[str, tuple[AssignedTopic, ...] | None] = field(default_factory=dict)
     target_epoch: int | None = None
     current: dict[str, Current | None] = field(default_factory=dict)

@@ -33,6 +33,10 @@ _BEFORE_FIRST = 1
 _REBALANCES = "a poll finds the group rebalancing; why is not known"
 
 
+Targets = Mapping[str, tuple[AssignedTopic, ...]]
+"""By member id: what the member shall have."""
+
+
 class PolledGroup(Struct, frozen=True, kw_only=True):
     """A group as a poll shows it."""
 
@@ -46,8 +50,8 @@ class PolledGroup(Struct, frozen=True, kw_only=True):
     offsets: Mapping[tuple[str, int], int] | None
     """The committed offset of each topic and partition; None: they were not asked for, or not told."""
     kind: Literal["classic"] | GroupKind = "classic"
-    targets: Mapping[str, tuple[AssignedTopic, ...]] = {}
-    """By member id, where the group has a target assignment: what the member shall have."""
+    targets: Targets = {}
+    """Where the group has a target assignment."""
 
 
 class Polls:
@@ -87,7 +91,7 @@ class _Group:
         self._modern: ModernGroup | None = None
         """While the group is not a classic one."""
         self._current: dict[str, Current] = {}
-        self._targets: Mapping[str, tuple[AssignedTopic, ...]] = {}
+        self._targets: Targets = {}
 
     def look(self, at_ms: int, group: PolledGroup | None) -> list[History]:
         """None: the group is not there."""
@@ -137,13 +141,15 @@ class _Group:
             changed |= members  # as when a group is converted: all are written anew
         step = Step(
             kind=kind,
+            is_poll=True,
             members=changed,
             targets=_changes(self._targets, group.targets),
         )
-        if step.members or (step.targets and self._shown is not None):
-            self._counted += 1
-        if step.members or step.targets:
-            step.epoch = step.target_epoch = self._counted
+        if conversion is not None or not self._only_came_back(members, group.targets):
+            if step.members or (step.targets and self._shown is not None):
+                self._counted += 1
+            if step.members or step.targets:
+                step.epoch = step.target_epoch = self._counted
         self._targets, self._shown = dict(group.targets), group.members
         current = {member_id: self._current_of(group, member_id) for member_id in group.members}
         step.current = _changes(self._current, current)
@@ -152,6 +158,17 @@ class _Group:
             self._modern.step(step, conversion)
         if is_first and group.state == STABLE:
             self._tell.say(MembersReconciled, assignment_epoch=self._counted)
+
+    def _only_came_back(self, members: Mapping[str, ConsumerMember], targets: Targets) -> bool:
+        """Return whether nobody came, went or shall own something else, though static members are back by other ids."""
+        assert self._modern is not None
+        ids = {member.member.group_instance_id: member_id for member_id, member in members.items()}
+        now = {
+            member_id: ids.get(member.member.group_instance_id or "", member_id)
+            for member_id, member in self._modern.members.items()
+        }
+        shall_own = {now.get(member_id, member_id): topics for member_id, topics in self._targets.items()}
+        return set(now.values()) == members.keys() and shall_own == targets
 
     def _current_of(self, group: PolledGroup, member_id: str) -> Current:
         """Return how far a member has come. A poll does not show its epoch: it has ours once the group is stable."""

@@ -213,7 +213,7 @@ class GroupTables(GroupFold):
         self._members.take_over(record, member, old_member_id, self.at_ms)
         if not rebalanced:
             self._ownership.hand_over(record, old_member_id, member.member_id, self.at_ms)
-            self._targets.hand_over(record, old_member_id, member.member_id, self.at_ms)
+        self._targets.hand_over(record, old_member_id, member.member_id, self.at_ms)
         if self._rebalance is not None:
             rebalance_rows.rename(self._rebalance, record, old_member_id, member.member_id)
             self._rebalance_changed = True

@@ -13,7 +13,8 @@ from group_coordinator.dashboard.settings import HealthSettings
 from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
 from group_coordinator.narrative.steps import moves_of
-from schemas.history import History, HistoryRecord, MemberExpired, MemberLeft
+from schemas.consumer_group_messages import LEAVE_STATIC_EPOCH
+from schemas.history import History, HistoryRecord, MemberExpired, MemberLeft, MemberReplaced
 from schemas.messages import LeaveGroupMember
 from schemas.observed_history import ConsumerMemberJoined, GroupConverted
 from tests.coordinator_state.harness import assignment, of_type, subscription
@@ -184,6 +185,18 @@ def test_a_downgrade_is_explained_by_the_member_that_went_and_the_conversion(
     rebalance, lines = told(story)
     assert [type(cause) for cause in rebalance.causes] == [kind, GroupConverted]
     assert lines[1] == f"Why: the last member of the consumer protocol is gone; orders-1 (q7PSb5mL) {end}."
+
+
+def test_a_static_member_that_is_back_is_not_said_to_cost_no_rebalance_where_it_did() -> None:
+    story = Story("g", cluster(orders=4, more=4))
+    story.group.joins(A, "orders", instance_id="i")
+    story.group.told(A, LEAVE_STATIC_EPOCH, instance_id="i")
+    story.group.joins(B, "orders", "more", instance_id="i")
+    records = records_of(story)
+    (replaced,) = [record for record in records if isinstance(record, MemberReplaced)]
+    *_, last = rebalances(records)
+    assert replaced in last.causes
+    assert sentences.sentence(replaced).endswith("in place of q7PSb5mL: it keeps its partitions")
 
 
 def two_members() -> Story:

@@ -103,6 +103,17 @@ def test_who_comes_back_with_the_other_protocol_is_replaced_without_a_rebalance(
     assert set(facts.classic_members) == classic
 
 
+@pytest.mark.parametrize("rebalanced", [True, False])
+def test_whether_a_static_member_that_is_back_needs_a_rebalance(rebalanced: bool) -> None:
+    back = member("a2", instance_id="i", subscribed_topic_names=["orders", "more"] if rebalanced else ["orders"])
+    steps = [[member("a1", instance_id="i"), metadata(2)], [gone("a1"), back, *([metadata(3)] if rebalanced else [])]]
+    history = history_of(*steps)
+    replaced = last(history, MemberReplaced)
+    assert replaced.rebalanced == rebalanced
+    assert sentences.sentence(replaced).endswith("a rebalance is needed" if rebalanced else "no rebalance")
+    assert (last(history, RebalanceStarted).timestamp_ms == replaced.timestamp_ms) == rebalanced
+
+
 @pytest.mark.parametrize("with_logs", [True, False], ids=["with-logs", "without-logs"])
 @pytest.mark.parametrize("name", ["migration", "migration-refused", "consumer-protocol"])
 def test_groups_are_stable_when_polls_say_so(name: str, with_logs: bool) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.narrative import sentences
-from group_coordinator.observed.polled import Polls
+from group_coordinator.observed.polled import PolledGroup, Polls
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Commit, Ownership
-from schemas.history import History
+from schemas.history import History, MemberReplaced, RebalanceStarted
 from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted
 from tests.observed.polls import polled_group, recorded_polls
 
@@ -77,6 +77,38 @@ def test_nobody_changes_a_protocol_that_no_poll_shows() -> None:
         elif isinstance(record, ConsumerMemberJoined):
             assert record.joined.member.member_id not in of_group.classic_members
     assert converted
+
+
+def consumer_group(owners: dict[str, list[str]], members: dict[str, dict[str, str]]) -> PolledGroup:
+    described = [
+        {"member_id": member_id, "client_id": "c", "host": "/h", "assignment": places, "target": places}
+        | members.get(member_id, {})
+        for member_id, places in owners.items()
+    ]
+    return polled_group({
+        "group": "g", "state": "Stable", "protocol_type": "consumer", "assignor": "uniform", "type": "Consumer",
+        "members": described,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_a_static_member_that_is_back_has_cost_a_rebalance_or_not(joins: bool) -> None:
+    """Between two polls it may have; what is seen is that nobody came and nobody shall own something else."""
+    static = {"a1": {"instance_id": "a"}, "a2": {"instance_id": "a"}}
+    before = consumer_group({"a1": ["t-0"], "b": ["t-1"]}, static)
+    after = consumer_group({"a2": ["t-0"], "c" if joins else "b": ["t-1"]}, static)
+    polls = Polls()
+    list(polls.take(1_000, [before]))
+    (update,) = polls.take(2_000, [after])
+    (replaced,) = [record for record in update.history if isinstance(record, MemberReplaced)]
+    assert replaced.rebalanced is None
+    assert sentences.sentence(replaced).endswith("keeps its partitions; whether that cost a rebalance is not known")
+    assert any(isinstance(record, RebalanceStarted) for record in update.history) == joins
+    facts = GroupFacts("g")
+    for each in (*Polls().take(1_000, [before]), update):
+        for record in each.history:
+            facts.add(record)
+    assert (facts.state, set(facts.members)) == ("Stable", {"a2", "c" if joins else "b"})
 
 
 def test_a_group_that_is_away_is_gone() -> None:
