@@ -113,6 +113,14 @@ def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:
     return min(offset_expires_ms(group, committed, settings) for committed in group.offsets.values())
 
 
+def _unresolved(group: GroupFacts) -> str:
+    """Return which patterns give nothing yet, as the end of a sentence; empty: none."""
+    regexes = [regex for regex, topics in group.regexes.items() if topics is None]
+    if not regexes:
+        return ""
+    return f"; {'a pattern waits' if len(regexes) == 1 else 'patterns wait'} for resolution: {words.listed(regexes)}"
+
+
 def offset_expires_ms(group: GroupFacts, committed: Committed, settings: HealthSettings) -> int:
     """Return when an offset of an empty group expires."""
     from_emptying = group.had_members and group.kind == CLASSIC
@@ -128,12 +136,12 @@ def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
             due_ms = min(due_ms, group.deadline_ms + settings.deadline_grace_ms)
         waits = f", waits for {words.names(group.waiting)}" if group.waiting else underway.waits(group)
         because = f": {sentences.because(group.started)}" if group.started is not None else ""
-        reason = f"rebalancing{because}{waits}"
+        reason = f"rebalancing{because}{waits}{_unresolved(group)}"
         return Verdict(kind="rebalancing", reason=reason, holds_until_ms=due_ms + 1)
     if group.state == GroupState.STABLE:
         reason = f"{words.count(len(group.members), 'member')}, {words.count(group.partitions, 'partition')}"
         idle = f"; {words.count(group.idle, 'member')} without a partition" if group.idle else ""
-        return Verdict(kind="stable", reason=reason + idle)
+        return Verdict(kind="stable", reason=reason + idle + _unresolved(group))
     if group.state == NO_GROUP:
         refusals = words.count(group.refusals, "request")
         return Verdict(kind="dead", reason=f"there is no such group; {refusals} for it refused")

@@ -103,10 +103,7 @@ def _of_consumer_group(
         case GroupReconciling():
             return "not every member owns what its target gives it any more"
         case RegexResolved():
-            if record.topics is None:
-                return f"nobody subscribes to the pattern {record.regex} any more"
-            topics = f"{count(len(record.topics), 'topic')}: {listed(list(record.topics))}"
-            return f"the pattern {record.regex} matches {topics}"
+            return _resolved(record)
         case GroupConverted():
             return f"the group goes over to the {record.to_protocol} protocol{_occasion(record.cause)}"
         case _:
@@ -121,6 +118,15 @@ def _reconciled(record: MemberReconciled) -> str:
     if record.pending_revocation:
         text += f"; it must give up {owned(record.pending_revocation)}"
     return text + ("; it waits for what others give up" if record.state == "unreleased_partitions" else "")
+
+
+def _resolved(record: RegexResolved) -> str:
+    if record.topics is None:
+        return f"nobody subscribes to the pattern {record.regex} any more"
+    if not record.topics:
+        return f"the pattern {record.regex} matches no topic"
+    topics = f"{count(len(record.topics), 'topic')}: {listed(list(record.topics))}"
+    return f"the pattern {record.regex} matches {topics}"
 
 
 def _occasion(cause: Cause) -> str:

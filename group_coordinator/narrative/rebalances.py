@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from group_coordinator.history.causes import Chain, chain_before, extend_chain, pass_on
 from group_coordinator.history.fold import GroupFold
 from group_coordinator.history.holding import Holder
-from group_coordinator.history.reconciliation import Reconciliation
+from group_coordinator.history.reconciliation import Reconciliation, rename
 from group_coordinator.history.view import Departure, JoinedMember
 from group_coordinator.narrative import sentences, words
 from schemas.history import (
@@ -36,10 +36,12 @@ from schemas.history import (
     RebalanceStarted,
 )
 from schemas.observed_history import (
+    ConsumerMember,
     GroupConverted,
     GroupEpochBumped,
     MemberGone,
     MemberReconciled,
+    RegexResolved,
     TargetAssignmentComputed,
 )
 
@@ -78,6 +80,8 @@ class Rebalance(Struct, kw_only=True):
     """Who still had to give up partitions when it ended, or has to now."""
     interrupted: Literal["generation", "epoch"] | None = None
     """What the one before counted, which this one interrupts: it may have been of a classic group. None: not known."""
+    unresolved: dict[str, str] = field(default_factory=dict)
+    """The members whose pattern had not been resolved when it ended, or is not now -> the pattern."""
     gap: str | None = None
     """Why a recording does not tell its end."""
 
@@ -103,7 +107,10 @@ class Rebalance(Struct, kw_only=True):
 class GroupStory(GroupFold):
     """One group's rebalances, followed record by record."""
 
-    __slots__ = ("_by_member", "_chain", "_counted", "_departed", "_members", "_way", "current", "owners")
+    __slots__ = (
+        "_by_member", "_chain", "_counted", "_departed", "_members", "_resolved", "_unresolved", "_way", "current",
+        "owners",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,10 +127,15 @@ class GroupStory(GroupFold):
         self._counted: Literal["generation", "epoch"] | None = None
         """What the last rebalance counted."""
         self._members: dict[str, MemberIdentity] = {}
+        self._unresolved: dict[str, str] = {}
+        """The members whose pattern is not resolved yet -> the pattern."""
+        self._resolved: set[str] = set()
 
     def follow(self, record: History) -> None:
         if self.current is not None and (self.current.completed is not None or self.current.gap is not None):
             self.current = None
+        if isinstance(record, RegexResolved):
+            self._regex_resolved(record)
         super().follow(record)
         if self.current is not None and not isinstance(record, _OFFSETS):
             self.current.steps.append(record)
@@ -134,18 +146,37 @@ class GroupStory(GroupFold):
         self.current, self.owners, self._chain, self._members, self._departed = None, {}, [], {}, {}
         self._counted = None
         self._way.clear()
+        self._unresolved, self._resolved = {}, set()
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
         self._members[joined.member.member_id] = joined.member
+        self._asks_for(joined)
+
+    def _asks_for(self, asks: JoinedMember) -> None:
+        regex = asks.subscribed_regex if isinstance(asks, ConsumerMember) else None
+        if regex is None or regex in self._resolved:
+            self._unresolved.pop(asks.member.member_id, None)
+        else:
+            self._unresolved[asks.member.member_id] = regex
+
+    def _regex_resolved(self, record: RegexResolved) -> None:
+        if record.topics is None:
+            self._resolved.discard(record.regex)
+            return
+        self._resolved.add(record.regex)
+        for member_id in [each for each, regex in self._unresolved.items() if regex == record.regex]:
+            del self._unresolved[member_id]
 
     def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
         self._way.clear()
+        self._unresolved, self._resolved = {}, set()
 
     def cause_given(self, record: History) -> None:
         self._chain = extend_chain(self._chain, record, record)
 
     def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
         pass_on(self._chain, record)
+        self._asks_for(updated)
 
     def epoch_raised(self, record: GroupEpochBumped) -> None:
         self._chain = []
@@ -160,6 +191,7 @@ class GroupStory(GroupFold):
             owned_before=self._departed | self.owners,
             members=dict(self._members),
             interrupted=self._counted,
+            unresolved=self._unresolved,
         )
         if self._departed:
             self.current.owned_after = self.owners
@@ -200,6 +232,7 @@ class GroupStory(GroupFold):
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         if self.current is not None:
             self.current.completed = record
+            self.current.unresolved = dict(self._unresolved)
             self._counted = self.current.counts
 
     def group_emptied(self, record: HistoryRecord) -> None:
@@ -223,6 +256,7 @@ class GroupStory(GroupFold):
     ) -> None:
         self._way.forget(member.member_id)
         self._members.pop(member.member_id, None)
+        self._unresolved.pop(member.member_id, None)
         # Where all are told at once, the next assignment says what became of its partitions.
         if self._by_member and member.member_id in self.owners:
             self._departed[member.member_id] = self.owners[member.member_id]
@@ -234,6 +268,7 @@ class GroupStory(GroupFold):
         self._way.replace(old_member_id, member.member_id)
         self._members.pop(old_member_id, None)
         self._members[member.member_id] = member
+        rename(self._unresolved, old_member_id, member.member_id)
         if old_member_id in self.owners:
             names = {old_member_id: member.member_id}
             self.owners = {names.get(owner, owner): topics for owner, topics in self.owners.items()}

@@ -92,6 +92,7 @@ def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
         Step(time_ms=time_ms, text=f"{words.names(members)} {'learns' if len(members) == 1 else 'learn'} of it")
         for time_ms, members in members_by_ms.items()
     ]
+    notes += _unresolved(rebalance)
     happened = [_step(record, zone) for record in rebalance.steps if not isinstance(record, GroupStable)]
     return causes + sorted(happened + notes, key=lambda step: step.time_ms)
 
@@ -178,6 +179,21 @@ def place(cause: Cause) -> str:
         case _:
             assert_never(cause.kind)
     return f"{origin} at events partition {cause.partition}, offset {cause.offset}"
+
+
+def _unresolved(rebalance: Rebalance) -> list[Step]:
+    """Which members get nothing by their patterns yet."""
+    members_by_regex: dict[str, list[str]] = {}
+    for member_id, regex in rebalance.unresolved.items():
+        members_by_regex.setdefault(regex, []).append(member_id)
+    last_ms = max(record.timestamp_ms for record in (rebalance.started, *rebalance.steps))
+    return [
+        Step(
+            time_ms=last_ms,
+            text=f"the pattern {regex} of {words.names(members)} waits for its resolution: nothing is assigned by it",
+        )
+        for regex, members in members_by_regex.items()
+    ]
 
 
 def _waited(rebalance: Rebalance) -> tuple[Waited, ...]:

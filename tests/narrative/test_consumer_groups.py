@@ -14,6 +14,7 @@ from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
 from group_coordinator.narrative.steps import moves_of
 from schemas.consumer_group_messages import LEAVE_STATIC_EPOCH
+from schemas.group_metadata_events import RegexesResolved
 from schemas.history import History, HistoryRecord, MemberExpired, MemberLeft, MemberReplaced
 from schemas.messages import LeaveGroupMember
 from schemas.observed_history import ConsumerMemberJoined, GroupConverted
@@ -197,6 +198,30 @@ def test_a_static_member_that_is_back_is_not_said_to_cost_no_rebalance_where_it_
     *_, last = rebalances(records)
     assert replaced in last.causes
     assert sentences.sentence(replaced).endswith("in place of q7PSb5mL: it keeps its partitions")
+
+
+def test_a_pattern_that_is_not_resolved_yet_is_said_to_wait() -> None:
+    """What it will match is not known, so it is not said to match nothing."""
+    story = Story("orders", cluster(orders=4))
+    story.join(DrivenMember(member_id=A, client_id="orders-1", topics=("orders",)))
+    story.join(DrivenMember(member_id=B, client_id="orders-2", topics=("orders",), regex="pay.*"))
+    story.go_on(10_000)
+    waits = "the pattern pay.* of zP8ZtVkq waits for its resolution: nothing is assigned by it"
+    _, lines = told(story)
+    assert any(waits in line for line in lines)
+    assert state_of(story).endswith("; a pattern waits for resolution: pay.*")
+    story.group.tell(RegexesResolved(version=1, resolved={"pay.*": ()}, began_ms=story.now_ms))
+    story.go_on(10_000)
+    assert "pattern" not in state_of(story)
+    assert "the pattern pay.* matches no topic" in map(sentences.sentence, records_of(story))
+    assert any(waits in line for line in told(story)[1])  # when that rebalance ended
+
+
+def state_of(story: Story) -> str:
+    facts = GroupFacts(story.group.group_id)
+    for record in records_of(story):
+        facts.add(record)
+    return verdict(facts, None, story.now_ms, HealthSettings()).reason
 
 
 def two_members() -> Story:
