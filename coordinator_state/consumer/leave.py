@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from coordinator_state.consumer import timers
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.fence import fence_members
 from coordinator_state.consumer.group import ConsumerGroup
@@ -51,7 +52,8 @@ def member_leaves(step: Step, request: ConsumerGroupHeartbeatRequest) -> None:
 def _keep_place(changes: Changes, member: ConsumerMember) -> None:
     """A static member keeps its partitions until it comes back or its session ends; what it was to give up is free.
 
-    Its state stays in the record, as in Kafka, and so does its session timer.
+    Its state stays in the record, as in Kafka, and so does its session timer. So where it was to give up partitions, a
+    broker that loads the group times that again, and puts it out.
     """
     away = replace(
         member,
@@ -61,4 +63,6 @@ def _keep_place(changes: Changes, member: ConsumerMember) -> None:
     )
     changes.put_current(away)
     changes.narrator.away(away)
-    changes.commit()
+    group = changes.commit()
+    if member.member_epoch != LEFT_STATIC_EPOCH:
+        timers.unbind_rebalance(group.timers, member.member_id)

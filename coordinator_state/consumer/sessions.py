@@ -13,7 +13,7 @@ from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.configuration import session_timeout_ms
 from coordinator_state.consumer.fence import fence_members
 from coordinator_state.consumer.group import consumer_group
-from coordinator_state.consumer.member import LEFT_STATIC_EPOCH, ConsumerMember
+from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.snapshot import identity
 from coordinator_state.step import Step
 from coordinator_state.timers import Timer
@@ -31,8 +31,8 @@ def timer_expired(step: Step, name: str, timer: Timer) -> None:
     group = consumer_group(step.require_group())
     kind, member_id = timers.timer_of(name)
     member = group.members.get(member_id)
-    if member is None or (kind == "rebalance" and member.member_epoch == LEFT_STATIC_EPOCH):
-        return  # the timer is bound to the epoch that the member had
+    if member is None or not timers.is_bound(timer):
+        return
     step.set_subject(Subject(member_id, member.instance_id, client_id=member.client_id, client_host=member.client_host))
     if kind == "session":
         record = MemberExpired(

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Literal, NamedTuple, cast
 
+from msgspec.structs import replace
+
+from coordinator_state.timers import Timer, Timers
+
 MemberTimer = Literal["session", "rebalance", "join", "sync"]
 SESSION_PREFIX = "session:"
+_OF_ANOTHER_EPOCH = -1
+"""In place of the event that armed a timer."""
 
 
 class NamedTimer(NamedTuple):
@@ -34,6 +40,19 @@ def join(member_id: str) -> str:
 def sync(member_id: str) -> str:
     """How long a member of the classic protocol may take to ask for its assignment, once it has joined."""
     return f"sync:{member_id}"
+
+
+def unbind_rebalance(armed: Timers, member_id: str) -> None:
+    """Note that a member is in another epoch than that to which its timer to give up partitions is bound. As in Kafka
+    the timer goes on, and fences nobody."""
+    timer = armed.get(rebalance(member_id))
+    if timer is not None:
+        armed[rebalance(member_id)] = replace(timer, armed_offset=_OF_ANOTHER_EPOCH)
+
+
+def is_bound(timer: Timer) -> bool:
+    """Return whether a timer is bound to the epoch in which its member is."""
+    return timer.armed_offset != _OF_ANOTHER_EPOCH
 
 
 def timer_of(name: str) -> NamedTimer:
