@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from itertools import zip_longest
 
 from msgspec import Struct, field
 
@@ -15,10 +14,12 @@ from group_coordinator.recordings.group_requests import GroupRequest, Json
 from group_coordinator.recordings.offsets_log import LoggedRecord, value_version
 from group_coordinator.recordings.old_brokers import is_of_old_broker
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.consumer_group_records import METADATA_TYPE
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest, OffsetCommitRequest
-from schemas.records import GroupMetadataKey, OffsetCommitKey, decode_key
+from schemas.records import GROUP_METADATA_TYPE, OffsetCommitKey, decode_key
+from schemas.wire import INT16
 
 PARTITIONS = "offsets_topic_num_partitions"
 DEFAULT_PARTITIONS = 50
@@ -356,19 +357,11 @@ def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dic
             max(versions),
             f"offset commits are written as version {max(versions)}, as in the offsets log",
         )
-    tombstones = [
-        record.timestamp_ms
-        for of_group in records.values()
-        for record, following in zip_longest(of_group, of_group[1:])
-        if record.value is None
-        and isinstance(decode_key(record.key), GroupMetadataKey)
-        # A group that goes over to the consumer protocol has such a tombstone, too.
-        and not (following is not None and following.value and following.timestamp_ms == record.timestamp_ms)
-    ]
+    deaths = [died_ms for of_group in records.values() for died_ms in _deaths(of_group)]
     interval_ms = GroupConfig().offsets_retention_check_interval_ms
-    if tombstones:
+    if deaths:
         inferred["offsets_retention_check_phase_ms"] = (
-            tombstones[0] % interval_ms,
+            deaths[0] % interval_ms,
             f"the retention check runs every {interval_ms} ms, at the time of the first group tombstone",
         )
     else:
@@ -377,6 +370,16 @@ def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dic
             "no retention check removed a group, so none is replayed",
         )
     _check_partition_count(records, inferred)
+
+
+def _deaths(of_group: Sequence[LoggedRecord]) -> Iterator[int]:
+    """When a group of either kind was removed. One that goes over to the other protocol has the same tombstone, and
+    after it, at the same moment, the records of the new kind."""
+    written = {record.timestamp_ms: place for place, record in enumerate(of_group) if record.value is not None}
+    for place, record in enumerate(of_group):
+        is_of_group = INT16.unpack_from(record.key)[0] in (GROUP_METADATA_TYPE, METADATA_TYPE)
+        if record.value is None and is_of_group and written.get(record.timestamp_ms, -1) < place:
+            yield record.timestamp_ms
 
 
 def _check_partition_count(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[Setting, str]]) -> None:

@@ -13,6 +13,7 @@ from group_coordinator.command_line.broker_log_report import flags, keep_setting
 from group_coordinator.recordings.broker_settings import Setting, parse_settings, settings_of
 from group_coordinator.recordings.offsets_log import LoggedRecord
 from group_coordinator.recordings.recording import verify_recording
+from schemas.consumer_group_messages import LEAVE_EPOCH
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import of_type, subscription
 from tests.recordings.broker_logs import FIXTURES
@@ -57,16 +58,26 @@ def test_what_is_given_counts_most(given: Mapping[str, str], told: Mapping[str, 
     assert settings_of(parse_settings(given), {}, {}, told).config.group_consumer_session_timeout_ms == expected
 
 
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
 @pytest.mark.parametrize("converts", [False, True])
-def test_a_group_that_is_converted_is_not_one_that_a_retention_check_removed(converts: bool) -> None:
-    """Either has a tombstone for its classic record."""
+def test_a_group_that_is_converted_is_not_one_that_a_retention_check_removed(kind: str, converts: bool) -> None:
+    """Either has a tombstone for the record of its kind."""
     group = ConsumerHarness()
-    group.stable("m", protocols={"range": subscription("foo")})
-    if converts:
-        group.joins("native", "foo")
+    if kind == "classic":
+        group.stable("m", protocols={"range": subscription("foo")})
     else:
+        group.joins("native", "foo")
+    if converts and kind == "classic":
+        group.joins("native", "foo")
+    elif converts:
+        group.add("m", protocols={"range": subscription("foo")})
+        group.told("native", LEAVE_EPOCH)
+        assert group.classic.members
+    else:
+        group.told("native", LEAVE_EPOCH)
         group.leave("m")
         group.sleep(600_000)
+        assert group.group is None
     records = [
         LoggedRecord(
             partition=0, offset=offset, timestamp_ms=record.time_ms, group_id="g", key=record.key, value=record.value
