@@ -15,9 +15,9 @@ These rules make it safe:
   answer has news again, they are told with the heartbeat after it: a member that is told two changes as one might see
   none, and would never say that it gave up what it never knew it had. Only a member that says what it owns is told
   the latest at once, since the coordinator has decided by what it owns.
-- If it did not come, or the gateway has begun anew, nobody knows what the member has missed. Its next heartbeat is
-  answered COORDINATOR_NOT_AVAILABLE, if it does not say what the member owns. Upon that, clients say everything, and
-  Kafka's rule for a lost answer holds (the epoch before, with nothing owned that is not assigned).
+- If it did not come, or found no room, or the gateway has begun anew, nobody knows what the member has missed. Its next
+  heartbeat is answered COORDINATOR_NOT_AVAILABLE, if it does not say what the member owns. Upon that, clients say
+  everything, and Kafka's rule for a lost answer holds (the epoch before, with nothing owned that is not assigned).
 - Nobody is fenced or refused here for any other reason. One case is left: a gateway that goes while it knows of news
   that a member has missed, and the group has changed once more. The member is fenced, and joins anew.
 """
@@ -41,6 +41,12 @@ from schemas.error_codes import ErrorCode
 from schemas.messages import Response
 
 _MEMBERS_MAX = 100_000
+"""Some 250 bytes each, besides the answers that they have missed."""
+_NEWS_BYTES_MAX = 64 * 2**20
+_ANSWER_BYTES = 500
+_TOPIC_BYTES = 300
+_PARTITION_BYTES = 40
+"""What an answer, and each topic and partition in it, takes in memory at the most."""
 _STABLE = "Stable"
 _NO_TIMEOUT = -1
 _IN_DOUBT = frozenset(
@@ -53,6 +59,8 @@ Send = Callable[[ConsumerGroupHeartbeatRequest, OnAnswer], None]
 class _Member(Struct):
     """What one member has been told."""
 
+    key: bytes
+    """Its digest."""
     epoch: int = 0
     interval_ms: int = 0
     is_settled: bool = False
@@ -70,36 +78,61 @@ class _Member(Struct):
 class ConsumerHeartbeatCache:
     """The cache is pure: it keeps what members were told, and knows no time."""
 
-    def __init__(self, published: Callable[[str], PublishedGroup | None]) -> None:
-        """`published` returns a group as last published."""
+    def __init__(
+        self, published: Callable[[str], PublishedGroup | None], news_bytes_max: int = _NEWS_BYTES_MAX
+    ) -> None:
+        """`published` returns a group as last published. `news_bytes_max` is for answers that members have missed."""
         self._published = published
+        self._news_bytes_max = news_bytes_max
+        self._news_bytes = 0
         self._members: dict[bytes, _Member] = {}
         """By digest of group and member."""
 
     def __len__(self) -> int:
         return len(self._members)
 
+    @property
+    def news_bytes(self) -> int:
+        """The memory that the answers take which members have missed, at the most."""
+        return self._news_bytes
+
     def ask(self, request: ConsumerGroupHeartbeatRequest, send: Send, on_answer: OnAnswer) -> None:
         """Answer a heartbeat, now or when the coordinator has answered; `send` asks the coordinator."""
         key = digest(request.group_id, request.member_id)
         if request.member_epoch < JOIN_EPOCH or not request.member_id:
-            self._members.pop(key, None)
+            self._forget(key)
             send(request, on_answer)
             return
         member = self._members.get(key)
         if member is None or request.member_epoch == JOIN_EPOCH:
-            member = self._begin(key, _Member(is_in_doubt=request.member_epoch != JOIN_EPOCH))
+            member = self._begin(_Member(key=key, is_in_doubt=request.member_epoch != JOIN_EPOCH))
         if member.is_awaited:
             member.waiting.append(lambda: self._go_on(member, request, send, on_answer))
         else:
             self._go_on(member, request, send, on_answer)
 
-    def _begin(self, key: bytes, member: _Member) -> _Member:
-        self._members.pop(key, None)
-        self._members[key] = member
+    def _begin(self, member: _Member) -> _Member:
+        self._forget(member.key)
+        self._members[member.key] = member
         if len(self._members) > _MEMBERS_MAX:
-            del self._members[next(iter(self._members))]
+            self._forget(next(iter(self._members)))
         return member
+
+    def _forget(self, key: bytes) -> None:
+        member = self._members.pop(key, None)
+        if member is not None:
+            self._news_bytes -= _bytes_of(member.news)
+
+    def _keep_news(self, member: _Member, news: ConsumerGroupHeartbeatResponse | None) -> None:
+        """Keep an answer that a member has missed; None: it has missed none."""
+        is_there = self._members.get(member.key) is member
+        if is_there:
+            self._news_bytes -= _bytes_of(member.news)
+        size = _bytes_of(news)
+        if news is not None and not (is_there and self._news_bytes + size <= self._news_bytes_max):
+            member.is_in_doubt, news, size = True, None, 0
+        member.news = news
+        self._news_bytes += size
 
     def _go_on(
         self, member: _Member, request: ConsumerGroupHeartbeatRequest, send: Send, on_answer: OnAnswer
@@ -143,13 +176,14 @@ class ConsumerHeartbeatCache:
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
         if answer.error_code is ErrorCode.NONE:
             if member.news is not None:
-                answer, member.news = _in_turn(member.news, answer, says_what_it_owns)
+                answer, news = _in_turn(member.news, answer, says_what_it_owns)
+                self._keep_news(member, news)
             member.is_settled = answer.assignment is None and answer.member_epoch == member.epoch
             member.epoch, member.interval_ms = answer.member_epoch, answer.heartbeat_interval_ms
         else:
             member.is_settled = False
             if answer.error_code not in _IN_DOUBT:
-                member.news = None
+                self._keep_news(member, None)
         on_answer(answer)
 
     def _hear_late(self, member: _Member, request: ConsumerGroupHeartbeatRequest, answer: Response) -> None:
@@ -161,7 +195,8 @@ class ConsumerHeartbeatCache:
         elif answer.error_code is not ErrorCode.NONE:
             member.is_settled = False  # the coordinator will say so again
         elif answer.assignment is not None or answer.member_epoch != request.member_epoch:
-            member.is_settled, member.news = False, answer
+            member.is_settled = False
+            self._keep_news(member, answer)
         else:
             member.interval_ms = answer.heartbeat_interval_ms  # the group's settings may have changed
         waiting, member.waiting = member.waiting, []
@@ -179,6 +214,15 @@ def _in_turn(
     if says_what_it_owns:
         return (replace(answer, assignment=news.assignment) if answer.assignment is None else answer), None
     return news, answer
+
+
+def _bytes_of(answer: ConsumerGroupHeartbeatResponse | None) -> int:
+    """Return what an answer takes in memory, at the most."""
+    if answer is None:
+        return 0
+    topics = () if answer.assignment is None else answer.assignment.topic_partitions
+    names = 4 * len(answer.member_id or "")
+    return _ANSWER_BYTES + names + sum(_TOPIC_BYTES + _PARTITION_BYTES * len(topic.partitions) for topic in topics)
 
 
 def _says_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
