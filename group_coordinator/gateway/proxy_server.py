@@ -24,6 +24,7 @@ from group_coordinator.gateway.ports import Ports
 from group_coordinator.gateway.request_router import Reply
 from group_coordinator.gateway.rewriting import Locate
 from group_coordinator.gateway.session import Backing, Session, SharedResources
+from group_coordinator.processor_time import ask_for_short_slices
 
 _METADATA_TIMEOUT_S = 15.0
 _LOOK_INTERVAL_S = 30.0
@@ -155,6 +156,7 @@ class ProxyServer:
     # loop
 
     def _run(self) -> None:
+        ask_for_short_slices()  # of the thread, and of all that are started from here: those of the Kafka clients
         try:
             asyncio.run(self._serve())
         except BaseException as failure:

@@ -11,6 +11,7 @@ import threading
 
 from confluent_kafka import KafkaException
 
+from group_coordinator.processor_time import ask_for_short_slices
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from group_coordinator.responder.protocol import ExitCode, ResponderStatus, encode_line, read_start
@@ -30,6 +31,7 @@ def main() -> ExitCode:
         start = read_start(sys.stdin.buffer)
     except EOFError:
         return ExitCode.ASKED
+    ask_for_short_slices()
     ended = threading.Event()
     threading.Thread(target=_wait_for_end, args=(ended,), daemon=True).start()
     config = StreamingConfig(**start.settings)

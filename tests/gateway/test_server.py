@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, Bounds, GatewayConfig, GatewayError, Route
 from group_coordinator.gateway.server import Gateway
+from group_coordinator.processor_time import SLICE_NS, slice_ns
 from schemas.history import MemberExpired, RebalanceStarted
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.gateway import wire
@@ -25,6 +27,7 @@ from tests.gateway.clients.reading import reads, values
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
 from tests.making_topics import make_topic
+from tests.short_slices import slices_are_known
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]
@@ -147,6 +150,14 @@ def test_a_client_that_does_not_read_does_not_fill_the_memory(gateway: Gateway, 
         assert sent < 50_000_000
         (session,) = gateway.sessions
         assert session.answers_waiting <= 256
+
+
+def test_its_threads_wait_less_for_a_processor(gateway: Gateway) -> None:
+    if not slices_are_known():
+        pytest.skip("this system knows no slices")
+    soon = {thread.name for thread in threading.enumerate() if slice_ns(thread.native_id or 0) == SLICE_NS}
+    assert {"gateway", "read-gateway"} <= soon
+    assert threading.current_thread().name not in soon
 
 
 def test_what_is_no_kafka_is_shown_the_door(gateway: Gateway) -> None:

@@ -15,11 +15,13 @@ import pytest
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.processor_time import SLICE_NS, slice_ns
 from schemas.messages import HeartbeatResponse
 from schemas.query_progress import WRITER_HEADER
 from streaming.config import StreamingConfig
 from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wait_for
 from tests.crash.processes import responder_of
+from tests.short_slices import slices_are_known
 from tests.streaming.running_app import HEARTBEAT, TIMEOUT_S, Client
 from tests.waiting import wait_until
 
@@ -62,6 +64,14 @@ def end(process: subprocess.Popen[str]) -> None:
     assert session_of(process) == []
 
 
+def threads_of(process: int) -> list[int]:
+    """Its first thread and those of its Kafka clients; libraries have others, which begin when they are imported."""
+    threads = Path(f"/proc/{process}/task").iterdir()
+    clients = [int(thread.name) for thread in threads if (thread / "comm").read_text().startswith("rdk:")]
+    assert clients
+    return [process, *clients]
+
+
 def test_responders_beside_the_coordinator_and_by_themselves(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -85,6 +95,9 @@ def test_responders_beside_the_coordinator_and_by_themselves(
         wait_until(lambda: health(port) == {"status": "ok", "reasons": [], "responders": {"0": "answering"}}, TIMEOUT_S)
         own = responder_of(coordinator.pid)
         assert own is not None
+        if slices_are_known():
+            assert {slice_ns(thread_id) for thread_id in threads_of(own)} == {SLICE_NS}
+            assert slice_ns(coordinator.pid) != SLICE_NS
         os.kill(own, signal.SIGKILL)
         wait_until(lambda: health(port)["status"] == "degraded", TIMEOUT_S)
         wait_until(lambda: health(port)["status"] == "ok", TIMEOUT_S)
