@@ -2,10 +2,10 @@
 
     python -m benchmarks.gateway_latency [--rates 50 1000] [--seconds 10] [--rounds 2] [--without-responder] [--write]
 
-`group-coordinator run --embedded --responder` and `group-coordinator gateway`, with `answers_heartbeats` off, are
-processes of their own. Members
-of groups of one speak Kafka's protocol over a connection each: half of their requests are heartbeats, half are commits
-of one partition. The same clients take turns with the gateway, and with the broker, which coordinates its own groups.
+`group-coordinator run --responder` and `group-coordinator gateway`, with `answers_heartbeats` off, are processes of
+their own, and so is a broker whose JVM has the options of Kafka's own start script. Members of groups of one speak
+Kafka's protocol over a connection each: half of their requests are heartbeats, half are commits of one partition. The
+same clients take turns with the gateway, and with the broker, which coordinates its own groups.
 *Two hops* is a plain loop between two topics, the least that an answer through Kafka takes. CPU is of each process,
 also of those that are idle in this turn: Spark works off what the gateway's clients have asked a moment ago.
 
@@ -34,15 +34,22 @@ from benchmarks.arguments import command_parser
 from benchmarks.document import Printed
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.wire_client import WireClient, WireMember
-from group_coordinator.embedded_kafka.broker import free_port
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client
 
 TOPIC = "orders"
 CONNECTIONS = 50
 TWO_HOPS, COPIED = "two hops", ("copy.in", "copy.out")
-WARM_UP_S = 10.0
-"""A broker that has just started is compiled while it answers: the first seconds are several times as slow."""
+WARM_UP_S, WARM_UP_ROUNDS = 15.0, 3
+"""A broker that has just started is compiled while it answers: the first minute is several times as slow. In turns,
+because members that are silent for long are expired."""
+HEAP_MB, JAVA_OPTIONS = 1_024, (
+    "-Xms1g", "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35", "-XX:MaxInlineLevel=15",
+)  # fmt: skip
+"""What `kafka-server-start.sh` of Kafka 4.3 sets (`KAFKA_HEAP_OPTS`, `KAFKA_JVM_PERFORMANCE_OPTS`). The embedded broker
+has others, which start quicker, and stops more often to collect its smaller heap."""
 _PROCESSES = {
     "command_line.main gateway": "gateway",
     "command_line.main run": "coordinator",
@@ -81,21 +88,22 @@ def running(
     directory: Path, *flags: str, gateway_flags: Sequence[str] = ("--no-answers-heartbeats",)
 ) -> Iterator[dict[str, str]]:
     """The coordinator with a broker, and a gateway; yields the addresses of broker and gateway."""
-    port, broker = free_port(), f"127.0.0.1:{free_port()}"
-    coordinator = (
-        "run", "--embedded", "--embedded-port", broker.rpartition(":")[2], "--group-initial-rebalance-delay-ms", "0",
-        *flags,
-    )  # fmt: skip
-    last_line = "A responder answers" if flags else "To look at them"
-    gateway = ("gateway", "--bootstrap-servers", broker, "--listen", f"127.0.0.1:{port}", *gateway_flags)
-    with (
-        command(directory / "coordinator.log", last_line, *coordinator),
-        command(directory / "gateway.log", "is ready", *gateway),
-    ):
-        admin = admin_client(broker)
-        for future in admin.create_topics([NewTopic(name, 1, 1) for name in (TOPIC, *COPIED)]).values():
-            future.result()
-        yield {"broker": broker, "gateway": f"127.0.0.1:{port}"}
+    port, last_line = free_port(), "A responder answers" if flags else "The coordinator runs"
+    with EmbeddedKafka(directory / "kafka", heap_mb=HEAP_MB, java_options=JAVA_OPTIONS) as kafka:
+        broker = kafka.bootstrap_servers
+        coordinator = (
+            "run", "--bootstrap-servers", broker, "--checkpoint", str(directory / "checkpoint"),
+            "--group-initial-rebalance-delay-ms", "0", *flags,
+        )  # fmt: skip
+        gateway = ("gateway", "--bootstrap-servers", broker, "--listen", f"127.0.0.1:{port}", *gateway_flags)
+        with (
+            command(directory / "coordinator.log", last_line, *coordinator),
+            command(directory / "gateway.log", "is ready", *gateway),
+        ):
+            admin = admin_client(broker)
+            for future in admin.create_topics([NewTopic(name, 1, 1) for name in (TOPIC, *COPIED)]).values():
+                future.result()
+            yield {"broker": broker, "gateway": f"127.0.0.1:{port}"}
 
 
 @contextmanager
@@ -123,9 +131,10 @@ async def _compare(
     say: Printed, addresses: dict[str, str], rates: list[int], seconds: float, rounds: int
 ) -> None:
     members = {name: await _members(address) for name, address in addresses.items()}
-    for group in members.values():
-        await _measure(group, max(rates), WARM_UP_S)
-    _two_hops(addresses["broker"], max(rates), WARM_UP_S)
+    for _ in range(WARM_UP_ROUNDS):
+        for group in members.values():
+            await _measure(group, max(rates), WARM_UP_S)
+        _two_hops(addresses["broker"], max(rates), WARM_UP_S)
     say(f"{'requests/s':>10} {'by':8} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}   CPU ms a request")
     bars = []
     for rate in rates:
