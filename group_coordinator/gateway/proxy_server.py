@@ -12,7 +12,6 @@ from confluent_kafka.admin import AdminClient
 
 from group_coordinator.gateway import tls
 from group_coordinator.gateway.admission import Admission
-from group_coordinator.gateway.allocator import give_free_memory_back
 from group_coordinator.gateway.buffered import Buffered
 from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
@@ -24,7 +23,8 @@ from group_coordinator.gateway.ports import Ports
 from group_coordinator.gateway.request_router import Reply
 from group_coordinator.gateway.rewriting import Locate
 from group_coordinator.gateway.session import Backing, Session, SharedResources
-from group_coordinator.processor_time import ask_for_short_slices
+from group_coordinator.system.allocator import give_free_memory_back
+from group_coordinator.system.processor_time import ask_for_short_slices
 
 _METADATA_TIMEOUT_S = 15.0
 _LOOK_INTERVAL_S = 30.0

@@ -11,11 +11,11 @@ import threading
 
 from confluent_kafka import KafkaException
 
-from group_coordinator.processor_time import ask_for_short_slices
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from group_coordinator.responder.protocol import ExitCode, ResponderStatus, encode_line, read_start
 from group_coordinator.responder.ticking import ResponderTicker
+from group_coordinator.system.processor_time import ask_for_short_slices
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
 

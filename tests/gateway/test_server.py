@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.gateway.config import Address, Bounds, GatewayConfig, GatewayError, Route
 from group_coordinator.gateway.server import Gateway
-from group_coordinator.processor_time import SLICE_NS, slice_ns
+from group_coordinator.system.processor_time import SLICE_NS, slice_ns
 from schemas.history import MemberExpired, RebalanceStarted
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.gateway import wire
@@ -27,7 +27,7 @@ from tests.gateway.clients.reading import reads, values
 from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
 from tests.making_topics import make_topic
-from tests.short_slices import slices_are_known
+from tests.system.short_slices import slices_are_known
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.kafka]

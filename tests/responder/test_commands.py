@@ -15,14 +15,14 @@ import pytest
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
-from group_coordinator.processor_time import SLICE_NS, slice_ns
+from group_coordinator.system.processor_time import SLICE_NS, slice_ns
 from schemas.messages import HeartbeatResponse
 from schemas.query_progress import WRITER_HEADER
 from streaming.config import StreamingConfig
 from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wait_for
 from tests.crash.processes import responder_of
-from tests.short_slices import slices_are_known
 from tests.streaming.running_app import HEARTBEAT, TIMEOUT_S, Client
+from tests.system.short_slices import slices_are_known
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end

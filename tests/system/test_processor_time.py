@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from group_coordinator.processor_time import SLICE_NS, ask_for_short_slices, slice_ns
-from tests.short_slices import in_a_thread, slices_are_known
+from group_coordinator.system.processor_time import SLICE_NS, ask_for_short_slices, slice_ns
+from tests.system.short_slices import in_a_thread, slices_are_known
 
 
 def test_a_thread_and_those_that_it_starts_have_short_slices_and_others_keep_theirs() -> None:

@@ -1,0 +1,1 @@
+"""What is asked of the operating system: how memory is kept, and who gets a processor."""
