@@ -99,15 +99,7 @@ class ModernGroup:
         if not members:
             self._tell.generation_id = 0
         for identity in members.values():
-            self.members[identity.member_id] = ConsumerMember(
-                member=identity,
-                rebalance_timeout_ms=None,
-                subscribed_topics=None,
-                subscribed_regex=None,
-                server_assignor=None,
-                rack_id=None,
-                uses_classic_protocol=True,
-            )
+            self.members[identity.member_id] = member_of_unknown_subscription(identity, uses_classic_protocol=True)
 
     def find(self, members: Iterable[ConsumerMember], epoch: int) -> None:
         """Begin in this epoch, with members of whom nothing is known before."""
@@ -362,6 +354,19 @@ class ModernGroup:
         self._tell.say(
             GroupDead, certainty="not_known" if self._death == "not_known" else "told", reason=self._death
         )
+
+
+def member_of_unknown_subscription(identity: MemberIdentity, *, uses_classic_protocol: bool) -> ConsumerMember:
+    """Return a member of which nothing else has been seen."""
+    return ConsumerMember(
+        member=identity,
+        rebalance_timeout_ms=None,
+        subscribed_topics=None,
+        subscribed_regex=None,
+        server_assignor=None,
+        rack_id=None,
+        uses_classic_protocol=uses_classic_protocol,
+    )
 
 
 def _by_instance(step: Step) -> dict[str, ConsumerMember]:

@@ -15,7 +15,7 @@ from group_coordinator.observed.ahead import Ahead
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.kept_group import OFFSETS_PARTITIONS
-from group_coordinator.observed.modern import ModernGroup
+from group_coordinator.observed.modern import ModernGroup, member_of_unknown_subscription
 from group_coordinator.observed.modern_records import Current, State, Step
 from group_coordinator.observed.observer import GroupUpdate
 from group_coordinator.observed.stored_groups import StoredGeneration, StoredMember
@@ -247,13 +247,8 @@ def _consumer_members(group: PolledGroup, known: Mapping[str, ConsumerMember]) -
     classic_ids = {identity.member_id for identity in classic}
     instance_ids = {identity.group_instance_id for identity in classic} - {None}
     return {
-        member_id: ConsumerMember(
-            member=identity,
-            rebalance_timeout_ms=None,
-            subscribed_topics=None,
-            subscribed_regex=None,
-            server_assignor=None,
-            rack_id=None,
+        member_id: member_of_unknown_subscription(
+            identity,
             uses_classic_protocol=member_id in classic_ids or identity.group_instance_id in instance_ids,
         )
         for member_id, (identity, _) in group.members.items()
