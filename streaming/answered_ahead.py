@@ -4,7 +4,7 @@ far as it is answered."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 
 from confluent_kafka import Message
 from pyspark.errors import PySparkException
@@ -40,7 +40,8 @@ def begin_progress(
         with explaining(config.client_properties), open_reader(config.client_properties) as reader:
             reader.partitions(topics.progress)
             batches = {shard: committed_batch(spark, config, shard) for shard in config.shards_here}
-            return _begin(reader, config, report, batches, partial(_state, spark, config), rebuild=rebuild)
+            read_state = cache(partial(_state, spark, config))  # no query runs yet that would change it
+            return _begin(reader, config, report, batches, read_state, rebuild=rebuild)
     except NoSuchTopicError:
         return None
     except TopicReadError as problem:
