@@ -144,7 +144,7 @@ class MemberReplaced(HistoryRecord, frozen=True, kw_only=True, tag="member_repla
     member: MemberIdentity
     old_member_id: str
     rebalanced: bool | None
-    """False: it keeps its partitions, also if a consumer group goes to another epoch next. None: not known."""
+    """Whether a rebalance follows from it; None: not known. In a consumer group it keeps its partitions either way."""
 
 
 class MemberFenced(HistoryRecord, frozen=True, kw_only=True, tag="member_fenced"):

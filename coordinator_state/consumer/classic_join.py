@@ -65,7 +65,7 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
     append_group_tombstones(step)
     step.require_group().body = ClassicGroup(state_since_ms=step.now_ms)
     append_group_metadata(step)
-    step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
+    step.cause_seq = step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
     step.note_change()
     join_classic_group(step, request)
 

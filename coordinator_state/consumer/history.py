@@ -120,8 +120,9 @@ class Narrator:
         if self._replaced is not None:
             old_id, new = self._replaced
             note_replacement(group, old_id, new.member_id)
+            rises = group.group_epoch != self._epoch_before
             self._append(
-                MemberReplaced(*step.history_fields(), member=identity(new), old_member_id=old_id, rebalanced=False)
+                MemberReplaced(*step.history_fields(), member=identity(new), old_member_id=old_id, rebalanced=rises)
             )
         for member in self._last_of_each():
             self._tell_member(member)

@@ -116,9 +116,7 @@ def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:
 def _unresolved(group: GroupFacts) -> str:
     """Return which patterns give nothing yet, as the end of a sentence; empty: none."""
     regexes = [regex for regex, topics in group.regexes.items() if topics is None]
-    if not regexes:
-        return ""
-    return f"; {'a pattern waits' if len(regexes) == 1 else 'patterns wait'} for resolution: {words.listed(regexes)}"
+    return f"; {words.patterns_wait(regexes)}" if regexes else ""
 
 
 def offset_expires_ms(group: GroupFacts, committed: Committed, settings: HealthSettings) -> int:

@@ -257,13 +257,13 @@ _DROPPED: dict[str, str] = {
 
 def _of_static_member(record: MemberReplaced | MemberFenced) -> str:
     if isinstance(record, MemberReplaced):
-        end = "it keeps its partitions"
-        if record.rebalanced:
-            end = "a rebalance is needed"
-        elif record.rebalanced is None:
-            end += "; whether that cost a rebalance is not known"
-        elif record.cause.api != "ConsumerGroupHeartbeat":  # upon which the next records tell of a rebalance, if any
-            end += ", no rebalance"
+        match record.rebalanced:
+            case True:
+                end = "a rebalance is needed"
+            case False:
+                end = "it keeps its partitions, no rebalance"
+            case None:
+                end = "it keeps its partitions; whether that cost a rebalance is not known"
         old, new = name(record.old_member_id), name(record.member.member_id)
         return f"static member {_instance(record.member)} comes back as {new} in place of {old}: {end}"
     who, owner = name(record.member_id), name(record.owner_member_id) if record.owner_member_id else "another member"

@@ -7,6 +7,7 @@ from datetime import UTC, tzinfo
 from typing import assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from group_coordinator.narrative import seen, sentences, words
 from group_coordinator.narrative.rebalances import Gone, Ownership, Rebalance
@@ -93,8 +94,7 @@ def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
         for time_ms, members in members_by_ms.items()
     ]
     notes += _unresolved(rebalance)
-    happened = [_step(record, zone) for record in rebalance.steps if not isinstance(record, GroupStable)]
-    return causes + sorted(happened + notes, key=lambda step: step.time_ms)
+    return causes + sorted(_happened(rebalance, zone) + notes, key=lambda step: step.time_ms)
 
 
 def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
@@ -181,6 +181,17 @@ def place(cause: Cause) -> str:
     return f"{origin} at events partition {cause.partition}, offset {cause.offset}"
 
 
+def _happened(rebalance: Rebalance, zone: tzinfo) -> list[Step]:
+    """The records of a rebalance, in their order. What a timer did has the log's clock, which may be ahead of the
+    append time of the request after it: no step is told as earlier than the one before."""
+    happened, now_ms = [], 0
+    for record in rebalance.steps:
+        if not isinstance(record, GroupStable):
+            now_ms = max(now_ms, record.timestamp_ms)
+            happened.append(replace(_step(record, zone), time_ms=now_ms))
+    return happened
+
+
 def _unresolved(rebalance: Rebalance) -> list[Step]:
     """Which members get nothing by their patterns yet."""
     members_by_regex: dict[str, list[str]] = {}
@@ -190,7 +201,7 @@ def _unresolved(rebalance: Rebalance) -> list[Step]:
     return [
         Step(
             time_ms=last_ms,
-            text=f"the pattern {regex} of {words.names(members)} waits for its resolution: nothing is assigned by it",
+            text=words.patterns_wait([f"{regex} of {words.names(members)}"]),
         )
         for regex, members in members_by_regex.items()
     ]

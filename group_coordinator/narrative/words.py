@@ -76,6 +76,13 @@ def listed(texts: Sequence[str], shown_max: int = NAMES_SHOWN) -> str:
     return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)
 
 
+def patterns_wait(patterns: Sequence[str]) -> str:
+    """Return that subscriptions by these patterns give nothing yet (KIP-848: the coordinator resolves them)."""
+    if len(patterns) == 1:
+        return f"the pattern {patterns[0]} waits for its resolution: nothing is assigned by it"
+    return f"the patterns {listed(patterns)} wait for their resolution: nothing is assigned by them"
+
+
 def count(number: int, noun: str) -> str:
     """Return `1 member`, `3 members`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from group_coordinator.command_line.explanation import explanation
 from group_coordinator.dashboard.facts import GroupFacts
@@ -12,10 +13,10 @@ from group_coordinator.dashboard.health import verdict
 from group_coordinator.dashboard.settings import HealthSettings
 from group_coordinator.narrative import sentences, words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
-from group_coordinator.narrative.steps import moves_of
+from group_coordinator.narrative.steps import moves_of, steps
 from schemas.consumer_group_messages import LEAVE_STATIC_EPOCH
 from schemas.group_metadata_events import RegexesResolved
-from schemas.history import History, HistoryRecord, MemberExpired, MemberLeft, MemberReplaced
+from schemas.history import History, HistoryRecord, MemberExpired, MemberJoined, MemberLeft, MemberReplaced
 from schemas.messages import LeaveGroupMember
 from schemas.observed_history import ConsumerMemberJoined, GroupConverted
 from tests.coordinator_state.harness import assignment, of_type, subscription
@@ -188,16 +189,54 @@ def test_a_downgrade_is_explained_by_the_member_that_went_and_the_conversion(
     assert lines[1] == f"Why: the last member of the consumer protocol is gone; orders-1 (q7PSb5mL) {end}."
 
 
-def test_a_static_member_that_is_back_is_not_said_to_cost_no_rebalance_where_it_did() -> None:
-    story = Story("g", cluster(orders=4, more=4))
+def test_an_empty_group_that_a_classic_member_turns_is_explained_by_both() -> None:
+    """Before version 4 of JoinGroup one request does both; later the first one only asks for a member id."""
+    story = Story("orders", cluster(orders=4))
+    story.join(DrivenMember(member_id=A, client_id="orders-1", topics=("orders",)))
+    story.leave("orders-1")
+    story.group.join(new_member_id="m", client_id="old", protocols={"range": subscription("orders")}, version=3)
+    rebalance, lines = told(story)
+    assert [type(cause) for cause in rebalance.causes] == [GroupConverted, MemberJoined]
+    assert lines[1] == "Why: m joined the empty group, with which the group went over to the classic protocol."
+
+
+@pytest.mark.parametrize("is_classic", [False, True])
+@pytest.mark.parametrize("subscribes_anew", [False, True])
+def test_a_static_member_that_is_back_is_said_to_cost_a_rebalance_where_it_does(
+    is_classic: bool, subscribes_anew: bool
+) -> None:
+    story = Story("g", cluster(orders=4, more=4), group_consumer_migration_policy="bidirectional")
+    story.group.joins(C, "orders")
     story.group.joins(A, "orders", instance_id="i")
     story.group.told(A, LEAVE_STATIC_EPOCH, instance_id="i")
-    story.group.joins(B, "orders", "more", instance_id="i")
+    names = ("orders", "more") if subscribes_anew else ("orders",)
+    if is_classic:
+        protocols = {"range": subscription(*names)}
+        story.group.join(new_member_id=B, client_id="old", protocols=protocols, group_instance_id="i")
+    else:
+        story.group.joins(B, *names, instance_id="i")
     records = records_of(story)
     (replaced,) = [record for record in records if isinstance(record, MemberReplaced)]
     *_, last = rebalances(records)
-    assert replaced in last.causes
-    assert sentences.sentence(replaced).endswith("in place of q7PSb5mL: it keeps its partitions")
+    assert (replaced in last.causes) == subscribes_anew
+    end = "a rebalance is needed" if subscribes_anew else "it keeps its partitions, no rebalance"
+    assert sentences.sentence(replaced).endswith(f"in place of q7PSb5mL: {end}")
+
+
+def test_what_was_done_by_the_logs_clock_is_not_told_after_what_follows_from_it() -> None:
+    """A timer has the log's clock, which may be ahead of the append time of the next request."""
+    story = stuck()
+    story.go_on(60_000)
+    for rebalance in rebalances(records_of(story)):
+        rebalance.steps = [
+            replace(record, timestamp_ms=record.timestamp_ms - 100)
+            if isinstance(record, HistoryRecord) and record.cause.kind == "request" else record
+            for record in rebalance.steps
+        ]  # fmt: skip
+        told_steps = [step for step in steps(rebalance) if not step.is_cause]
+        assert [step.record for step in told_steps if step.record is not None] == rebalance.steps
+        times_ms = [step.time_ms for step in told_steps]
+        assert times_ms == sorted(times_ms)
 
 
 def test_a_pattern_that_is_not_resolved_yet_is_said_to_wait() -> None:
@@ -209,7 +248,7 @@ def test_a_pattern_that_is_not_resolved_yet_is_said_to_wait() -> None:
     waits = "the pattern pay.* of zP8ZtVkq waits for its resolution: nothing is assigned by it"
     _, lines = told(story)
     assert any(waits in line for line in lines)
-    assert state_of(story).endswith("; a pattern waits for resolution: pay.*")
+    assert state_of(story).endswith("; the pattern pay.* waits for its resolution: nothing is assigned by it")
     story.group.tell(RegexesResolved(version=1, resolved={"pay.*": ()}, began_ms=story.now_ms))
     story.go_on(10_000)
     assert "pattern" not in state_of(story)

@@ -30,8 +30,8 @@ from group_coordinator.tables.rows import (
 from schemas.consumer_group_messages import LEAVE_STATIC_EPOCH
 from schemas.events import encode_json
 from schemas.history import Cause, GroupDead, History, HistoryRecord, RebalanceStarted
-from tests.coordinator_state.consumer.harness import ConsumerHarness
-from tests.coordinator_state.harness import GroupHarness, assignment
+from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness
+from tests.coordinator_state.harness import GroupHarness, assignment, subscription
 from tests.tables.example_history import START_MS, example_history, history, moment
 
 R = TypeVar("R", bound=Row)
@@ -136,6 +136,22 @@ def test_a_target_that_a_static_member_takes_over_is_of_the_epoch_that_it_was_of
     rows = [row for row in fold(told) if isinstance(row, Target)]
     told_of = {(row.member_id, row.assignment_epoch, row.to_ms is None) for row in rows}
     assert told_of == {("a", 2, False), ("b", 2, True)}
+
+
+def test_a_static_member_of_a_consumer_group_hands_over_also_where_a_rebalance_follows() -> None:
+    group = ConsumerHarness(group_consumer_migration_policy="bidirectional")
+    group.joins("a", "bar")
+    group.sleep(1_000)
+    group.join(new_member_id="b1", protocols={"range": subscription("foo")}, group_instance_id="i")
+    owned_partitions = sorted(group.body.members["b1"].assigned[FOO])
+    assert owned_partitions
+    group.join(new_member_id="b2", protocols={"range": subscription("foo", "bar")}, group_instance_id="i")
+    told = [output for output in group.outputs if isinstance(output, HistoryRecord)]
+    rows = [row for row in fold(told) if isinstance(row, Ownership)]
+    before = [(row.partition, row.ended_by, row.to_ms) for row in rows if row.member_id == "b1"]
+    after = [(row.partition, row.from_ms) for row in rows if row.member_id == "b2"]
+    assert before == [(partition, "replaced", group.now_ms) for partition in owned_partitions]
+    assert after == [(partition, group.now_ms) for partition in owned_partitions]
 
 
 def test_a_members_life() -> None:
