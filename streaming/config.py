@@ -67,7 +67,7 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
         "nobody waits for the batches.", at_least=0)
     spark_niceness: int = setting(
         0, "Niceness of Spark's JVM and Python workers (Linux, `nice(2)`), where the command starts them. `run` "
-        "with responders sets 5 unless it is set: nobody waits for them, so whoever answers comes first.", at_least=0,
+        "with responders sets 15 unless it is set: nobody waits for them, so whoever answers comes first.", at_least=0,
         at_most=19)
     max_events_per_batch: int = setting(
         10_000, "Most events that one batch takes: a backlog is worked off in batches of this size.", at_least=1)

@@ -47,6 +47,14 @@ def test_a_dry_run_tells_what_holds_beside_responders() -> None:
     assert {"responders = true", f"trigger_interval_ms = {TRIGGER_INTERVAL_MS}", "spark_niceness = 1"} <= set(lines)
 
 
+def test_settings_say_what_holds_beside_responders() -> None:
+    without, beside = options.load({}, None).config, for_responders(options.load({}, None)).config
+    changed = [name for name in settings_of(StreamingConfig) if getattr(without, name) != getattr(beside, name)]
+    assert sorted(changed) == ["responders", "spark_niceness", "trigger_interval_ms"]
+    for name in ("spark_niceness", "trigger_interval_ms"):
+        assert f"sets {getattr(beside, name)} unless it is set" in settings_of(StreamingConfig)[name].text
+
+
 def test_each_value_has_its_source_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUP_COORDINATOR_SHARDS", "4")
     lines = {
