@@ -14,5 +14,5 @@ def require_valid_regex(regex: str) -> None:
     except InvalidTopicRegex as problem:
         raise Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION, "invalid_regular_expression",
-            f"{regex!r:.300} is not a valid regular expression: {problem}",
+            f"{regex!r:.300} is not a valid regular expression: {problem!s:.300}",
         ) from None  # fmt: skip
