@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 
 from group_coordinator.gateway.frames import RequestHead, frame
 
+REQUEST_BITS = 32
+"""The number of a request is that of its connection, followed by so many bits for its place on it."""
+_connections = count(1)
 Change = Callable[[bytes], bytes | None]
 """A broker's answer -> what the client is told; None: nothing."""
 
@@ -19,7 +23,7 @@ class Slot:
     def __init__(self, head: RequestHead, number: int, events: int) -> None:
         self.head = head
         self.number = number
-        """Names it on this connection."""
+        """Names it in this process."""
         self.events = events
         """How many events it becomes: one for each group that it names."""
         self.held: list[bytes] = []
@@ -43,7 +47,7 @@ class AnswerOrder:
         """Of answers that wait behind others."""
         self.steps = 0
         """Rises with every request that is taken and every piece of an answer that may leave."""
-        self._number = 0
+        self._number = next(_connections) << REQUEST_BITS
         self._slots: deque[Slot] = deque()
 
     def __len__(self) -> int:

@@ -15,11 +15,14 @@ These rules make it safe:
   answer has news again, they are told with the heartbeat after it: a member that is told two changes as one might see
   none, and would never say that it gave up what it never knew it had. Only a member that says what it owns is told
   the latest at once, since the coordinator has decided by what it owns.
-- If it did not come, or found no room, or the gateway has begun anew, nobody knows what the member has missed. Its next
-  heartbeat is answered COORDINATOR_NOT_AVAILABLE, if it does not say what the member owns. Upon that, clients say
-  everything, and Kafka's rule for a lost answer holds (the epoch before, with nothing owned that is not assigned).
-- Nobody is fenced or refused here for any other reason. One case is left: a gateway that goes while it knows of news
-  that a member has missed, and the group has changed once more. The member is fenced, and joins anew.
+- If it did not come, or found no room, or the gateway has begun anew, or the member comes by another connection, between
+  which another gateway may have answered it, nobody knows what the member has missed. Its next heartbeat is answered
+  COORDINATOR_NOT_AVAILABLE, if it does not say everything. Upon that, clients do, and Kafka's rule for a lost answer
+  holds (the epoch before, with nothing owned that is not assigned).
+- News are told only in the epoch in which they were missed: who speaks of another has heard later ones elsewhere.
+- Nobody is fenced or refused here for any other reason. One case is left: a gateway that goes, or that a member leaves
+  for another one, while it knows of news that the member has missed, and the group has changed once more. The member is
+  fenced, and joins anew.
 """
 
 from __future__ import annotations
@@ -52,6 +55,16 @@ _NO_TIMEOUT = -1
 _IN_DOUBT = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 )
+_REFUSES_REQUEST = frozenset(
+    {
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.MESSAGE_TOO_LARGE,
+    }
+)
+"""The member stays what it was."""
 OnAnswer = Callable[[Response], None]
 Send = Callable[[ConsumerGroupHeartbeatRequest, OnAnswer], None]
 
@@ -61,6 +74,8 @@ class _Member(Struct):
 
     key: bytes
     """Its digest."""
+    connection: int
+    """By which it came the last time."""
     epoch: int = 0
     interval_ms: int = 0
     is_settled: bool = False
@@ -96,7 +111,9 @@ class ConsumerHeartbeatCache:
         """The memory that the answers take which members have missed, at the most."""
         return self._news_bytes
 
-    def ask(self, request: ConsumerGroupHeartbeatRequest, send: Send, on_answer: OnAnswer) -> None:
+    def ask(
+        self, request: ConsumerGroupHeartbeatRequest, send: Send, on_answer: OnAnswer, connection: int = 0
+    ) -> None:
         """Answer a heartbeat, now or when the coordinator has answered; `send` asks the coordinator."""
         key = digest(request.group_id, request.member_id)
         if request.member_epoch < JOIN_EPOCH or not request.member_id:
@@ -105,7 +122,9 @@ class ConsumerHeartbeatCache:
             return
         member = self._members.get(key)
         if member is None or request.member_epoch == JOIN_EPOCH:
-            member = self._begin(_Member(key=key, is_in_doubt=request.member_epoch != JOIN_EPOCH))
+            member = self._begin(_Member(key, connection, is_in_doubt=request.member_epoch != JOIN_EPOCH))
+        elif member.connection != connection:
+            member.connection, member.is_in_doubt = connection, True
         if member.is_awaited:
             member.waiting.append(lambda: self._go_on(member, request, send, on_answer))
         else:
@@ -139,7 +158,7 @@ class ConsumerHeartbeatCache:
     ) -> None:
         if member.is_in_doubt:
             member.is_in_doubt = False  # who does not say everything when it is asked to goes to the coordinator
-            if request.topic_partitions is None:
+            if not _says_everything(request):
                 on_answer(refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
                 return
         if self._knows_answer(member, request):
@@ -150,8 +169,11 @@ class ConsumerHeartbeatCache:
             on_answer(as_before)
             send(request, lambda answer: self._hear_late(member, request, answer))
             return
-        if member.news is not None and request.member_epoch == member.epoch:
-            request = replace(request, member_epoch=member.news.member_epoch)
+        if member.news is not None:
+            if request.member_epoch == member.epoch:
+                request = replace(request, member_epoch=member.news.member_epoch)
+            else:
+                self._keep_news(member, None)
         says_what_it_owns = request.topic_partitions is not None
         send(request, lambda answer: self._hear(member, says_what_it_owns, answer, on_answer))
 
@@ -182,7 +204,7 @@ class ConsumerHeartbeatCache:
             member.epoch, member.interval_ms = answer.member_epoch, answer.heartbeat_interval_ms
         else:
             member.is_settled = False
-            if answer.error_code not in _IN_DOUBT:
+            if answer.error_code not in _IN_DOUBT | _REFUSES_REQUEST:
                 self._keep_news(member, None)
         on_answer(answer)
 
@@ -234,4 +256,13 @@ def _says_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
         and request.server_assignor is None
         and request.rack_id is None
         and request.rebalance_timeout_ms == _NO_TIMEOUT
+    )
+
+
+def _says_everything(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Return whether the coordinator tells the member all that it is to have: Kafka's full request."""
+    return (
+        request.topic_partitions is not None
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+        and request.rebalance_timeout_ms != _NO_TIMEOUT
     )

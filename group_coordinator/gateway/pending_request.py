@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from group_coordinator.gateway.answer_order import REQUEST_BITS
 from group_coordinator.gateway.frames import RequestHead
 from group_coordinator.gateway.group_configs import CONFIG_APIS, ConfigsRequest, ConfigsResponse
 from group_coordinator.gateway.versions import GROUP_APIS
@@ -22,7 +23,7 @@ class PendingRequest(Struct, frozen=True, kw_only=True):
     """This group request waits for its answer."""
 
     number: int
-    """Names it on this connection."""
+    """Names it in this process (`answer_order`)."""
     api: str
     api_version: int
     client_id: str
@@ -32,6 +33,11 @@ class PendingRequest(Struct, frozen=True, kw_only=True):
     request: AnyRequest
     size: int = 0
     """Its bytes on the wire."""
+
+    @property
+    def connection(self) -> int:
+        """The number of the connection by which it came."""
+        return self.number >> REQUEST_BITS
 
 
 def pending_request(

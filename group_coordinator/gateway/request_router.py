@@ -216,7 +216,7 @@ class RequestRouter:
         if self._consumer_heartbeats is None:
             send(request, on_answer)
         else:
-            self._consumer_heartbeats.ask(request, send, on_answer)
+            self._consumer_heartbeats.ask(request, send, on_answer, context.pending.connection)
 
     def _heartbeat(
         self,

@@ -23,6 +23,12 @@ BEAT = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=5
 MEMBER = PublishedMember("m", None)
 GROUP = PublishedGroup("g", "Stable", 5, "consumer", (MEMBER,), is_consumer_group=True)
 AS_BEFORE = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=5, heartbeat_interval_ms=INTERVAL_MS)
+EVERYTHING = replace(
+    BEAT,
+    subscribed_topic_names=("t",),
+    rebalance_timeout_ms=60_000,
+    topic_partitions=(TopicPartitions(topic_id=TOPIC_ID, partitions=(0, 1)),),
+)
 IN_DOUBT = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
 FENCED = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
 
@@ -45,10 +51,12 @@ class Bench:
         self.sent: list[tuple[ConsumerGroupHeartbeatRequest, Callable[[Response], None]]] = []
         self.told: list[Response] = []
 
-    def ask(self, request: ConsumerGroupHeartbeatRequest = BEAT) -> list[Response]:
+    def ask(self, request: ConsumerGroupHeartbeatRequest = BEAT, connection: int = 1) -> list[Response]:
         """What is answered at once."""
         before = len(self.told)
-        self.beats.ask(request, lambda request, on_answer: self.sent.append((request, on_answer)), self.told.append)
+        self.beats.ask(
+            request, lambda request, on_answer: self.sent.append((request, on_answer)), self.told.append, connection
+        )
         return self.told[before:]
 
     def coordinator_says(self, answer: ConsumerGroupHeartbeatResponse) -> list[Response]:

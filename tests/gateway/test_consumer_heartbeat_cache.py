@@ -176,6 +176,7 @@ class Client:
 
     def __init__(self, member_id: str) -> None:
         self.member_id = member_id
+        self.gateway = self.connection = 0
         self.epoch = 0
         self.held: set[int] = set()
         self.told_coordinator: set[int] | None = None
@@ -212,16 +213,16 @@ class Client:
 
 
 class World:
-    """Members whose heartbeats the gateway answers, a log that is handled a batch at a time, outputs that come after
-    the batch, answers that do not come in time, and gateways that begin anew."""
+    """Members whose heartbeats two gateways answer, a log that is handled a batch at a time, outputs that come after
+    the batch, answers that do not come in time, gateways that begin anew, and members that go to the other one."""
 
-    def __init__(self, random: Random, *, gateways_go: bool) -> None:
+    def __init__(self, random: Random, *, gateways_go: bool, members_move: bool) -> None:
         self.random = random
-        self.gateways_go = gateways_go
+        self.gateways_go, self.members_move = gateways_go, members_move
         self.now_ms = 1_000
         self.coordinator = Coordinator(GroupConfig(group_consumer_assignment_interval_ms=0))
         self.published, self.published_seq = PublishedGroups(1_000_000), 0
-        self.beats = ConsumerHeartbeatCache(self.published.group)
+        self.gateways = [ConsumerHeartbeatCache(self.published.group) for _ in range(2)]
         self.log: list[tuple[ConsumerGroupHeartbeatRequest, Callable[[Response], None]]] = []
         self.offset = 0
         self.clients: dict[str, Client] = {}
@@ -239,6 +240,8 @@ class World:
             self.partitions += self.random.randrange(1, 4)
         elif 0.06 <= chance < 0.065 and self.gateways_go:
             self.lose_gateway()
+        elif 0.07 <= chance < 0.12 and self.members_move and self.idle:
+            self.move(self.random.choice(self.idle))
 
     @property
     def idle(self) -> list[Client]:
@@ -252,7 +255,7 @@ class World:
         def send(request: ConsumerGroupHeartbeatRequest, on_answer: Callable[[Response], None]) -> None:
             self.log.append((request, on_answer))
 
-        self.beats.ask(request, send, client.hear)
+        self.gateways[client.gateway].ask(request, send, client.hear, client.connection)
         if not client.waits and len(self.log) > before:
             self.at_once += 1
             state = self.coordinator.groups.get("g")
@@ -272,11 +275,17 @@ class World:
         client.epoch, client.says_everything = LEAVE_EPOCH, False
         client.held = set()
         client.told_coordinator = set()
-        self.beats.ask(client.request(), lambda request, _: self.log.append((request, lambda _: None)), lambda _: None)
+        self.gateways[client.gateway].ask(
+            client.request(), lambda request, _: self.log.append((request, lambda _: None)), lambda _: None
+        )
+
+    def move(self, client: Client) -> None:
+        """Its connection ends while it waits for nothing; the next one leads to the other gateway."""
+        client.gateway, client.connection, client.may_be_fenced = 1 - client.gateway, client.connection + 1, True
 
     def lose_gateway(self) -> None:
-        """Another takes over; who waits for an answer gets none, and asks it."""
-        self.beats = ConsumerHeartbeatCache(self.published.group)
+        """Others take over; who waits for an answer gets none, and asks it."""
+        self.gateways = [ConsumerHeartbeatCache(self.published.group) for _ in range(2)]
         self.log = [(request, lambda _: None) for request, _ in self.log]
         for client in self.clients.values():
             client.says_everything = client.says_everything or client.waits
@@ -326,13 +335,14 @@ class World:
         return held == list(range(self.partitions))
 
 
+@pytest.mark.parametrize("members_move", [False, True])
 @pytest.mark.parametrize("gateways_go", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_nobody_is_fenced_for_an_answer_at_the_door(seed: int, gateways_go: bool) -> None:
-    """And nobody owns what another owns, and in the end all partitions are owned. Where a gateway goes, a member may be
-    fenced that it knew to have missed news, and joins anew."""
+def test_nobody_is_fenced_for_an_answer_at_the_door(seed: int, gateways_go: bool, members_move: bool) -> None:
+    """And nobody owns what another owns, and in the end all partitions are owned. Where a gateway goes, or a member goes
+    to another, it may be fenced if the gateway knew that it has missed news, and joins anew."""
     random = Random(seed)
-    world = World(random, gateways_go=gateways_go)
+    world = World(random, gateways_go=gateways_go, members_move=members_move)
     world.join()
     world.run_batch()
     for _ in range(500):
