@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import NoneType
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
@@ -16,12 +17,13 @@ from msgspec import Struct
 from schemas.error_codes import ErrorCode
 from schemas.message_types import Message
 from schemas.messages import APIS, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, Request, Response
-from schemas.wire import EncodeError, topic_id_text
+from schemas.wire import EncodeError, topic_id_text, uuid_text
 
 LIST_GROUPS = "ListGroups"
 GroupRequest = Request | ListGroupsRequest
 GroupResponse = Response | ListGroupsResponse
 ErrorOf = Callable[[int], ErrorCode]
+_ReadId = Callable[[bytes], str | None]
 
 _REQUESTS: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsRequest} | {
     name: api.request for name, api in APIS.items()
@@ -95,19 +97,27 @@ def _fields(item: Struct) -> dict[str, Any]:
 
 
 @cache
-def _plan(message: type[Struct]) -> tuple[tuple[str, type[Struct] | None, bool, bool], ...]:
-    """Return for each field its name, the struct in its array, whether it is an error code, and whether it is a topic's
-    id."""
+def _plan(message: type[Struct]) -> tuple[tuple[str, type[Struct] | None, bool, _ReadId | None], ...]:
+    """Return for each field its name, the struct in its array, whether it is an error code, and how its text is made of
+    a topic's id."""
     return tuple(
-        (field.name, struct_inside(field.type), field.type is ErrorCode, field.name == "topic_id")
+        (field.name, struct_inside(field.type), field.type is ErrorCode, _reader_of_id(field))
         for field in msgspec.structs.fields(message)
     )
+
+
+def _reader_of_id(field: msgspec.structs.FieldInfo) -> _ReadId | None:
+    """Return None for what is no topic's id. A member may say that it owns partitions of the topic with the zero uuid;
+    elsewhere it says that there is no id."""
+    if field.name != "topic_id":
+        return None
+    return topic_id_text if NoneType in get_args(field.type) else uuid_text
 
 
 def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf) -> _Struct:
     """Our message of what was read; what is missing keeps our default."""
     built: dict[str, Any] = {}
-    for name, item, is_error, is_topic_id in _plan(message):
+    for name, item, is_error, read_id in _plan(message):
         if name in values:
             value = values[name]
             if item is not None and value is not None:
@@ -117,8 +127,8 @@ def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf)
                     value = _build(item, value, error_of)
             elif is_error:
                 value = error_of(value)
-            elif is_topic_id:
-                value = topic_id_text(value)
+            elif read_id is not None:
+                value = read_id(value)
             built[name] = value
         elif name == "name" and "topic_id" in values:
             built[name] = ""  # by its id only: OffsetCommit and OffsetFetch from version 10 on
