@@ -15,10 +15,10 @@ These rules make it safe:
   answer has news again, they are told with the heartbeat after it: a member that is told two changes as one might see
   none, and would never say that it gave up what it never knew it had. Only a member that says what it owns is told
   the latest at once, since the coordinator has decided by what it owns.
-- If it did not come, or found no room, or the gateway has begun anew, or the member comes by another connection, between
-  which another gateway may have answered it, nobody knows what the member has missed. Its next heartbeat is answered
-  COORDINATOR_NOT_AVAILABLE, if it does not say everything. Upon that, clients do, and Kafka's rule for a lost answer
-  holds (the epoch before, with nothing owned that is not assigned).
+- If it did not come, or found no room, or the gateway has begun anew, or the member comes by another connection and
+  another gateway may have answered it meanwhile, nobody knows what the member has missed. Its next heartbeat is
+  answered COORDINATOR_NOT_AVAILABLE, if it does not say everything. Upon that, clients do, and Kafka's rule for a lost
+  answer holds (the epoch before, with nothing owned that is not assigned).
 - News are told only in the epoch in which they were missed: who speaks of another has heard later ones elsewhere.
 - Nobody is fenced or refused here for any other reason. One case is left: a gateway that goes, or that a member leaves
   for another one, while it knows of news that the member has missed, and the group has changed once more. The member is

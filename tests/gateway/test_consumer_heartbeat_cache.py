@@ -339,8 +339,8 @@ class World:
 @pytest.mark.parametrize("gateways_go", [False, True])
 @pytest.mark.parametrize("seed", range(20))
 def test_nobody_is_fenced_for_an_answer_at_the_door(seed: int, gateways_go: bool, members_move: bool) -> None:
-    """And nobody owns what another owns, and in the end all partitions are owned. Where a gateway goes, or a member goes
-    to another, it may be fenced if the gateway knew that it has missed news, and joins anew."""
+    """And nobody owns what another owns, and in the end all partitions are owned. Where a gateway goes, or a member
+    leaves it for another one, a member may be fenced that it knew to have missed news, and joins anew."""
     random = Random(seed)
     world = World(random, gateways_go=gateways_go, members_move=members_move)
     world.join()
