@@ -108,8 +108,8 @@ class GroupStory(GroupFold):
     """One group's rebalances, followed record by record."""
 
     __slots__ = (
-        "_by_member", "_chain", "_counted", "_departed", "_members", "_resolved", "_unresolved", "_way", "current",
-        "owners",
+        "_by_member", "_chain", "_counted", "_departed", "_gone", "_members", "_resolved", "_unresolved", "_way",
+        "current", "owners",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -123,6 +123,8 @@ class GroupStory(GroupFold):
         """Members come to their partitions one by one, and nobody tells of all at once."""
         self._departed: Ownership = {}
         """What members had that are gone, until the rebalance starts that follows."""
+        self._gone: set[str] = set()
+        """The members that are gone since the last assignment that told all at once."""
         self._way = Reconciliation()
         self._counted: Literal["generation", "epoch"] | None = None
         """What the last rebalance counted."""
@@ -145,6 +147,7 @@ class GroupStory(GroupFold):
     def life_began(self, record: HistoryRecord) -> None:
         self.current, self.owners, self._chain, self._members, self._departed = None, {}, [], {}, {}
         self._counted = None
+        self._gone = set()
         self._way.clear()
         self._unresolved, self._resolved = {}, set()
 
@@ -168,6 +171,10 @@ class GroupStory(GroupFold):
             del self._unresolved[member_id]
 
     def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
+        # Nobody will tell all at once any more, and so take what they had from those that are gone.
+        for member_id in self._gone & self.owners.keys():
+            self._depart(member_id)
+        self._gone = set()
         self._way.clear()
         self._unresolved, self._resolved = {}, set()
 
@@ -209,6 +216,7 @@ class GroupStory(GroupFold):
         rebalance: int | None,
     ) -> None:
         self._by_member = False
+        self._gone = set()
         self.owners = {assignment.member_id: assignment.topics for assignment in assignments}
         if self.current is not None:
             self.current.owned_after = self.owners
@@ -258,9 +266,14 @@ class GroupStory(GroupFold):
         self._members.pop(member.member_id, None)
         self._unresolved.pop(member.member_id, None)
         # Where all are told at once, the next assignment says what became of its partitions.
-        if self._by_member and member.member_id in self.owners:
-            self._departed[member.member_id] = self.owners[member.member_id]
-            self.owners = {owner: topics for owner, topics in self.owners.items() if owner != member.member_id}
+        if not self._by_member:
+            self._gone.add(member.member_id)
+        elif member.member_id in self.owners:
+            self._depart(member.member_id)
+
+    def _depart(self, member_id: str) -> None:
+        self._departed[member_id] = self.owners[member_id]
+        self.owners = {owner: topics for owner, topics in self.owners.items() if owner != member_id}
 
     def member_replaced(
         self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool

@@ -171,6 +171,24 @@ def test_an_upgrade_is_explained_by_the_member_that_came_and_the_conversion() ->
     assert why in headline(rebalance)
 
 
+def test_a_member_that_left_before_the_upgrade_owns_nothing_after_it() -> None:
+    """No assignment tells of all once members come to their partitions one by one."""
+    story = Story("orders", cluster(orders=4), group_consumer_migration_policy="bidirectional")
+    protocols = {"range": subscription("orders")}
+    for member_id in ("m", "n"):
+        story.group.add(member_id, protocols=protocols, session_timeout_ms=600_000)
+    story.group.join("m", protocols=protocols, session_timeout_ms=600_000)
+    story.group.sync("m", 2, {"m": assignment("orders", 0, 1), "n": assignment("orders", 2, 3)})
+    story.group.leave("m")
+    story.join(DrivenMember(member_id=A, client_id="orders-1", topics=("orders",)))
+    upgrade, _ = told(story)
+    assert "m" in upgrade.owned_before
+    story.leave("orders-1")
+    story.join(DrivenMember(member_id=B, client_id="orders-2", topics=("orders",)))
+    for rebalance in list(rebalances(records_of(story)))[-3:]:
+        assert "m" not in (rebalance.owned_after or {}), headline(rebalance)
+
+
 @pytest.mark.parametrize(
     ("goes", "kind", "end"),
     [
