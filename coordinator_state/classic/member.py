@@ -92,6 +92,11 @@ class Rebalance(Struct, array_like=True):
     last_seq: int = 0
     """The record that a later one of this rebalance follows from."""
 
+    def moment(self, timestamp_ms: int) -> int:
+        """Return the append time of a step in this rebalance, which is not before its start: that of a timer is an
+        estimate, and the next event's may lie before it."""
+        return max(timestamp_ms, self.started_ms)
+
     def waited_for(self) -> tuple[Waited, ...]:
         return tuple([
             Waited(member_id=member_id, told_ms=told_ms, joined_ms=joined_ms)

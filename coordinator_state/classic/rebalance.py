@@ -85,14 +85,16 @@ def park_join(step: Step, group: ClassicGroup, member: Member) -> None:
     progress = group.rebalance
     if progress is not None and member.member_id in progress.waited and progress.join_ms is None:
         told_ms, joined_ms = progress.waited[member.member_id]
-        progress.waited[member.member_id] = (told_ms, step.timestamp_ms if joined_ms is None else joined_ms)
+        progress.waited[member.member_id] = (
+            told_ms, progress.moment(step.timestamp_ms) if joined_ms is None else joined_ms
+        )  # fmt: skip
 
 
 def note_rebalance_known(step: Step, member_id: str) -> None:
     """Note that a member has learnt that it must rejoin, so that history tells when."""
     progress = classic(step).rebalance
     if progress is not None and progress.waited.get(member_id) == (None, None):
-        progress.waited[member_id] = (step.timestamp_ms, None)
+        progress.waited[member_id] = (progress.moment(step.timestamp_ms), None)
 
 
 # --------------------------------------------------------------------------------------------------------- join phase

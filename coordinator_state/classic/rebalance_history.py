@@ -51,7 +51,7 @@ def record_join_phase(step: Step) -> None:
     progress = group.rebalance
     if progress is None:
         return
-    progress.join_ms = step.timestamp_ms - progress.started_ms
+    progress.join_ms = progress.moment(step.timestamp_ms) - progress.started_ms
     progress.last_seq = step.cause_seq = step.append_history(
         JoinPhaseCompleted(
             *step.history_fields(),
@@ -81,7 +81,7 @@ def append_completed(step: Step, progress: Rebalance, outcome: Outcome, generati
         outcome=outcome,
         trigger=progress.trigger,
         started_ms=progress.started_ms,
-        duration_ms=step.timestamp_ms - progress.started_ms,
+        duration_ms=progress.moment(step.timestamp_ms) - progress.started_ms,
         join_ms=progress.join_ms,
         waited_for=progress.waited_for(),
         slowest=progress.slowest(),

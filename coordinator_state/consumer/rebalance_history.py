@@ -74,10 +74,11 @@ def note_revocation(step: Step, group: ConsumerGroup, member: ConsumerMember) ->
         return
     waited, member_id = group.rebalance.waited, member.member_id
     told_ms, done_ms = waited.get(member_id, (None, None))
+    now_ms = group.rebalance.moment(step.timestamp_ms)
     if member.pending_revocation:
-        waited[member_id] = step.timestamp_ms if told_ms is None else told_ms, None
+        waited[member_id] = now_ms if told_ms is None else told_ms, None
     elif member_id in waited and done_ms is None:
-        waited[member_id] = told_ms, step.timestamp_ms
+        waited[member_id] = told_ms, now_ms
 
 
 def note_replacement(group: ConsumerGroup, old_member_id: str, member_id: str) -> None:

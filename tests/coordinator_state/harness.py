@@ -105,6 +105,8 @@ class GroupHarness:
         self.partition = partition
         self.config = GroupConfig(**{"group_initial_rebalance_delay_ms": 0, **config})
         self.now_ms = now_ms
+        self.ahead_ms = 0
+        """How far the append times of requests are ahead of the clock, which goes in ticks."""
         self.offset = 0
         self.outputs: list[Output] = []
         self._packed: tuple[bytes, bytes] | None = None
@@ -191,7 +193,7 @@ class GroupHarness:
         header = RequestEnvelope(
             api=api, api_version=self.versions.get(api, 0) if version is None else version, body=Raw(), **fields
         )
-        event = RequestEvent(self.offset, self.now_ms, self.now_ms, header, request)
+        event = RequestEvent(self.offset, self.now_ms, self.now_ms + self.ahead_ms, header, request)
         return self._run(lambda coordinator: coordinator.handle(event))
 
     def answers(self, outputs: list[Output]) -> dict[str, Any]:

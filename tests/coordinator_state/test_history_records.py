@@ -45,6 +45,24 @@ def chain(group: GroupHarness, record: HistoryRecord) -> list[str]:
     return names
 
 
+def test_no_moment_of_a_rebalance_lies_before_its_start() -> None:
+    """A timer's append time is an estimate by the clock; the next request may have been appended before it."""
+    group = GroupHarness()
+    group.stable("a", "b")
+    group.sleep(9_000)
+    group.ahead_ms = 400
+    group.heartbeat("a", 2)
+    started = one(group.sleep(1_000), RebalanceStarted)
+    group.ahead_ms = 0
+    group.heartbeat("a", 2)
+    joined = one(group.join("a"), JoinPhaseCompleted)
+    completed = one(group.sync("a", 3, {"a": assignment("t", 0)}), RebalanceCompleted)
+    assert started.timestamp_ms > completed.timestamp_ms
+    (waited,) = completed.waited_for
+    assert (waited.told_ms, waited.joined_ms) == (started.timestamp_ms, started.timestamp_ms)
+    assert (joined.duration_ms, completed.join_ms, completed.duration_ms) == (0, 0, 0)
+
+
 def test_a_crash_is_told_from_the_last_heartbeat_to_the_new_owner() -> None:
     group = GroupHarness()
     group.stable("a", "b")

@@ -85,6 +85,24 @@ def test_the_next_rebalance_waits_on_for_who_has_not_yet_given_up() -> None:
     assert group.body.rebalance.waited == {"a": (told_ms, None)}
 
 
+def test_no_moment_lies_before_the_start() -> None:
+    """A timer's append time is an estimate by the clock; the next request may have been appended before it."""
+    group = two_members()
+    group.told("a", 2)
+    group.beat("a", 2, topic_partitions=owned(FOO, 0, 1))
+    group.beat("b", 3)
+    group.sleep(30_000)
+    group.ahead_ms = 400
+    group.beat("a", 3)
+    (expired,) = of_type(group.sleep(15_000), RebalanceStarted)
+    assert expired.trigger == "member_expired"
+    group.ahead_ms = 0
+    completed = of_type(group.beat("a", 3), RebalanceCompleted)[-1]
+    assert (completed.rebalance, completed.outcome) == (expired.seq, "stable")
+    assert completed.started_ms == expired.timestamp_ms == completed.timestamp_ms + 400
+    assert completed.duration_ms == 0
+
+
 def test_the_last_member_leaves_an_empty_group() -> None:
     group = ConsumerHarness()
     group.joins("a", "foo")
