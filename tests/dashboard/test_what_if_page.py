@@ -72,6 +72,18 @@ def test_what_if_it_used_the_new_protocol(of_a_deploy: RunningServer, page: Page
     assert page.locator(".idle dd").count() == 3
     assert "“Played again”" in page.locator(".belief").inner_text()
     assert page.locator(".compared .lanes").count() == 2
+    unowned = page.locator("table.numbers tr:has(th:text-is('Partition-time without owner')) td")
+    assert unowned.last.locator(".better").count() == 1
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_what_may_be_chance_is_no_difference(of_a_deploy: RunningServer, page: Page) -> None:
+    """Without a change the same players do the same, however near they come to what happened."""
+    page.goto(of_a_deploy.address + "#/group/deploy?compare=yes")
+    page.locator("form.whatif button").click()
+    page.wait_for_selector("h2:text('As it would have been')")
+    assert page.locator("table.numbers .range").count() > 0
+    assert page.locator("table.numbers .better, table.numbers .worse").count() == 0
+    assert set(page.locator("table.numbers tbody tr td:last-child span.muted").all_inner_texts()) == {"same"}

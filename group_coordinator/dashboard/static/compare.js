@@ -116,9 +116,10 @@ function numbers(before, unchanged, after, ranges) {
     ["Members that were put out", "put_out", number],
     ["Refused requests", "refusals", number],
   ];
+  // The same players under both settings: how near they come to what happened is no difference of the settings.
   const difference = (left, right, format, isJudged = true, isChance = false) => {
     if (left === null || right === null || left === right) return h("span", { class: "muted" }, "same");
-    return h("span", { class: isChance ? "muted" : !isJudged ? "" : right < left ? "better" : "worse" }, `${right < left ? "−" : "+"}${format(Math.abs(right - left))}${left ? ` (${Math.round((100 * Math.abs(right - left)) / left)} %)` : ""}`);
+    return h("span", { class: isChance ? "muted" : !isJudged ? "" : right < left ? "better" : "worse", title: isChance ? "The ranges overlap: this may be chance" : null }, `${right < left ? "−" : "+"}${format(Math.abs(right - left))}${left ? ` (${Math.round((100 * Math.abs(right - left)) / left)} %)` : ""}`);
   };
   const range = (pair, format) => (pair ? h("span", { class: "range", title: "In plays in which heartbeats fall at other moments" }, `${format(pair[0])} to ${format(pair[1])}`) : null);
   const cells = (texts) => texts.map((text) => h("td", { class: "number" }, text));
@@ -128,7 +129,7 @@ function numbers(before, unchanged, after, ranges) {
         const of = typeof what === "string" ? (side) => side[what] : what;
         const [again, would] = [1, 2].map((at) => chance[at][what] ?? [of(sides[at]), of(sides[at])]);
         const isChance = again[0] <= would[1] && would[0] <= again[1];
-        return h("tr", {}, h("th", { scope: "row" }, title), cells(sides.map((side, at) => [format(of(side)), range(chance[at][what], format)])), h("td", { class: "number" }, difference(of(before), of(after), format, isJudged)));
+        return h("tr", {}, h("th", { scope: "row" }, title), cells(sides.map((side, at) => [format(of(side)), range(chance[at][what], format)])), h("td", { class: "number" }, difference(of(unchanged), of(after), format, isJudged, isChance)));
       }),
       h("tr", {}, h("th", { scope: "row" }, "Partitions of a member at the end"), cells(sides.map((side) => spread(side.spread))), h("td", {})))));
 }
