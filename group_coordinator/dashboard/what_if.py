@@ -71,8 +71,10 @@ def ranges(summaries: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
 
 
 def protocols(page: Page) -> list[str]:
-    """Return the group protocols by which the group has rebalanced."""
+    """Return the group protocols by which the group has rebalanced, or to which it went over without a rebalance."""
     counts = {rebalance["counts"] for rebalance in page["rebalances"]}
+    if any(to_protocol == "consumer" for _, to_protocol, *_ in (page["epochs"] or {}).get("conversions", ())):
+        counts.add("epoch")
     return [name for name, counted in (("classic", "generation"), ("consumer", "epoch")) if counted in counts]
 
 
@@ -113,9 +115,10 @@ def _start_ms(page: Page) -> int | None:
 
 
 def _moves(page: Page) -> int:
-    """Return how often a partition moved from one member to another."""
+    """Return how often a partition moved from one member to another. A static member is one, under whatever ids."""
+    one_of = [member["instance"] or number for number, member in enumerate(page["members"])]
     return sum(
-        first[0] != second[0]
+        first[0] != second[0] and (min(first[0], second[0]) < 0 or one_of[first[0]] != one_of[second[0]])
         for lane in page["lanes"]
         for first, second in pairwise(lane["owned"])
     )

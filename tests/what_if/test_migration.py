@@ -95,7 +95,11 @@ def test_what_the_classic_protocol_would_have_cost(group: str) -> None:
 
 
 def test_static_members_that_come_back_in_time() -> None:
-    """`static`: both are restarted once each. With the consumer protocol they say that they will come back; nothing
-    moves, and nobody is put out."""
+    """`static`: both are restarted once each, and the group is a consumer group from then on. The driver saw each get
+    back what it had. With the consumer protocol they say that they will come back; nothing moves but what the second
+    one gets when it first comes, and nobody is put out."""
+    before = summary_of(recorded("static"), "static")
+    assert (before["moves"], before["protocols"]) == (0, ["classic", "consumer"])
     after = summary_of(played("static", Change(group_protocol="consumer")), "static")
     assert (after["put_out"], after["refusals"]) == (0, 0)
+    assert (after["moves"], after["protocols"]) == (2, ["consumer"])
