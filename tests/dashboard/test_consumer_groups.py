@@ -302,6 +302,10 @@ def test_the_page_shows_it(page: Page) -> None:
         page.goto(f"{server.address}#/group/{GROUP}?at={START_MS + 5_000}")
         page.wait_for_selector(".side h2:text('00:00:05.000')")
         assert page.locator(".targets li").count() == 0
+        assert page.locator(".side dt").all_inner_texts()[1] == "generation"
+        numbers = page.locator("tr[data-key] td:nth-child(2)").all_inner_texts()
+        of_classic = [number for number in numbers if number.startswith("gen. ")]
+        assert of_classic == numbers[-len(of_classic) :] != numbers, "the oldest ones, of the classic group"
         page.goto(f"{server.address}#/group/{GROUP}?at={START_MS + 60_000}")
         page.wait_for_selector(".side :text('Every member has what the target gives it.')")
         page.goto(f"{server.address}#/group/{GROUP}?tab=members")

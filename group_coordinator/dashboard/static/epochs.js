@@ -11,6 +11,14 @@ export const KINDS = { consumer: "consumer group (KIP-848)", share: "share group
 /** What a group counts: "generation" or "epoch". */
 export const counts = (group) => (KINDS[group.kind] ? "epoch" : "generation");
 
+/** The same at a moment: a group that went over to the other protocol counted the other thing before. */
+export function countsAt(page, at) {
+  const conversions = page.epochs?.conversions ?? [];
+  const protocol = lastBefore(conversions, at)?.[1];
+  if (protocol) return protocol === "classic" ? "generation" : "epoch";
+  return conversions.length ? (conversions[0][1] === "classic" ? "epoch" : "generation") : counts(page.group);
+}
+
 /** The assignor in force: of a group that counts epochs, the one that made its target. */
 export function assignor(page) {
   return counts(page.group) === "epoch" ? page.epochs?.targets.at(-1)?.[2] : page.votes?.protocol;

@@ -1,6 +1,6 @@
 // How the swim-lanes are painted.
 
-import { counts } from "dashboard/epochs";
+import { countsAt } from "dashboard/epochs";
 import { clock, day, duration, preciseClock } from "dashboard/format";
 import { colour, css, inkOn, isStriped, stripes } from "dashboard/palette";
 
@@ -133,7 +133,7 @@ export class LaneArt {
       if (to <= this.gutter || from >= this.width) continue;
       paint.fillStyle = band.generation % 2 ? this.ink.band : "transparent";
       paint.fillRect(from, RULER - 14, to - from, 14);
-      const text = to - from > 70 ? `${counts(this.lanes.page.group) === "epoch" ? "epoch" : "gen"} ${band.generation}` : String(band.generation);
+      const text = to - from > 70 ? `${countsAt(this.lanes.page, band.from) === "epoch" ? "epoch" : "gen"} ${band.generation}` : String(band.generation);
       const width = paint.measureText(text).width;
       if (to - from > width + 4 && from >= right - 1) {
         paint.fillStyle = this.ink.muted;

@@ -1,7 +1,7 @@
 // Swim-lanes: a lane for each partition, a colour for each member, red hatching where nobody owned it. Beneath them the
 // rebalances. Drag to move, wheel with Ctrl to zoom, drag the ruler (or use its arrow keys) for another moment.
 
-import { counts } from "dashboard/epochs";
+import { countsAt } from "dashboard/epochs";
 import { h, replace } from "dashboard/dom";
 import { clock, duration, moment, preciseClock } from "dashboard/format";
 import { LaneArt } from "dashboard/lane_art";
@@ -250,7 +250,7 @@ export class Lanes {
       const [number, from, to, generation, end] = owned;
       const member = this.page.members[number];
       return [title, h("span", {}, `owned by ${member?.name ?? "a member that the window does not have"}`),
-        h("span", {}, `${preciseClock(from)} to ${to === null ? "now" : preciseClock(to)}, ${duration((to ?? this.page.now) - from)}; since ${counts(this.page.group)} ${generation}`),
+        h("span", {}, `${preciseClock(from)} to ${to === null ? "now" : preciseClock(to)}, ${duration((to ?? this.page.now) - from)}; since ${countsAt(this.page, from)} ${generation}`),
         member?.heard && at >= member.heard && to === member.ended ? h("span", { class: "alarmed" }, `it was last heard at ${preciseClock(member.heard)}: nobody worked on it since`) : null,
         end ? h("span", {}, `ended: ${ENDS[end] ?? end}`) : null];
     }

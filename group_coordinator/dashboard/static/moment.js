@@ -3,7 +3,7 @@
 import { h } from "dashboard/dom";
 import { lastBefore } from "dashboard/data";
 import { clock, day, duration, number, preciseClock, roughly } from "dashboard/format";
-import { conversions, counts, epochsPanel } from "dashboard/epochs";
+import { conversions, countsAt, epochsPanel } from "dashboard/epochs";
 import { memberName } from "dashboard/rebalance";
 import { state, trigger } from "dashboard/verdicts";
 
@@ -32,7 +32,7 @@ export function momentPanel(page, at, { onPresent, onRebalance }) {
   return h("section", { class: "panel moment", "aria-label": "The group at a moment" },
     h("header", {}, h("h2", {}, now ? (page.live ? "Now" : "At the end") : preciseClock(time)), now ? h("span", { class: "muted" }, clock(time)) : h("span", { class: "muted" }, day(time), " UTC"), h("span", { class: "space" }),
       now ? null : h("button", { type: "button", class: "quiet", title: "Back to the present (Esc)", "aria-label": "Back to the present", onclick: onPresent }, "✕")),
-    h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "state"), h("dd", {}, state(name))), h("div", {}, h("dt", {}, counts(page.group)), h("dd", {}, number(generation))), h("div", {}, h("dt", {}, "members"), h("dd", {}, number(members.length)))),
+    h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "state"), h("dd", {}, state(name))), h("div", {}, h("dt", {}, countsAt(page, time)), h("dd", {}, number(generation))), h("div", {}, h("dt", {}, "members"), h("dd", {}, number(members.length)))),
     running ? h("p", { class: "because" }, "In a rebalance since ", duration(time - running.started), ": ", running.because, ". ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(running.key) }, "Step by step")) : null,
     latest && !running ? [h("h3", {}, "Last rebalance"), h("p", { class: "because" }, trigger(latest.trigger), " ", latest.because, h("span", { class: "muted" }, `, ${roughly(time - latest.started)} ago, took ${duration(latest.took)}. `), h("button", { type: "button", class: "linklike", onclick: () => onRebalance(latest.key) }, "Step by step"))] : null,
     epochsPanel(page, members, time, now), now ? conversions(page) : null,

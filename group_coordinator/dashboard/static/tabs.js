@@ -36,7 +36,7 @@ function rebalances(page, { selected, onRebalance }) {
   const isWatched = page.rebalances.some((rebalance) => rebalance.seen);
   const rows = page.rebalances.slice(-ROWS_MAX).reverse().map((rebalance) => h("tr", { "data-key": rebalance.key, "aria-selected": String(rebalance.key === selected), onclick: () => onRebalance(rebalance.key) },
     h("td", { class: "mono" }, h("button", { type: "button", class: "linklike", title: `${moment(rebalance.started)} UTC` }, preciseClock(rebalance.started))),
-    h("td", { class: "number" }, rebalance.counts === "epoch" && counts(page.group) !== "epoch" ? h("span", { class: "muted" }, "epoch ") : null, number(rebalance.generation ?? rebalance.from_generation + 1)),
+    h("td", { class: "number" }, rebalance.counts === counts(page.group) ? null : h("span", { class: "muted" }, rebalance.counts === "epoch" ? "epoch " : "gen. "), number(rebalance.generation ?? rebalance.from_generation + 1)),
     h("td", {}, trigger(rebalance.trigger)),
     h("td", { class: "grow" }, rebalance.because, rebalance.dropped.length ? h("span", { class: "tag bad" }, `${rebalance.dropped.length} dropped`) : null),
     isWatched ? null : h("td", { class: "number" }, rebalance.waited.length || "–"),
