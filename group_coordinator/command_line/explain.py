@@ -34,7 +34,8 @@ def explain(
     settings: Settings,
     group: Annotated[str, typer.Option("--group", metavar="ID", help="The group.")],
     generation: Annotated[
-        int | None, typer.Option(metavar="N", help="The rebalance that led to this generation. [default: the last one]")
+        int | None,
+        typer.Option(metavar="N", help="The rebalance that led to this generation or epoch. [default: the last one]"),
     ] = None,
     directory: Annotated[
         Path | None,
@@ -104,8 +105,9 @@ def _of_generation(group_rebalances: list[Rebalance], generation: int) -> Rebala
         if rebalance.generation_id == generation:
             return rebalance
     generations = sorted({rebalance.generation_id for rebalance in group_rebalances})
+    counted = " or ".join(sorted({rebalance.counts for rebalance in group_rebalances}, reverse=True))
     raise CommandError(
-        f"No rebalance of '{printable(group_rebalances[0].started.group_id)}' led to generation {generation}; there "
+        f"No rebalance of '{printable(group_rebalances[0].started.group_id)}' led to {counted} {generation}; there "
         f"are {generations[0]} to {generations[-1]}."
     )
 

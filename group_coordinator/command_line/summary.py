@@ -148,7 +148,7 @@ class Summary:
 
     def _group_table(self) -> Iterator[str]:
         header = (
-            "GROUP", "STATE", "GENERATION", "REBALANCES", "REBALANCING", "JOINED", "LEFT", "EXPIRED", "DROPPED",
+            "GROUP", "STATE", "GENERATION/EPOCH", "REBALANCES", "REBALANCING", "JOINED", "LEFT", "EXPIRED", "DROPPED",
             "COMMITS", "REFUSED",
         )  # fmt: skip
         busiest = sorted(self.groups.items(), key=lambda item: (-item[1].rebalances.total(), item[0]))

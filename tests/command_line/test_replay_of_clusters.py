@@ -48,6 +48,14 @@ def test_an_epoch_is_explained(tmp_path: Path) -> None:
     assert "moved" in explained
 
 
+@pytest.mark.parametrize(("group", "counted"), [("tx-new", "epoch"), ("tx-classic", "generation")])
+def test_what_a_group_counts_is_named(group: str, counted: str, tmp_path: Path) -> None:
+    done = call("replay", CLUSTERS / "transactions.request.log.gz", "--in-process", "--out", tmp_path)
+    assert "GROUP       STATE      GENERATION/EPOCH  " in text_of(done)
+    unknown = text_of(call("explain", "--from", tmp_path, "--group", group, "--generation", "99"))
+    assert f"No rebalance of '{group}' led to {counted} 99; there are " in unknown
+
+
 def test_without_logs_the_causes_are_not_known() -> None:
     done = call("replay", DUMP)
     assert done.exit_code == 0, done.output
