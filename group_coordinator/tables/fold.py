@@ -210,10 +210,12 @@ class GroupTables(GroupFold):
     ) -> None:
         if rebalanced:
             self._release(record, old_member_id, "replaced")
-        self._members.take_over(record, member, old_member_id, self.at_ms)
+        self._members.follow(record, member, old_member_id, self.at_ms)
         if not rebalanced:
             self._ownership.hand_over(record, old_member_id, member.member_id, self.at_ms)
         self._targets.hand_over(record, old_member_id, member.member_id, self.at_ms)
+        # What a member had ends before the member does.
+        self._members.end_replaced(record, member, old_member_id, self.at_ms)
         if self._rebalance is not None:
             rebalance_rows.rename(self._rebalance, record, old_member_id, member.member_id)
             self._rebalance_changed = True

@@ -81,11 +81,9 @@ class MemberRows:
             )
         )
 
-    def take_over(self, record: HistoryRecord, identity: MemberIdentity, old_member_id: str, at_ms: int) -> None:
-        """Go on with a static member under a new id."""
+    def follow(self, record: HistoryRecord, identity: MemberIdentity, old_member_id: str, at_ms: int) -> None:
+        """Go on with a static member under a new id. Its row under the old one is for `end_replaced`."""
         old_member = self.members.get(old_member_id)
-        old_identity = replace(identity, member_id=old_member_id)
-        self.end(record, old_identity, "replaced", f"by {identity.member_id}", at_ms)
         member = _begin(record, identity, at_ms, joined_ms=at_ms)
         if old_member is not None:
             member = replace(
@@ -96,6 +94,11 @@ class MemberRows:
                 subscribed_topics=old_member.subscribed_topics,
             )
         self._set(replace(member, replaces=old_member_id))
+
+    def end_replaced(self, record: HistoryRecord, identity: MemberIdentity, old_member_id: str, at_ms: int) -> None:
+        """End the row of a static member that goes on under a new id, after what it had there."""
+        old_identity = replace(identity, member_id=old_member_id)
+        self.end(record, old_identity, "replaced", f"by {identity.member_id}", at_ms)
 
     def end(
         self, record: HistoryRecord, identity: MemberIdentity, ended_by: MemberEnd, reason: str | None, at_ms: int

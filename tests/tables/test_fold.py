@@ -125,6 +125,23 @@ def test_a_static_member_hands_over_without_a_gap() -> None:
     assert (old.ended_by, old.reason, new.replaces, new.protocols) == ("replaced", "by s2", "s1", ("range",))
 
 
+def test_who_owns_or_shall_own_a_partition_is_named_as_the_member_is() -> None:
+    group = ConsumerHarness()
+    for member_id in ("a", "b"):
+        group.joins(member_id, "foo", instance_id="i")
+        group.told(member_id, LEAVE_STATIC_EPOCH, instance_id="i")
+    told = [output for output in group.outputs if isinstance(output, HistoryRecord)]
+    for records in (told, example_history()):
+        rows = list(fold(records))
+        members = {(row.group_id, row.member_id): row for row in rows if isinstance(row, Member)}
+        owned = [row for row in rows if isinstance(row, Ownership | Target)]
+        for row in owned:
+            member = members[row.group_id, row.member_id]
+            names = (member.client_id, member.client_host, member.group_instance_id)
+            assert (row.client_id, row.client_host, row.group_instance_id) == names, row
+    assert {row.member_id for row in rows if isinstance(row, Ownership)} >= {"s1", "s2"}
+
+
 def test_a_target_that_a_static_member_takes_over_is_of_the_epoch_that_it_was_of() -> None:
     """The group may be ahead of it: the member has come back with another subscription."""
     group = ConsumerHarness()
