@@ -51,7 +51,10 @@ def groups(
     members: Annotated[bool, typer.Option("--members", help="Of --group: its members and what they hold.")] = False,
     state: Annotated[bool, typer.Option("--state", help="Of --group: its state. Without --group: of all.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="With --members: epochs, and what each member shall own.")
+        bool,
+        typer.Option(
+            "--verbose", help="With --members: epochs, and what each member shall own. --state has epochs anyway."
+        ),
     ] = False,
     group_type: Annotated[GroupType | None, typer.Option("--type", help="List groups of this type only.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
@@ -110,8 +113,8 @@ def _require_that_fits(
         raise CommandError("--members describes one group: name it by --group.", exit_code=2)
     if members and state:
         raise CommandError("Choose one of --members and --state.", exit_code=2)
-    if verbose and not members:
-        raise CommandError("--verbose is for --members.", exit_code=2)
+    if verbose and not (members or state):
+        raise CommandError("--verbose is for --members and --state.", exit_code=2)
     if group_type is not None and group is not None:
         raise CommandError("--type lists groups: leave out --group.", exit_code=2)
 

@@ -110,6 +110,8 @@ def test_a_groups_members_and_state(kafka: EmbeddedKafka, prefix: str) -> None:
     _, members, _ = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing", "--members")
     assert f"1            {prefix}-consumed(0)" in members
     _, state, warning = call(kafka, "groups", "--topic-prefix", prefix, "--group", "moving", "--state")
+    verbose = call(kafka, "groups", "--topic-prefix", prefix, "--group", "moving", "--state", "--verbose")
+    assert verbose == (0, state, warning), "as kafka-consumer-groups may be asked"
     assert state.splitlines()[1].split()[:5] == ["moving", "range", "PreparingRebalance", "2", "1"]
     assert warning == "Warning: Consumer group 'moving' is rebalancing.\n\n"
 

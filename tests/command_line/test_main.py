@@ -77,6 +77,7 @@ def test_the_version() -> None:
         (("verify", "recording", REQUEST_LOG, "--config", "colour=blue"), 1, "colour is no setting that matters here"),
         (("verify", "recording", REQUEST_LOG, "--config", "colour"), 2, "--config colour: write NAME=VALUE."),
         (("explain", "--group", "g", "--from", FIXTURES), 1, "it is not what a replay wrote"),
+        (("groups", "--verbose"), 2, "--verbose is for --members and --state."),
         (("groups", "--members"), 2, "--members describes one group: name it by --group."),
     ],
 )
