@@ -109,8 +109,8 @@ def test_the_summary() -> None:
     lines = list(summary.lines())
     text = "\n".join(lines)
     assert lines[0].split() == [
-        "GROUP", "STATE", "GENERATION", "REBALANCES", "REBALANCING", "JOINED", "LEFT", "EXPIRED", "DROPPED", "COMMITS",
-        "REFUSED",
+        "GROUP", "STATE", "GENERATION/EPOCH", "REBALANCES", "REBALANCING", "JOINED", "LEFT", "EXPIRED", "DROPPED",
+        "COMMITS", "REFUSED",
     ]  # fmt: skip
     assert "Members that went" in text
     assert "00:00:10 payments: b (/127.0.0.1) expires: last heard 10 s ago, its time was 10 s" in text
