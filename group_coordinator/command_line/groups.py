@@ -42,6 +42,14 @@ class GroupType(StrEnum):
     consumer = "consumer"
 
 
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", help="With --members: epochs, and what each member shall own. --state has epochs anyway."
+    ),
+]
+
+
 @with_settings(*CONNECTION)
 def groups(
     settings: Settings,
@@ -50,12 +58,7 @@ def groups(
     ] = None,
     members: Annotated[bool, typer.Option("--members", help="Of --group: its members and what they hold.")] = False,
     state: Annotated[bool, typer.Option("--state", help="Of --group: its state. Without --group: of all.")] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", help="With --members: epochs, and what each member shall own. --state has epochs anyway."
-        ),
-    ] = False,
+    verbose: Verbose = False,
     group_type: Annotated[GroupType | None, typer.Option("--type", help="List groups of this type only.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:
