@@ -11,7 +11,7 @@ from coordinator_state.consumer.member_epochs import require_member, stale
 from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
-from schemas.messages import OffsetCommitRequest, OffsetCommitRequestTopic, TxnOffsetCommitRequest
+from schemas.messages import NO_GENERATION, OffsetCommitRequest, OffsetCommitRequestTopic, TxnOffsetCommitRequest
 from schemas.transaction_messages import TxnOffsetCommitRequestTopic
 
 MEMBER_EPOCH_VERSION = 9
@@ -45,7 +45,9 @@ def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> N
     """Check a commit in a transaction: as other commits, but it is taken from anybody who names no membership, in any
     version, and an epoch that is not good is an illegal generation."""
     group, epoch = consumer_group(step.require_group()), request.generation_id
-    if epoch < 0 and (not group.members or (not request.member_id and request.group_instance_id is None)):
+    if epoch < 0 and not group.members:
+        return
+    if epoch == NO_GENERATION and not request.member_id and request.group_instance_id is None:
         return
     member = require_member(group.members, request.member_id)
     try:

@@ -117,6 +117,7 @@ REQUESTS: dict[str, Callable[[ConsumerHarness], list[Output]]] = {
     "commit in a transaction": lambda g: commit_in_transaction(g, "a", EPOCH),
     "commit of an epoch to come in a transaction": lambda g: commit_in_transaction(g, "a", 99),
     "commit of anybody in a transaction": lambda g: commit_in_transaction(g),
+    "commit of a negative epoch in a transaction": lambda g: commit_in_transaction(g, epoch=-2),
     "fetch": lambda g: g.fetch(),
     "delete offset of its topic": lambda g: g.delete_offsets(("foo", 0)),
     "delete offset of another topic": lambda g: g.delete_offsets(("other", 0)),
@@ -267,6 +268,9 @@ commit of an epoch to come in a transaction
     Assigning, Reconciling, Stable        ILLEGAL_GENERATION
 commit of anybody in a transaction
     every state                           NONE
+commit of a negative epoch in a transaction
+    Empty                                 NONE
+    Assigning, Reconciling, Stable        UNKNOWN_MEMBER_ID
 fetch
     every state                           NONE
 delete offset of its topic
