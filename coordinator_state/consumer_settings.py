@@ -53,8 +53,8 @@ class ConsumerGroupSettings(OwnSettingsBounds):
         "says so (Kafka keeps topics once for all groups).", at_least=1_000)
     group_consumer_mends_defects: bool = setting(
         False, "Decide otherwise than Kafka 4.3 where it has a defect: a classic member that goes on with the consumer "
-        "protocol is not fenced by its old timers; an upgrade that fails leaves parked requests alone; JoinGroup v0, "
-        "which has no rebalance timeout, takes its session timeout instead; partitions are not assigned to a member "
+        "protocol is not fenced by its old timers; an upgrade that fails leaves parked requests alone; a JoinGroup "
+        "whose rebalance timeout is -1 takes its session timeout instead; partitions are not assigned to a member "
         "whose new expression is not resolved yet as if it subscribed to all the group's topics.")
 
     group_consumer_hash_order: bool = setting(

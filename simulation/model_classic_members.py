@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from uuid import uuid5
 
+from msgspec.structs import replace
+
 from coordinator_state.outputs import RequestEvent
 from schemas.consumer_protocol import (
     Assignment,
@@ -76,18 +78,20 @@ class ClassicMembers(Conversions):
         if len(group.members) >= self.config.group_consumer_max_size and member_id not in group.members:
             raise ModelError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         protocols = tuple(unique_protocols(request))
+        if envelope.api_version == 0:
+            request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
         if request.protocol_type != "consumer" or not self.fits(group, [name for name, _ in protocols]):
             raise ModelError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.group_instance_id is None and not given_id and envelope.api_version >= 4:
             return JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
         change = self.classic_change(group, member_id, event, request, protocols)
-        replaced = None if change.replaced_id is None else group.members[change.replaced_id]
+        replaced = group.holder(request.group_instance_id)
         becomes_classic = (
             replaced is not None
             and is_native(replaced)
             and self.may_become_classic([change.before.wanting(change.wishes), *group.without([replaced])])
         )
-        epoch_before = group.epoch
+        epoch_before, expressions_before = group.epoch, sorted(group.resolved)
         outcome = self.change(group, change, group.now_ms, computes=not becomes_classic)
         if not becomes_classic or outcome.target_epoch >= outcome.epoch:
             outcome = self.reconcile(group, change, outcome)
@@ -95,7 +99,7 @@ class ClassicMembers(Conversions):
         member_id = outcome.member.member_id
         if becomes_classic:
             rebalances = group.target_epoch < group.epoch
-            classic = self.downgrade(group, list(group.members.values()), epoch_before)
+            classic = self.downgrade(group, list(group.members.values()), epoch_before, expressions_before)
             if rebalances:
                 self.prepare_rebalance(classic)
         else:

@@ -147,7 +147,7 @@ class Conversions(ConsumerProcedures):
         if not gone:
             return
         if self.may_become_classic(group.without(gone)):
-            self.prepare_rebalance(self.downgrade(group, group.without(gone), group.epoch))
+            self.prepare_rebalance(self.downgrade(group, group.without(gone), group.epoch, sorted(group.resolved)))
             return
         self.write(group, self.departure(group, gone))
         for member in gone:
@@ -161,12 +161,14 @@ class Conversions(ConsumerProcedures):
             and len(left) <= self.config.group_max_size
         )
 
-    def downgrade(self, group: ConsumerModelGroup, left: list[ConsumerMember], generation: int) -> ModelGroup:
-        """Make a classic group of these members."""
+    def downgrade(
+        self, group: ConsumerModelGroup, left: list[ConsumerMember], generation: int, expressions: list[str]
+    ) -> ModelGroup:
+        """Make a classic group of these members. `expressions`: what the group had resolved before the request."""
         targets = dict(group.targets)
         classic = _classic_group(group, [member.member_id for member in left])
         classic.state, classic.protocol_type, classic.generation = "Stable", "consumer", generation
-        self.write(group, self.whole_group_tombstones(group))
+        self.write(group, self.whole_group_tombstones(group, expressions))
         classic.members = [_classic_member(member) for member in left]
         classic.leader = classic.members[0].member_id
         classic.protocol = self.vote(classic)
@@ -186,7 +188,7 @@ class Conversions(ConsumerProcedures):
             self.arm(classic, "session", member.session_ms, member.member_id)
         return classic
 
-    def whole_group_tombstones(self, group: ConsumerModelGroup) -> list[GroupRecord]:
+    def whole_group_tombstones(self, group: ConsumerModelGroup, expressions: list[str]) -> list[GroupRecord]:
         """Return the tombstones of a group with its members; afterwards nothing is left of it."""
         ids = list(group.members)
         return [
@@ -194,7 +196,7 @@ class Conversions(ConsumerProcedures):
             *(GroupRecord(7, member_id, None) for member_id in ids),
             GroupRecord(6, "", None),
             *(GroupRecord(5, member_id, None) for member_id in ids),
-            *(GroupRecord(16, regex, None) for regex in sorted(group.resolved)),
+            *(GroupRecord(16, regex, None) for regex in expressions),
             GroupRecord(4, "", None),
             GroupRecord(3, "", None),
         ]

@@ -35,6 +35,8 @@ from schemas.observed_history import GroupConverted
 from schemas.wire import DecodeError
 
 CONSUMER = "consumer"
+_REBALANCE_TIMEOUT_VERSION = 1
+"""In version 0 a broker puts the session timeout in its place (`JoinGroupRequest.maybeOverrideRebalanceTimeout`)."""
 _MEMBER_ID_REQUIRED_VERSION = 4
 
 
@@ -71,7 +73,8 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
 
 
 def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
-    if request.rebalance_timeout_ms == NO_TIMEOUT and step.config.group_consumer_mends_defects:
+    has_none = step.request_event().envelope.api_version < _REBALANCE_TIMEOUT_VERSION
+    if has_none or (request.rebalance_timeout_ms == NO_TIMEOUT and step.config.group_consumer_mends_defects):
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     _require_classic_members(step, group, request, protocols)
     envelope = step.request_event().envelope
@@ -82,6 +85,7 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
         step.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
         return
     changes, epoch_before, before = Changes(step, group), group.group_epoch, group.members.get(member_id)
+    regexes_before = tuple(group.resolved_regexes)
     replaced = _replaced(group, request)
     member = _find_member(changes, request, member_id)
     subscription = _subscription(protocols)
@@ -100,7 +104,7 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
     if resolves_regexes:
         begin_refresh(step, group)
     if downgrades:
-        _downgrade(step, consumer_group(step.require_group()), member_id, epoch_before)
+        _downgrade(step, consumer_group(step.require_group()), member_id, epoch_before, regexes_before)
     else:
         step.cancel(timers.join(member_id))
         if before is not None and before.member_epoch != reconciled.member_epoch:
@@ -133,8 +137,8 @@ def _no_common_protocol(detail: str) -> Refusal:
 
 
 def _replaced(group: ConsumerGroup, request: JoinGroupRequest) -> ConsumerMember | None:
-    """Return the static member whose place is taken."""
-    if request.member_id or request.group_instance_id is None:
+    """Return the static member whose place is taken, which may be the same member."""
+    if request.group_instance_id is None:
         return None
     return static_member(group, request.group_instance_id)
 
@@ -186,16 +190,18 @@ def _owned(step: Step, subscription: Subscription) -> Owned:
     return {topic_id: frozenset(partitions) for topic_id, partitions in owned.items()}
 
 
-def _downgrade(step: Step, group: ConsumerGroup, joiner_id: str, generation_id: int) -> None:
+def _downgrade(
+    step: Step, group: ConsumerGroup, joiner_id: str, generation_id: int, regexes: tuple[str, ...]
+) -> None:
     """The joiner took the place of the last native member: the group goes on as a classic one.
 
-    As in Kafka its generation is the group's epoch before the request.
+    As in Kafka its generation is the group's epoch before the request, and the tombstones are those of the group before
+    the request: that of an expression that the request gave up is there again.
     """
     is_ahead = group.group_epoch > group.assignment_epoch
-    members = list(group.members.values())
-    classic = classic_group_of(step, group, members, {member.member_id: member.member_id for member in members})
+    classic = classic_group_of(step, group, list(group.members.values()), joiner_id)
     classic.generation_id = generation_id
-    write_downgrade(step, group, tuple(group.members), classic)
+    write_downgrade(step, group, tuple(group.members), classic, regexes)
     if is_ahead:
         prepare_rebalance(
             step, "group_converted", f"{joiner_id:.300} took the place of the last native member", None

@@ -16,7 +16,7 @@ from coordinator_state.classic.rebalance import prepare_rebalance, subscribed_to
 from coordinator_state.classic.vote import selected_protocol
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.assignors.java_order import timeline_order
-from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.group import ConsumerGroup, consumer_tombstone_keys
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
 from coordinator_state.consumer.rebalance_history import complete
 from coordinator_state.step import Step
@@ -42,15 +42,18 @@ def may_downgrade(step: Step, group: ConsumerGroup, gone: Collection[str], *, jo
 def downgrade(step: Step, group: ConsumerGroup, gone: Collection[str]) -> None:
     """Let the members that are left go on as a classic group."""
     left = [member for member_id, member in group.members.items() if member_id not in gone]
-    classic = classic_group_of(step, group, left, {member.member_id: member.member_id for member in left})
-    write_downgrade(step, group, tuple(group.members), classic)
+    classic = classic_group_of(step, group, left)
+    write_downgrade(step, group, tuple(group.members), classic, tuple(group.resolved_regexes))
     prepare_rebalance(step, "group_converted", "the last member of the consumer protocol is gone", None)
 
 
-def write_downgrade(step: Step, group: ConsumerGroup, member_ids: Collection[str], classic: ClassicGroup) -> None:
-    """Write the tombstones of the consumer group and the record of the classic one, which takes its place."""
+def write_downgrade(
+    step: Step, group: ConsumerGroup, member_ids: Collection[str], classic: ClassicGroup, regexes: Collection[str]
+) -> None:
+    """Write the tombstones of the consumer group, of these resolved expressions too, and the record of the classic one,
+    which takes its place."""
     group_id = step.group_id
-    target_epoch, *others = group.tombstone_keys(group_id)
+    target_epoch, *others = consumer_tombstone_keys(group_id, regexes)
     for record_type in (CURRENT_MEMBER_TYPE, TARGET_MEMBER_TYPE):
         for member_id in member_ids:
             step.append_record(named_key(record_type, group_id, member_id), None)
@@ -73,13 +76,12 @@ def write_downgrade(step: Step, group: ConsumerGroup, member_ids: Collection[str
 
 
 def classic_group_of(
-    step: Step, group: ConsumerGroup, members: list[ConsumerMember], targets_of: dict[str, str]
+    step: Step, group: ConsumerGroup, members: list[ConsumerMember], joiner_id: str | None = None
 ) -> ClassicGroup:
-    """Return the Stable classic group of these members; the first leads it. `targets_of`: whose target assignment each
-    one takes."""
+    """Return the Stable classic group of these members; the first leads it. Who joins by this request comes last."""
     if step.config.group_consumer_hash_order:
         order = timeline_order([member.member_id for member in members], group.most_members)
-        members = sorted(members, key=lambda member: order.index(member.member_id))
+        members = sorted(members, key=lambda member: (member.member_id == joiner_id, order.index(member.member_id)))
     classic = ClassicGroup(
         state=states.STABLE,
         previous_state=states.COMPLETING_REBALANCE,
@@ -104,7 +106,7 @@ def classic_group_of(
     classic.protocol_name = selected_protocol(classic)
     for classic_member in classic.members.values():
         version = protocol_version(classic_member.metadata_of(classic.protocol_name))
-        target = group.targets.get(targets_of[classic_member.member_id], ())
+        target = group.targets.get(classic_member.member_id, ())
         classic.set_assignment(classic_member, assignment_bytes(target, step.image, version))
     classic.elected_leader_id = classic.leader_id
     classic.subscribed_topics = subscribed_topics_of(classic)

@@ -7,6 +7,7 @@ order is part of the state. The methods that change a group are those that Kafka
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 from typing import ClassVar, final
 
@@ -303,12 +304,7 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         return snapshot(self, group, seq, config)
 
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
-        return (
-            group_key(TARGET_METADATA_TYPE, group_id),
-            *[named_key(REGULAR_EXPRESSION_TYPE, group_id, regex) for regex in sorted(self.resolved_regexes)],
-            group_key(PARTITION_METADATA_TYPE, group_id),
-            group_key(METADATA_TYPE, group_id),
-        )
+        return consumer_tombstone_keys(group_id, self.resolved_regexes)
 
     def timer_cause(self, name: str) -> TimerCause:
         timer = timers.timer_of(name)
@@ -322,6 +318,16 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
             self.metadata_deadline = self.metadata_deadline[0] + by_ms, self.metadata_deadline[1]
         if self.regex_refresh_began_ms is not None:
             self.regex_refresh_began_ms += by_ms
+
+
+def consumer_tombstone_keys(group_id: str, regexes: Iterable[str]) -> tuple[bytes, ...]:
+    """Return the keys of a consumer group's own records, and of these expressions."""
+    return (
+        group_key(TARGET_METADATA_TYPE, group_id),
+        *[named_key(REGULAR_EXPRESSION_TYPE, group_id, regex) for regex in sorted(regexes)],
+        group_key(PARTITION_METADATA_TYPE, group_id),
+        group_key(METADATA_TYPE, group_id),
+    )
 
 
 def subscription_type(

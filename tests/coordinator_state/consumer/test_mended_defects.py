@@ -71,10 +71,24 @@ def test_an_upgrade_that_succeeds_answers_who_waits(mends: bool) -> None:
 def test_a_join_without_a_rebalance_timeout(mends: bool) -> None:
     group = a_group(mends)
     group.joins("a", "foo")
-    outputs = group.join("", version=0, protocols=PROTOCOLS, session_timeout_ms=30_000, rebalance_timeout_ms=-1)
+    outputs = group.join(
+        version=1, new_member_id="m", protocols=PROTOCOLS, session_timeout_ms=30_000, rebalance_timeout_ms=-1
+    )
     dropped = of_type(outputs + group.sleep(29_999), MemberDropped)
     assert [record.reason for record in dropped] == ([] if mends else ["did_not_sync"])
     assert len(group.body.members) == (2 if mends else 1)
+    group.sleep(1)
+    assert set(group.body.members) == {"a"}
+
+
+def test_a_join_of_the_first_version_has_the_session_timeout_for_it() -> None:
+    """A broker puts it in before its coordinator sees it (`JoinGroupRequest.maybeOverrideRebalanceTimeout`)."""
+    group = a_group(mends=False)
+    group.joins("a", "foo")
+    outputs = group.join(version=0, new_member_id="m", protocols=PROTOCOLS, session_timeout_ms=30_000)
+    assert group.answer(outputs).error_code is ErrorCode.NONE
+    assert group.body.members["m"].rebalance_timeout_ms == 30_000
+    assert not of_type(group.sleep(29_999), MemberDropped)
     group.sleep(1)
     assert set(group.body.members) == {"a"}
 
