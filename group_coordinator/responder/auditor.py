@@ -176,9 +176,12 @@ class Auditor:
                 for identity, answer in self._unconfirmed.items()
                 if baselines.get(answer.shard, 2**63) <= answer.decided_at < decided.get(answer.shard, 0)
             }
+        ends: dict[int, int | None] = {}
         for identity, answer in list(self._overdue.items()):
             if answer.read_until is None:
-                answer.read_until = end_of(answer.partition)
+                if answer.partition not in ends and None not in ends.values():  # each question may take its full time
+                    ends[answer.partition] = end_of(answer.partition)
+                answer.read_until = ends.get(answer.partition)
             elif self._positions.get(answer.partition, 0) >= answer.read_until:
                 self._confirmed(identity)
                 self._differ(identity, answer, "The query has not given this answer.")

@@ -154,6 +154,24 @@ def test_the_ends_of_topics_are_asked_for_answers_that_are_overdue_alone() -> No
     assert asked == [0]
 
 
+@pytest.mark.parametrize("end", [1_000_000, None])
+def test_each_look_asks_for_an_end_once_and_for_none_after_one_that_is_not_known(end: int | None) -> None:
+    """Where Kafka is away, each question takes as long as it may: an audit that is to end waits for all of them."""
+    audit = Audit()
+    asked: list[int] = []
+
+    def end_of(partition: int) -> int | None:
+        asked.append(partition)
+        return end
+
+    audit.committed(0, 5)
+    for seq in range(100):
+        audit.responder(seq, partition=seq % 4, decided_at=10)
+    audit.committed(11, 200)
+    audit.auditor.look_for_missing(end_of)
+    assert asked == ([0] if end is None else [0, 1, 2, 3])
+
+
 def test_what_was_decided_before_the_audit_began_is_not_missed() -> None:
     audit = Audit()
     audit.committed(5, 11)
