@@ -42,6 +42,24 @@ def require_permission(
     return silence_ms / 1_000
 
 
+def last_batch(published: Mapping[type[ProgressRecord], PublishedRecord]) -> int:
+    """Return the last batch that the query has published; -1: it has committed none."""
+    progress = published[QueryProgress].record
+    assert isinstance(progress, QueryProgress)
+    return progress.batch_id
+
+
+def require_state_of(published: int, state: int) -> None:
+    """Raise ResponderError if the state after batch `state` is not the query's, which had published the batch
+    `published` before that state was read. An empty one may stand at the beginning of a log alone."""
+    if state < published:
+        has = "has no batch" if state < 0 else f"ends with batch {state}"
+        raise ResponderError(
+            f"The checkpoint {has}, but the query has committed batch {published}: name the coordinator's by "
+            "--checkpoint."
+        )
+
+
 def require_same_decisions(record: ProgressRecord, shard: int, core_hash: str) -> None:
     """Raises ResponderRefusedError if the query decides otherwise than a responder with this hash, or has done so."""
     if isinstance(record, AnswerDifference) and record.core_hash == core_hash:

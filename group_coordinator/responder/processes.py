@@ -15,7 +15,13 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from group_coordinator.responder.permission import ResponderAloneError, ResponderRefusedError, require_permission
+from group_coordinator.responder.permission import (
+    ResponderAloneError,
+    ResponderRefusedError,
+    last_batch,
+    require_permission,
+    require_state_of,
+)
 from group_coordinator.responder.protocol import ExitCode, ResponderStart, ResponderStatus, decode_status, write_start
 from streaming.child_processes import end_process
 from streaming.config import StreamingConfig
@@ -118,8 +124,9 @@ class ResponderProcesses:
     def _start(self, shard: int, responder: _Responder) -> None:
         begin_s = time.monotonic()
         try:
-            self._require_permission(shard)  # first: to read the state takes seconds, and a JVM
+            published = self._require_permission(shard)  # first: to read the state takes seconds, and a JVM
             state = self._read_state(shard)
+            require_state_of(published, state.batch_id)
         except (ResponderRefusedError, ResponderAloneError) as reason:
             responder.wait(reason)
             return
@@ -148,13 +155,15 @@ class ResponderProcesses:
             shard, state.end_offset, len(state.groups), time.monotonic() - begin_s,
         )  # fmt: skip
 
-    def _require_permission(self, shard: int) -> None:
-        """Raises ResponderRefusedError, ResponderAloneError, ResponderError and KafkaException."""
+    def _require_permission(self, shard: int) -> int:
+        """Return the last batch that the query has published. Raises ResponderRefusedError, ResponderAloneError,
+        ResponderError and KafkaException."""
         config = self._config
         own_hash = core_hash(config.operator_config(self._partitions, shard))
         with open_reader(config.client_properties) as reader:
             published = read_progress(reader, config.topic_settings.topics.progress, shard)
         require_permission(published, shard, own_hash, config.responder_alone_max_ms)
+        return last_batch(published)
 
 
 class _Responder:

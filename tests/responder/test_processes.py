@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import msgspec
 import pytest
 
 from group_coordinator.responder import processes
@@ -44,7 +45,7 @@ def test_the_last_words_of_a_process_that_has_ended_do_not_count(monkeypatch: py
         end_process(process, timeout_s)
 
     monkeypatch.setattr(processes, "decode_status", read_late)
-    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: None)
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: -1)
     monkeypatch.setattr(processes, "_COMMAND", [sys.executable, "-c", LAST_WORDS])
     monkeypatch.setattr(processes, "end_process", end)
     running = ResponderProcesses(StreamingConfig(), {}, lambda shard: EMPTY)
@@ -68,7 +69,7 @@ def test_a_process_without_permission_is_not_started_and_no_state_is_read(
 ) -> None:
     looks: list[int] = []
 
-    def refuse(self: ResponderProcesses, shard: int) -> None:
+    def refuse(self: ResponderProcesses, shard: int) -> int:
         looks.append(shard)
         raise ResponderRefusedError("another hash")
 
@@ -91,7 +92,7 @@ def test_a_process_that_cannot_be_started_is_tried_again(
 ) -> None:
     """The machine may have neither memory nor a descriptor left at the moment."""
     monkeypatch.setattr(processes, "START_INTERVAL_S", 0.1)
-    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: None)
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: -1)
     monkeypatch.setattr(processes, "_COMMAND", ["/there/is/no/such/program"])
     running = ResponderProcesses(StreamingConfig(), {}, lambda shard: EMPTY)
     running.start()
@@ -101,10 +102,26 @@ def test_a_process_that_cannot_be_started_is_tried_again(
     assert running.reports() == {0: (ResponderState.FALLEN_BACK, "its process cannot be started")}
 
 
+@pytest.mark.parametrize(("batch_id", "words"), [(-1, "has no batch"), (3, "ends with batch 3")])
+def test_no_responder_begins_with_a_state_that_is_older_than_what_the_query_has_published(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, batch_id: int, words: str
+) -> None:
+    """Somebody has named another checkpoint. An empty one would stand for a coordinator that begins: its groups would
+    have no members."""
+    monkeypatch.setattr(processes, "START_INTERVAL_S", 0.1)
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: 4)
+    monkeypatch.setattr(processes, "_COMMAND", [sys.executable, "-c", TALKS_UNTIL_THE_END])
+    running = ResponderProcesses(StreamingConfig(), {}, lambda shard: msgspec.structs.replace(EMPTY, batch_id=batch_id))
+    running.start()
+    wait_until(lambda: caplog.text.count(words) > 1)
+    assert running.reports() == {0: (ResponderState.FALLEN_BACK, "the state of the query cannot be read")}
+    running.stop()
+
+
 def test_a_responder_that_the_query_leaves_alone_has_fallen_back_and_is_not_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def leave(self: ResponderProcesses, shard: int) -> None:
+    def leave(self: ResponderProcesses, shard: int) -> int:
         raise ResponderAloneError("silence")
 
     monkeypatch.setattr(ResponderProcesses, "_require_permission", leave)
@@ -123,7 +140,7 @@ def test_a_responder_starts_answers_is_silent_ends_and_begins_again(monkeypatch:
         return EMPTY
 
     monkeypatch.setattr(processes, "START_INTERVAL_S", 0.1)
-    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: None)
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: -1)
     monkeypatch.setattr(processes, "_COMMAND", [sys.executable, "-c", TALKS_UNTIL_THE_END])
     running = ResponderProcesses(StreamingConfig(), {}, read_state)
     running.start()
