@@ -107,6 +107,17 @@ def committed_batch(spark: SparkSession, config: StreamingConfig, shard: int) ->
         ) from problem
 
 
+def require_same_buckets(spark: SparkSession, config: StreamingConfig, shard: int) -> None:
+    """Raise CheckpointError if a shard's checkpoint was made with another number of buckets: its groups could not be
+    read."""
+    directory = _Directory(spark, checkpoint_of(config, shard))
+    if (buckets := directory.buckets()) != config.group_buckets:
+        raise CheckpointError(
+            f"group_buckets is {config.group_buckets}, but the checkpoint {directory.path} was made with {buckets}: "
+            f"set it to {buckets}."
+        )
+
+
 class _Directory:
     """A directory of a file system that Spark knows."""
 

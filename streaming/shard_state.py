@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from schemas.ticks import NO_CLOCK
 from streaming.arrow_columns import objects
 from streaming.buckets import decode_bucket
-from streaming.checkpoints import checkpoint_of, committed_batch
+from streaming.checkpoints import checkpoint_of, committed_batch, require_same_buckets
 from streaming.config import StreamingConfig
 from streaming.stored_group import ShardState, StoredGroup
 
@@ -27,6 +27,7 @@ def read_shard_state(spark: SparkSession, config: StreamingConfig, shard: int) -
     batch = committed_batch(spark, config, shard)
     if batch is None:
         return ShardState(batch_id=-1, start_offset=0, end_offset=0, clock_ms=NO_CLOCK, groups={})
+    require_same_buckets(spark, config, shard)
     _ = spark.streams  # the manager of queries: it starts the endpoint that every state store asks for
     state = (
         spark.read.format("statestore")

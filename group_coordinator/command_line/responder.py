@@ -51,9 +51,7 @@ def responder(settings: Settings, dry_run: DryRun = False) -> None:
     with output.log_failures(), stop_requested() as asked:
         from group_coordinator.responder.processes import ResponderProcesses
 
-        names = config.topic_settings.topics
-        topics = (names.events, names.responses, names.offsets, names.progress)
-        partitions = {topic: partition_count(config.client_properties, topic) for topic in topics}
+        partitions = topic_partitions(config)
         processes = ResponderProcesses(config, partitions, lambda shard: _read_state(config, shard), are_apart=True)
         health = ResponderHealth(Path(config.health_file) if config.health_file else None)
         with responder_endpoint(config, health, lambda: processes.statuses) as endpoint:
@@ -66,6 +64,20 @@ def responder(settings: Settings, dry_run: DryRun = False) -> None:
             finally:
                 output.write("Stopping.")
                 processes.stop()
+
+
+def topic_partitions(config: StreamingConfig) -> dict[str, int]:
+    """Return the partitions that the topics have. Raises TopicReadError, and CommandError if they are not those of the
+    setting: a shard would have no responder, and nothing say so."""
+    names = config.topic_settings.topics
+    topics = (names.events, names.responses, names.offsets, names.progress)
+    partitions = {topic: partition_count(config.client_properties, topic) for topic in topics}
+    if partitions[names.events] != config.shards:
+        raise CommandError(
+            f"{names.events} has {partitions[names.events]} partitions but --shards is {config.shards}: each partition "
+            "is one shard. Give this command the coordinator's settings."
+        )
+    return partitions
 
 
 def _watch(

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from group_coordinator.command_line import responder
+from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.responder_operations import ResponderHealth, responder_values, status_line
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.health import STALE_AFTER_S
 from group_coordinator.responder.processes import ResponderReport, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
+from streaming.config import StreamingConfig
 
 
 class Clock:
@@ -17,6 +22,18 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now_s
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_another_number_of_shards_than_the_coordinators_is_refused(
+    monkeypatch: pytest.MonkeyPatch, shards: int
+) -> None:
+    monkeypatch.setattr(responder, "partition_count", lambda properties, topic: 2)
+    assert responder.topic_partitions(StreamingConfig(shards=2)) == dict.fromkeys(
+        ("coordinator.events", "coordinator.responses", "coordinator.offsets", "coordinator.progress"), 2
+    )
+    with pytest.raises(CommandError, match=f"has 2 partitions but --shards is {shards}"):
+        responder.topic_partitions(StreamingConfig(shards=shards))
 
 
 def test_it_is_ready_once_every_shard_has_a_responder() -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
-from streaming.checkpoints import CheckpointError, _Directory, move_remedy, no_rebuild
+from streaming import checkpoints, shard_state
+from streaming.checkpoints import CheckpointError, _Directory, move_remedy, no_rebuild, require_same_buckets
+from streaming.config import StreamingConfig
+from streaming.shard_state import read_shard_state
+from streaming.stored_group import CommittedBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +83,15 @@ def test_a_number_of_buckets_that_is_none(content: bytes, checkpoint: Path, spar
     (checkpoint / "group_buckets").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"group_buckets is damaged.*Write the number into it"):
         _Directory(spark, str(checkpoint)).buckets()
+
+
+def test_whoever_reads_the_state_needs_the_number_of_buckets_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_Directory", lambda spark, path: Mock(path=path, buckets=lambda: 3))
+    monkeypatch.setattr(shard_state, "committed_batch", lambda *_: CommittedBatch(7, 90, 100, 1))
+    config = StreamingConfig(checkpoint="/checkpoint")
+    with pytest.raises(CheckpointError, match=r"group_buckets is 0, but .* /checkpoint/shard-0 was made with 3"):
+        read_shard_state(Mock(), config, 0)
+    require_same_buckets(Mock(), config.changed(group_buckets=3), 0)
 
 
 def test_groups_move_between_keys_and_buckets_by_a_rebuild() -> None:
