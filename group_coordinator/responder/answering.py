@@ -17,6 +17,8 @@ from streaming.stored_group import ShardState, StoredGroup
 
 DECODED_GROUPS_MAX = 2_000
 """Groups that are kept as objects: those that were touched last. The others rest as the bytes of their state."""
+_OUTDATED_DEADLINES_MAX = 1_000
+"""Besides as many as there are groups: one that comes and goes leaves one each time, which is due in days."""
 
 
 class AnsweringShard:
@@ -37,12 +39,17 @@ class AnsweringShard:
         ]
         heapq.heapify(self._deadlines)
         self._earliest = {key: deadline_ms for deadline_ms, key in self._deadlines}
-        """The earliest deadline of each group in the heap."""
+        """The earliest deadline of each group in the heap, the only one that counts."""
 
     @property
     def groups(self) -> int:
         """The number of groups."""
         return len(self._resting) + len(self._decoded)
+
+    @property
+    def deadlines(self) -> int:
+        """The number of deadlines that are kept, those that do not count any more included."""
+        return len(self._deadlines)
 
     def take(self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> list[OutputRecord]:
         """Take the next record of the partition; return the answers that follow from it, as records for the sink.
@@ -108,6 +115,9 @@ class AnsweringShard:
         if deadline_ms is not None and (earliest_ms is None or deadline_ms < earliest_ms):
             self._earliest[key] = deadline_ms
             heapq.heappush(self._deadlines, (deadline_ms, key))
+            if len(self._deadlines) > 2 * len(self._earliest) + _OUTDATED_DEADLINES_MAX:
+                self._deadlines = [(deadline_ms, key) for key, deadline_ms in self._earliest.items()]
+                heapq.heapify(self._deadlines)
 
     def _rest(self, key: bytes) -> None:
         """Keep the bytes of a group's state instead of its objects."""

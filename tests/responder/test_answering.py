@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from coordinator_state import StateError
 from group_coordinator.responder.answering import AnsweringShard
-from schemas.events import encode_tick
+from schemas.events import encode_request_event, encode_tick
+from schemas.messages import (
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    Request,
+)
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.rows import OutputRecord
@@ -118,6 +126,46 @@ def test_a_group_of_which_nothing_is_left_is_forgotten() -> None:
     assert all(answer.topic == OPERATOR.topics.responses for answer in gone)
     assert alive > 0
     assert shard.groups < alive
+
+
+def test_deadlines_that_do_not_count_any_more_do_not_pile_up() -> None:
+    """A consumer comes and goes, and each time the group's offsets are kept for seven days from then on."""
+    shard = AnsweringShard(OPERATOR, EMPTY)
+    commit = OffsetCommitRequest(
+        group_id="g",
+        topics=(
+            OffsetCommitRequestTopic(
+                name="t", partitions=(OffsetCommitRequestPartition(partition_index=0, committed_offset=1),)
+            ),
+        ),
+    )
+    join = JoinGroupRequest(
+        group_id="g", session_timeout_ms=6_000, rebalance_timeout_ms=6_000, protocol_type="consumer",
+        protocols=(JoinGroupProtocol(name="range", metadata=b""),),
+    )  # fmt: skip
+    clock_ms, offset = START_MS, 0
+
+    def take(key: bytes | None, value: bytes) -> int:
+        nonlocal offset
+        offset += 1
+        return len(shard.take(key, value, offset - 1, clock_ms))
+
+    def request(api: str, version: int, body: Request) -> bytes:
+        return encode_request_event(
+            api, version, body, request_id=f"r{offset}", reply_partition=0, client_id="c", new_member_id=f"m{offset}"
+        )
+
+    take(None, encode_tick(clock_ms))
+    assert take(b"g", request("OffsetCommit", 2, commit)) == 1
+    answers = 0
+    for _ in range(3_000):
+        answers += take(b"g", request("JoinGroup", 3, join))
+        for _ in range(3):
+            clock_ms += 10_000
+            answers += take(None, encode_tick(clock_ms))
+    assert answers == 3_000
+    assert shard.groups == 1
+    assert shard.deadlines < 1_500
 
 
 def test_a_state_that_cannot_be_read_is_a_loud_failure() -> None:
