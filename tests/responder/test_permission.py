@@ -10,7 +10,9 @@ from group_coordinator.responder.permission import (
     ResponderAloneError,
     ResponderError,
     ResponderRefusedError,
+    last_batch,
     require_permission,
+    require_state_of,
 )
 from schemas.query_progress import AnswerDifference, ProgressRecord, QueryProgress, ResponderClaim
 from streaming.progress_topic import PublishedRecord
@@ -43,6 +45,16 @@ def test_the_querys_hash_and_a_recent_sign_of_it_are_needed() -> None:
         permission(progress(), difference("ours"))
     with pytest.raises(ResponderError, match="has not published"):
         permission(ResponderClaim(core_hash="ours"))
+
+
+def test_a_state_that_is_older_than_what_the_query_has_published_is_not_the_querys() -> None:
+    published = last_batch({QueryProgress: PublishedRecord(progress(), 0)})
+    assert published == 1
+    require_state_of(published, 1)
+    require_state_of(published, 2)
+    require_state_of(-1, -1)
+    with pytest.raises(ResponderError, match="ends with batch 0, but the query has committed batch 1"):
+        require_state_of(published, 0)
 
 
 def test_a_query_that_was_silent_for_too_long_gives_no_permission_to_a_new_responder_either() -> None:
