@@ -54,8 +54,9 @@ class ConsumerGroupSettings(OwnSettingsBounds):
     group_consumer_mends_defects: bool = setting(
         False, "Decide otherwise than Kafka 4.3 where it has a defect: a classic member that goes on with the consumer "
         "protocol is not fenced by its old timers; an upgrade that fails leaves parked requests alone; a JoinGroup "
-        "whose rebalance timeout is -1 takes its session timeout instead; partitions are not assigned to a member "
-        "whose new expression is not resolved yet as if it subscribed to all the group's topics.")
+        "whose rebalance timeout is -1 takes its session timeout instead; one that is refused leaves its group alone; "
+        "partitions are not assigned to a member whose new expression is not resolved yet as if it subscribed to all "
+        "the group's topics.")
 
     group_consumer_hash_order: bool = setting(
         False, "Assignors go through a group's members in the order of a broker's hash maps, not in the order in which "

@@ -50,6 +50,8 @@ class ConsumerModelGroup(ModelLife):
     """The topics' hash is computed anew from this time on, or below this epoch."""
     resolving_ms: int | None = None
     """Since when the group waits for what its expressions match."""
+    is_removed: bool = False
+    """A refused JoinGroup has removed it; only those who read what is committed still see it."""
     held_type: str = HOMOGENEOUS
     """Whether the members subscribe alike, as Kafka found when it last read something of a member. It does not look
     again when it forgets an expression."""
@@ -177,7 +179,9 @@ class ConsumerModelGroup(ModelLife):
         return [member for member in self.members.values() if member.member_id not in ids]
 
     def empty_tombstones(self) -> list[GroupRecord]:
-        """Return the tombstones of a group without members."""
+        """Return the tombstones of a group without members; one that was removed has none."""
+        if self.is_removed:
+            return []
         regexes = [GroupRecord(16, regex, None) for regex in sorted(self.resolved)]
         return [GroupRecord(6, "", None), *regexes, GroupRecord(4, "", None), GroupRecord(3, "", None)]
 

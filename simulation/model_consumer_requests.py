@@ -153,7 +153,7 @@ class ConsumerRequests(ClassicMembers):
 
     def leave_consumer_group(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
         group = self.consumer
-        if group is None:
+        if group is None or group.is_removed:
             raise ModelError(ErrorCode.GROUP_ID_NOT_FOUND)
         member = group.members.get(request.member_id)
         if request.instance_id is not None:
@@ -178,7 +178,7 @@ class ConsumerRequests(ClassicMembers):
         elif isinstance(fact, TopicMetadata):
             if self.life is not None:
                 self.learn_topics(fact)
-        elif self.consumer is not None:
+        elif self.consumer is not None and not self.consumer.is_removed:
             self.learn_matches(self.consumer, fact)
 
     def learn_topics(self, told: TopicMetadata) -> None:

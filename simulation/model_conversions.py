@@ -54,10 +54,14 @@ class Conversions(ConsumerProcedures):
 
     def open_consumer_group(self, event: RequestEvent, joins: bool) -> Opening:
         """Return the group that a heartbeat is for."""
-        if self.consumer is not None:
+        if self.consumer is not None and not self.consumer.is_removed:
             return Opening(self.consumer)
         if not joins:
             raise ModelError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if self.consumer is not None:
+            anew = ConsumerModelGroup(now_ms=self.consumer.now_ms, checked_ms=self.consumer.checked_ms)
+            anew.take_over(self.consumer, ())
+            return Opening(anew, is_new=True)
         group = self.group
         if group is None:
             now_ms = time_of(event)

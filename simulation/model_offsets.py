@@ -99,7 +99,7 @@ class OffsetRequests(MembershipRequests):
     def committer(self, event: RequestEvent, request: OffsetCommitRequest) -> ModelLife:
         """Return the group for a commit, if this member may commit."""
         generation = request.generation_id_or_member_epoch
-        if self.consumer is not None:
+        if self.consumer is not None and not self.consumer.is_removed:
             self.require_commit_epoch(self.consumer, event, request)
             return self.consumer
         if self.group is None:
@@ -107,8 +107,12 @@ class OffsetRequests(MembershipRequests):
                 raise ModelError(
                     ErrorCode.GROUP_ID_NOT_FOUND if event.envelope.api_version >= 9 else ErrorCode.ILLEGAL_GENERATION
                 )
-            self.group = ModelGroup.begin(event, self.first_topics)
-            return self.group
+            group, before = ModelGroup.begin(event, self.first_topics), self.consumer
+            if before is not None:
+                group = ModelGroup(now_ms=before.now_ms, since_ms=before.now_ms, checked_ms=before.checked_ms)
+                group.take_over(before, ())
+            self.group, self.consumer = group, None
+            return group
         if generation < 0 and self.group.state == "Empty":
             return self.group
         if generation < 0 and not request.member_id and request.group_instance_id is None:
@@ -208,7 +212,7 @@ class OffsetRequests(MembershipRequests):
     def offset_delete(self, event: RequestEvent, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         self.require_group_id()
         group = self.life
-        if group is None:
+        if group is None or self.is_removed:
             raise ModelError(ErrorCode.GROUP_ID_NOT_FOUND)
         if self.group is not None and self.group.state != "Empty" and self.group.protocol_type != "consumer":
             raise ModelError(ErrorCode.NON_EMPTY_GROUP)
@@ -238,7 +242,7 @@ class OffsetRequests(MembershipRequests):
 
     def delete_groups(self, event: RequestEvent, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
         group = self.life
-        if group is None:
+        if group is None or self.is_removed:
             raise ModelError(ErrorCode.GROUP_ID_NOT_FOUND)
         if not self.is_empty:
             raise ModelError(ErrorCode.NON_EMPTY_GROUP)

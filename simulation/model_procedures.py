@@ -50,6 +50,11 @@ class Procedures:
         return self.consumer if self.group is None else self.group
 
     @property
+    def is_removed(self) -> bool:
+        """Whether only those who read what is committed still see the group."""
+        return self.consumer is not None and self.consumer.is_removed
+
+    @property
     def is_in_log(self) -> bool:
         return self.life is not None and self.life.in_log
 

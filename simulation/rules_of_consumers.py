@@ -28,12 +28,14 @@ class OneOwnerAtATime(Rule):
 
 
 class EpochsInOrder(Rule):
-    """A group's epochs never fall; the target's is never ahead of the group's, nor a member's of the target's."""
+    """A group's epochs never fall; the target's is never ahead of the group's, nor a member's of the target's. A group
+    that a refused JoinGroup has removed begins anew."""
 
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
         self._life = -1
         self._epochs = (0, 0)
+        self._was_removed = False
 
     def check(self, step: Step) -> str | None:
         group = step.consumer
@@ -43,7 +45,8 @@ class EpochsInOrder(Rule):
         before, self._epochs = self._epochs, (group.group_epoch, group.assignment_epoch)
         is_same = self._life == step.group.epoch and step.before is not None and step.before.is_consumer
         self._life = step.group.epoch
-        if is_same and (self._epochs[0] < before[0] or self._epochs[1] < before[1]):
+        was_removed, self._was_removed = self._was_removed, group.is_removed
+        if is_same and not was_removed and (self._epochs[0] < before[0] or self._epochs[1] < before[1]):
             return f"the epochs of group and target fell from {before} to {self._epochs}"
         if group.assignment_epoch > group.group_epoch:
             return f"the target is of epoch {group.assignment_epoch}, the group of {group.group_epoch}"

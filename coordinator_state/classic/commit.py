@@ -20,14 +20,7 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
     group = classic_or_none(step)
     generation_id = request.generation_id_or_member_epoch
     if group is None:
-        if generation_id >= 0:
-            code = (
-                ErrorCode.GROUP_ID_NOT_FOUND
-                if step.request_event().envelope.api_version >= GROUP_ID_NOT_FOUND_VERSION
-                else ErrorCode.ILLEGAL_GENERATION
-            )
-            raise Refusal(code, "unknown_group", "there is no such group, so no such generation")
-        _create_simple_group(step)
+        commit_without_group(step, request)
         return
     if generation_id <= NO_GENERATION and group.state is states.EMPTY:
         return
@@ -52,11 +45,7 @@ def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> N
     state, and from a member that has no assignment yet."""
     group = classic_or_none(step)
     if group is None:
-        if request.generation_id >= 0:
-            raise Refusal(
-                ErrorCode.ILLEGAL_GENERATION, "unknown_group", "there is no such group, so no such generation"
-            )
-        _create_simple_group(step)
+        txn_commit_without_group(step, request)
         return
     if request.generation_id <= NO_GENERATION and group.state is states.EMPTY:
         return
@@ -65,6 +54,20 @@ def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> N
         require_generation(group, request.generation_id)
 
 
-def _create_simple_group(step: Step) -> None:
+def commit_without_group(step: Step, request: OffsetCommitRequest) -> None:
+    """Let a commit of nobody begin a simple group. Raises `Refusal` if it speaks of a generation."""
+    has_code = step.request_event().envelope.api_version >= GROUP_ID_NOT_FOUND_VERSION
+    code = ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.ILLEGAL_GENERATION
+    _begin_simple_group(step, request.generation_id_or_member_epoch, code)
+
+
+def txn_commit_without_group(step: Step, request: TxnOffsetCommitRequest) -> None:
+    """Do the same in a transaction."""
+    _begin_simple_group(step, request.generation_id, ErrorCode.ILLEGAL_GENERATION)
+
+
+def _begin_simple_group(step: Step, generation_id: int, unknown: ErrorCode) -> None:
+    if generation_id >= 0:
+        raise Refusal(unknown, "unknown_group", "there is no such group, so no such generation")
     create_classic_group(step)
     step.cause_seq = step.append_history(GroupCreated(*step.history_fields()))

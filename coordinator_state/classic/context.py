@@ -27,9 +27,14 @@ def classic_or_none(step: Step) -> ClassicGroup | None:
 
 
 def create_classic_group(step: Step) -> ClassicGroup:
-    """Begin a life of the group with the event of this step."""
+    """Begin a life of the group with the event of this step. What is there of a group that is gone but for its offsets
+    (`ConsumerGroup.is_removed`) goes on in it."""
     body = ClassicGroup(state_since_ms=step.now_ms)
-    step.create_group(body)
+    if step.group is None:
+        step.create_group(body)
+    else:
+        step.group.body = body
+        step.note_change()
     return body
 
 

@@ -58,10 +58,12 @@ def join_group(step: Step, request: JoinGroupRequest) -> None:
 def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
     """The consumer group's records go, its offsets stay."""
     if request.member_id:
-        # In Kafka the group is gone from memory then, without tombstones; its offsets stay, the pending ones too.
-        if not step.require_group().retention and not step.require_group().offsets.has_pending:
-            step.forget_group()
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", "the group is empty, so there is no such member")
+        detail = "the group is empty, so there is no such member"
+        if not step.config.group_consumer_mends_defects:
+            consumer_group(step.require_group()).is_removed = True
+            step.note_change()
+            detail += "; with that the group is gone, as in Kafka, but for its offsets"
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", detail)
     if not request.protocol_type or not request.protocols:
         raise _no_common_protocol("the request offers no protocol")
     append_group_tombstones(step)

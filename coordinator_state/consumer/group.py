@@ -87,6 +87,10 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
     """What history will need of the rebalance that goes on, likewise."""
     most_members: int = 0
     """How many members there were at most: a table that Kafka's assignors go by grows with them, and never shrinks."""
+    is_removed: bool = False
+    """A JoinGroup has removed the group, which was empty, and was then refused. As in Kafka only those who read what is
+    committed still see it, for no tombstone was written, and its offsets stay. It goes at the next retention check
+    at which it has none."""
 
     # --------------------------------------------------------------------------------------------- what follows from it
 
@@ -283,11 +287,17 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
 
     def validate_offset_delete(self) -> None:
         """Offsets may be deleted in every state."""
+        self._require_not_removed()
 
     def validate_delete_group(self) -> None:
         """Refuse unless the group is empty."""
+        self._require_not_removed()
         if self.members:
             raise Refusal(ErrorCode.NON_EMPTY_GROUP, "group_is_not_empty", f"the group has {len(self.members)} members")
+
+    def _require_not_removed(self) -> None:
+        if self.is_removed:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, "unknown_group", "there is no such group")
 
     def is_subscribed_to_topic(self, topic: str) -> bool:
         return topic in self.name_counts or topic in self.regex_topic_counts
@@ -304,7 +314,7 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         return snapshot(self, group, seq, config)
 
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
-        return consumer_tombstone_keys(group_id, self.resolved_regexes)
+        return () if self.is_removed else consumer_tombstone_keys(group_id, self.resolved_regexes)
 
     def timer_cause(self, name: str) -> TimerCause:
         timer = timers.timer_of(name)

@@ -27,7 +27,7 @@ from schemas.history import MemberLeft
 def member_leaves(step: Step, request: ConsumerGroupHeartbeatRequest) -> None:
     """Take the member out, or keep its place while it is away. Its epoch does not matter."""
     body = None if step.group is None else step.group.body
-    if type(body) is not ConsumerGroup:
+    if type(body) is not ConsumerGroup or body.is_removed:
         raise not_found(step)
     if request.instance_id is None:
         member = body.members.get(request.member_id)

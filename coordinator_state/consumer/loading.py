@@ -33,4 +33,5 @@ def load(step: Step, fact: RecordedLoad) -> None:
             step.arm(timers.rebalance(member.member_id), delay_ms + member.rebalance_timeout_ms)
     body.metadata_deadline, body.regex_refresh_began_ms = EXPIRED_DEADLINE, None
     body.most_members = len(body.members)
+    body.is_removed = False  # its records are still in the log
     step.note_change()

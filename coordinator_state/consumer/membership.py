@@ -22,7 +22,7 @@ def find_group(step: Step, joins: bool) -> Changes:
     """Return the consumer group. Who joins makes one of nothing, and of a classic group."""
     group = step.group
     body = None if group is None else group.body
-    if type(body) is ConsumerGroup:
+    if type(body) is ConsumerGroup and not body.is_removed:
         return Changes(step, body)
     if not joins:
         raise not_found(step)

@@ -5,6 +5,7 @@ Source: `ConsumerGroup.validateOffsetCommit` (Kafka 4.3); KIP-848, KIP-1251.
 
 from __future__ import annotations
 
+from coordinator_state.classic.commit import commit_without_group, txn_commit_without_group
 from coordinator_state.consumer.group import consumer_group
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.member_epochs import require_member, stale
@@ -24,6 +25,9 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
     It renews no session.
     """
     group, epoch = consumer_group(step.require_group()), request.generation_id_or_member_epoch
+    if group.is_removed:
+        commit_without_group(step, request)
+        return
     if epoch < 0 and not group.members:
         return
     member = require_member(group.members, request.member_id)
@@ -45,6 +49,9 @@ def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> N
     """Check a commit in a transaction: as other commits, but it is taken from anybody who names no membership, in any
     version, and an epoch that is not good is an illegal generation."""
     group, epoch = consumer_group(step.require_group()), request.generation_id
+    if group.is_removed:
+        txn_commit_without_group(step, request)
+        return
     if epoch < 0 and not group.members:
         return
     if epoch == NO_GENERATION and not request.member_id and request.group_instance_id is None:

@@ -77,7 +77,7 @@ def regexes_resolved(step: Step, result: RegexesResolved) -> None:
     What would make the group larger than `group_max_bytes` is kept out: the expression stands for what it stood for.
     """
     body = None if step.group is None else step.group.body
-    if type(body) is not ConsumerGroup:
+    if type(body) is not ConsumerGroup or body.is_removed:
         return
     if body.regex_refresh_began_ms is not None:
         body.regex_refresh_began_ms = None

@@ -164,7 +164,8 @@ class _Replay:
             counting = self.transactions.committed(kafkas)
             self._compare(step, "records", recorded_records(counting), written_records(outputs))
             self._compare(step, "pending", recorded_pending(kafkas), told_pending(outputs))
-            actual = {group_id: group_state(group) for group_id, group in self.coordinator.groups.items()}
+            states = {group_id: group_state(group) for group_id, group in self.coordinator.groups.items()}
+            actual = {group_id: state for group_id, state in states.items() if state is not None}
             self._compare(step, "groups", comparable(self.recorded_groups), comparable(actual))
             self.report.steps += 1
             self.report.answers += len(recorded)
@@ -213,7 +214,8 @@ class _Replay:
         if "state_before" not in step:
             return None
         group = self.coordinator.groups.get(_group_named(step["request"]))
-        return "none" if group is None else str(group_state(group)["state"])
+        state = None if group is None else group_state(group)
+        return "none" if state is None else str(state["state"])
 
     def _handle(self, step: Json, answers: list[Json]) -> list[Output]:
         """Send the step's request. An answer that is put together from several groups' goes to `answers`."""
@@ -282,10 +284,9 @@ class _Replay:
     def _count_new_member(self, group_id: str) -> None:
         group = self.coordinator.groups.get(group_id)
         member_id = f"m{self.members_made + 1}"
-        if group is not None:
-            state = group_state(group)
-            if member_id in state["members"] or member_id in state.get("pending_join", ()):
-                self.members_made += 1
+        state = None if group is None else group_state(group)
+        if state is not None and (member_id in state["members"] or member_id in state.get("pending_join", ())):
+            self.members_made += 1
 
     def _list_groups(self, version: int, body: Json) -> Json:
         request = list_groups_from_kafka(version, body)

@@ -20,10 +20,11 @@ _NO_TIMERS_OF_KAFKA = (OFFSETS_EXPIRY, PUBLICATION)
 """Kafka's retention check is one for all groups, and Kafka publishes no groups."""
 
 
-def group_state(group: Group) -> Json:
-    """Return a group in the form of a history's `groups`."""
+def group_state(group: Group) -> Json | None:
+    """Return a group in the form of a history's `groups`; None: Kafka has removed it from memory, and left its
+    records."""
     if type(group.body) is ConsumerGroup:
-        return _consumer_state(group, group.body)
+        return None if group.body.is_removed else _consumer_state(group, group.body)
     return _classic_state(group)
 
 

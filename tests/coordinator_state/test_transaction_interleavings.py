@@ -41,6 +41,19 @@ VISITS: st.SearchStrategy[Told] = st.tuples(
 LOGS = st.lists(st.one_of(COMMITS, COMMITS, COMMITS, ENDS, ENDS, REMOVALS, VISITS), min_size=8, max_size=30)
 
 
+def heeded(log: list[Told]) -> list[Told]:
+    """Return the log without what is refused: the group of a stranger's JoinGroup is gone (`test_removed_groups`), so
+    its offsets cannot be deleted until somebody begins it again."""
+    is_gone, kept = False, list[Told]()
+    for told in log:
+        kind, what, _ = told
+        if kind in {"visit", "plain", "pending"}:
+            is_gone = kind == "visit" and what == "native, and a stranger"
+        if kind != "deleted" or not is_gone:
+            kept.append(told)
+    return kept
+
+
 def removed_by(told: Told) -> set[Place]:
     kind, what, _ = told
     if kind == "deleted":
@@ -134,7 +147,7 @@ def test_what_counts_and_what_is_open(log: list[Told]) -> None:
     group = GroupHarness()
     for number, told in enumerate(log, 1):
         take(group, told)
-        known = log[:number]
+        known = heeded(log[:number])
         expected = {place: offset_of(known, place) for place in PARTITIONS}
         committed = {place: -1 if offset is None else offset for place, offset in expected.items()}
         assert fetched(group, stable=False) == committed
