@@ -51,6 +51,11 @@ class GroupBody(Protocol):
     def ongoing_seq(self) -> int | None:
         """The history record of something that goes on and that the next records follow from; None: nothing goes on."""
 
+    @property
+    def regex_refresh_began_ms(self) -> int | None:
+        """Since when expressions are being resolved for the group, or for the group that it was. In Kafka the
+        background executor knows the task by the group's id: it goes on through conversions. None: nothing goes on."""
+
     def instance_owner(self, group_instance_id: str) -> str | None:
         """Return the member that a group instance id belongs to."""
 

@@ -25,6 +25,7 @@ class NoGroup(Struct, array_like=True, tag="none"):
     is_empty: ClassVar[bool] = True
     is_small: ClassVar[bool] = True
     ongoing_seq: ClassVar[int | None] = None
+    regex_refresh_began_ms: ClassVar[int | None] = None
 
     def instance_owner(self, group_instance_id: str) -> str | None:
         return None

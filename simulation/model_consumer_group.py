@@ -48,8 +48,6 @@ class ConsumerModelGroup(ModelLife):
     resolved: dict[str, Resolved] = field(default_factory=dict)
     looks_again: tuple[int, int] = (0, 0)
     """The topics' hash is computed anew from this time on, or below this epoch."""
-    resolving_ms: int | None = None
-    """Since when the group waits for what its expressions match."""
     is_removed: bool = False
     """A refused JoinGroup has removed it; only those who read what is committed still see it."""
     held_type: str = HOMOGENEOUS
@@ -62,8 +60,6 @@ class ConsumerModelGroup(ModelLife):
             self.target_ms += skipped_ms
         if self.looks_again[0]:
             self.looks_again = (self.looks_again[0] + skipped_ms, self.looks_again[1])
-        if self.resolving_ms is not None:
-            self.resolving_ms += skipped_ms
 
     # --------------------------------------------------------------------------------------------- what records change
 

@@ -178,8 +178,10 @@ class ConsumerRequests(ClassicMembers):
         elif isinstance(fact, TopicMetadata):
             if self.life is not None:
                 self.learn_topics(fact)
-        elif self.consumer is not None and not self.consumer.is_removed:
-            self.learn_matches(self.consumer, fact)
+        elif self.life is not None:
+            self.life.resolving_ms = None
+            if self.consumer is not None and not self.consumer.is_removed:
+                self.learn_matches(self.consumer, fact)
 
     def learn_topics(self, told: TopicMetadata) -> None:
         life = self.life
@@ -193,7 +195,6 @@ class ConsumerRequests(ClassicMembers):
             self.consumer.looks_again = (0, 0)
 
     def learn_matches(self, group: ConsumerModelGroup, told: RegexesResolved) -> None:
-        group.resolving_ms = None
         records: list[GroupRecord] = []
         bump = False
         for regex in sorted(set(told.resolved) & group.regexes()):

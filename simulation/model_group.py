@@ -107,12 +107,15 @@ class ModelLife:
     in_log: bool = False
     offsets: dict[tuple[str, int], Stored] = field(default_factory=dict)
     known: KnownTopics = field(default_factory=KnownTopics)
+    resolving_ms: int | None = None
+    """Since when it is looked up what expressions match, for the group or for the one that it was."""
 
     def take_over(self, life: ModelLife, member_ids: Container[str]) -> None:
         """Go on with what a group keeps when it becomes one of the other kind. Of its timers it keeps those by which a
         classic member of a consumer group must join or sync: should it be one again, they count."""
         self.timers = [timer for timer in life.timers if timer.kind in ("join", "sync") and timer.who in member_ids]
         self.in_log, self.offsets, self.known = life.in_log, life.offsets, life.known
+        self.resolving_ms = life.resolving_ms
 
     def leave_out(self, skipped_ms: int) -> None:
         """Leave out some time: all earlier moments move by it, and no retention check ran in it."""
@@ -121,6 +124,8 @@ class ModelLife:
         for timer in self.timers:
             timer.deadline_ms += skipped_ms
             timer.armed_ms += skipped_ms
+        if self.resolving_ms is not None:
+            self.resolving_ms += skipped_ms
         for offset in self.offsets.values():
             offset.committed_ms += skipped_ms
             if offset.expires_ms is not None:

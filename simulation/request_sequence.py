@@ -165,9 +165,10 @@ def facts_told(
         cluster.change()
     if dice.random() < 0.2:
         facts.append(cluster.told())
-    group = model.consumer
-    if group is not None and dice.random() < (0.03 if group.resolving_ms is None else 0.5):
-        facts.append(cluster.resolved(group.regexes(), now_ms))
+    life, regexes = model.life, set() if model.consumer is None else model.consumer.regexes()
+    is_resolving = life is not None and life.resolving_ms is not None
+    if (is_resolving or model.consumer is not None) and dice.random() < (0.5 if is_resolving else 0.03):
+        facts.append(cluster.resolved(regexes, now_ms))
     if dice.random() < 0.03:
         facts.append(cluster.settings())
     return tuple(facts)

@@ -33,6 +33,7 @@ def create_classic_group(step: Step) -> ClassicGroup:
     if step.group is None:
         step.create_group(body)
     else:
+        body.regex_refresh_began_ms = step.group.body.regex_refresh_began_ms
         step.group.body = body
         step.note_change()
     return body

@@ -63,6 +63,9 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
     initial_join: tuple[int, int] | None = None
     """(delay_ms, remaining_ms) of the running initial delay."""
     rebalance: Rebalance | None = None
+    regex_refresh_began_ms: int | None = None
+    """Since then expressions are being resolved of the consumer group that this was: until there is a result a consumer
+    group of this id begins no other refresh."""
 
     # ------------------------------------------------------------------------------------------------------- queries
 
@@ -285,6 +288,8 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
 
     def move_time(self, by_ms: int) -> None:
         self.state_since_ms += by_ms
+        if self.regex_refresh_began_ms is not None:
+            self.regex_refresh_began_ms += by_ms
 
 
 def classic_group(group: Group) -> ClassicGroup:

@@ -46,6 +46,7 @@ class OldGroup(Struct, array_like=True, gc=False):
     offsets: None = None
     """They lie in the second blob."""
     offsets_bytes: int | None = None
+    regex_refresh_began_ms: None = None
 
 
 _decode = msgspec.msgpack.Decoder(OldGroup).decode

@@ -47,6 +47,8 @@ class Changes:
         self.step = step
         self.group = group
         """The group before the step. Of a group that is new, or was a classic one, a copy that is thrown away."""
+        if is_new and step.group is not None:
+            group.regex_refresh_began_ms = step.group.body.regex_refresh_began_ms
         self.is_new = is_new
         self.narrator = Narrator(step, group)
         self.cancelled: list[str] = []
@@ -206,6 +208,7 @@ class Changes:
             group = step.create_group(body)
             self.narrator.created()
             return group
+        body.regex_refresh_began_ms = step.group.body.regex_refresh_began_ms
         step.group.body = body
         return step.group
 

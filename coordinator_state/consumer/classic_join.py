@@ -67,7 +67,10 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
     if not request.protocol_type or not request.protocols:
         raise _no_common_protocol("the request offers no protocol")
     append_group_tombstones(step)
-    step.require_group().body = ClassicGroup(state_since_ms=step.now_ms)
+    group = step.require_group()
+    group.body = ClassicGroup(
+        state_since_ms=step.now_ms, regex_refresh_began_ms=group.body.regex_refresh_began_ms
+    )
     append_group_metadata(step)
     step.cause_seq = step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
     step.note_change()

@@ -87,6 +87,7 @@ def classic_group_of(
         previous_state=states.COMPLETING_REBALANCE,
         state_since_ms=step.now_ms,
         generation_id=group.group_epoch,
+        regex_refresh_began_ms=group.regex_refresh_began_ms,
     )
     for member in members:
         assert member.classic is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.config import GroupConfig
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.group import ConsumerGroup, ResolvedRegex
@@ -77,11 +78,12 @@ def regexes_resolved(step: Step, result: RegexesResolved) -> None:
     What would make the group larger than `group_max_bytes` is kept out: the expression stands for what it stood for.
     """
     body = None if step.group is None else step.group.body
+    if isinstance(body, ConsumerGroup | ClassicGroup) and body.regex_refresh_began_ms is not None:
+        body.regex_refresh_began_ms = None
+        if type(body) is ConsumerGroup:
+            step.note_assignment_change()
     if type(body) is not ConsumerGroup or body.is_removed:
         return
-    if body.regex_refresh_began_ms is not None:
-        body.regex_refresh_began_ms = None
-        step.note_assignment_change()
     changes = Changes(step, body)
     reasons: list[EpochReason] = []
     counts, growth = Counter(body.regex_topic_counts), 0

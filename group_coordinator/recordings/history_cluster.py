@@ -80,11 +80,10 @@ class HistoryCluster:
     def note_resolutions(self, groups: dict[str, Group], now_ms: int) -> None:
         """Note which groups have begun to resolve their expressions: the background executor will do that."""
         for group_id, group in groups.items():
-            body = group.body
-            began_ms = body.regex_refresh_began_ms if type(body) is ConsumerGroup else None
-            if began_ms is None or type(body) is not ConsumerGroup:
+            body, began_ms = group.body, group.body.regex_refresh_began_ms
+            if began_ms is None:
                 self._begun.pop(group_id, None)
-            elif self._begun.get(group_id) != began_ms:
+            elif type(body) is ConsumerGroup and self._begun.get(group_id) != began_ms:
                 self._begun[group_id] = began_ms
                 self.resolutions.append(
                     Resolution(group_id, now_ms + self.background_ms, tuple(sorted(body.regex_counts)))
