@@ -97,6 +97,8 @@ class ClassicMembers(Conversions):
         )
         epoch_before, expressions_before = group.epoch, sorted(group.resolved)
         outcome = self.change(group, change, group.now_ms, computes=not becomes_classic)
+        if becomes_classic and replaced is not None and replaced.wishes.instance_id != request.group_instance_id:
+            raise ModelError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka takes it for one of those who stay
         if not becomes_classic or outcome.target_epoch >= outcome.epoch:
             outcome = self.reconcile(group, change, outcome)
         self.settle(group, change, outcome)

@@ -98,6 +98,8 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
     update = update_subscription(changes, member, updated, any_regex_change_bumps=True)
     is_native = replaced is not None and replaced.classic is None
     downgrades = replaced is not None and is_native and may_downgrade(step, group, {replaced.member_id}, joining=1)
+    if downgrades and replaced is not None:
+        _require_instance_of_its_own(step, replaced, request)
     if downgrades and update.epoch > group.assignment_epoch:
         reconciled = updated
     else:
@@ -156,6 +158,17 @@ def _find_member(changes: Changes, request: JoinGroupRequest, member_id: str) ->
         return require_static(group, member_id, instance_id)
     present = static_member(group, instance_id)
     return ConsumerMember(member_id) if present is None else replace_static(changes, present, member_id)
+
+
+def _require_instance_of_its_own(step: Step, replaced: ConsumerMember, request: JoinGroupRequest) -> None:
+    """The native member must have the instance id that it is replaced by, and not have given it up for another one:
+    Kafka does not see then that the member goes, and finds no classic protocols of it."""
+    if replaced.instance_id != request.group_instance_id and not step.config.group_consumer_mends_defects:
+        raise Refusal(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "consumer_group_stays",
+            f"member {replaced.member_id!r:.300} has another instance id by now",
+        )
 
 
 def _subscription(protocols: Protocols) -> Subscription:

@@ -103,3 +103,27 @@ def test_who_is_assigned_while_an_expression_is_not_resolved(mends: bool) -> Non
     group.joins("b", subscribed_topic_names=None, subscribed_topic_regex="f.*")
     assert (group.body.targets["b"] == ()) is mends
     assert group.body.members["b"].assigned == {}
+
+
+@MENDS
+@pytest.mark.parametrize("member_id", ["", "a"])
+def test_who_takes_the_place_of_the_last_native_member_by_an_instance_id_that_it_gave_up(
+    mends: bool, member_id: str
+) -> None:
+    """Kafka does not see that the member goes, and looks for its classic protocols
+    (`ClassicGroup.fromConsumerGroup`)."""
+    group = a_group(mends)
+    group.joins("a", "foo", instance_id="i1")
+    group.joins("a", "foo", instance_id="i2")
+    before = group.body.group_epoch
+    answer = group.answer(
+        group.join(member_id, new_member_id="m", protocols=PROTOCOLS, group_instance_id="i1")
+    )
+    assert answer.error_code == (ErrorCode.NONE if mends else ErrorCode.UNKNOWN_SERVER_ERROR)
+    if mends:
+        assert list(group.classic.members) == [member_id or "m"]
+    else:
+        assert (group.body.group_epoch, list(group.body.members)) == (before, ["a"])
+        own = group.answer(group.join(new_member_id="m", protocols=PROTOCOLS, group_instance_id="i2"))
+        assert own.error_code == ErrorCode.NONE
+        assert list(group.classic.members) == ["m"]
