@@ -144,9 +144,9 @@ class Model(ConsumerRequests):
         return before + outputs
 
     def snapshot(self) -> Snapshot | None:
-        """Return the group as it is; None if there is none."""
+        """Return the group as it is; None if there is none, or a refused JoinGroup has removed it."""
         if self.consumer is not None:
-            return consumer_snapshot(self.consumer)
+            return None if self.consumer.is_removed else consumer_snapshot(self.consumer)
         return None if self.group is None else snapshot(self.group)
 
     def _handle(self, event: RequestEvent) -> Response | None:
