@@ -44,6 +44,11 @@ class GroupBody(Protocol):
         """The group has no members; without offsets it can be removed."""
 
     @property
+    def is_removed(self) -> bool:
+        """Kafka has taken the group out of memory, without a tombstone: only those who read what is committed still see
+        it."""
+
+    @property
     def is_small(self) -> bool:
         """The group's record is surely small (`publication`), without a count of all that is in it."""
 

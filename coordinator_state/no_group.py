@@ -23,6 +23,7 @@ class NoGroup(Struct, array_like=True, tag="none"):
     generation_id: ClassVar[int] = -1
     state_name: ClassVar[str] = "Dead"
     is_empty: ClassVar[bool] = True
+    is_removed: ClassVar[bool] = False
     is_small: ClassVar[bool] = True
     ongoing_seq: ClassVar[int | None] = None
     regex_refresh_began_ms: ClassVar[int | None] = None

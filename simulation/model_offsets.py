@@ -174,9 +174,10 @@ class OffsetRequests(MembershipRequests):
 
     def offset_fetch(self, event: RequestEvent, request: OffsetFetchRequest) -> OffsetFetchResponse:
         (request_group,) = request.groups
-        if self.consumer is not None:
-            self.require_fetch_epoch(self.consumer, request_group)
-        stored = self.life.offsets if self.life is not None else {}
+        life = None if self.is_removed and request.require_stable else self.life
+        if isinstance(life, ConsumerModelGroup):
+            self.require_fetch_epoch(life, request_group)
+        stored = life.offsets if life is not None else {}
         request_topics = request_group.topics
         if request_topics is None:
             names = sorted({topic for topic, _ in stored})

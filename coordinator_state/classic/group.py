@@ -185,6 +185,10 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
         return self.state is states.EMPTY
 
     @property
+    def is_removed(self) -> bool:
+        return False
+
+    @property
     def ongoing_seq(self) -> int | None:
         return None if self.rebalance is None else self.rebalance.last_seq
 

@@ -323,13 +323,15 @@ class GroupHarness:
         )
         return self.send("TxnOffsetCommit", request, version)
 
-    def fetch(self, *partitions: tuple[str, int], version: int = 9, require_stable: bool = False) -> list[Output]:
-        """Of the partitions that are named, or of all that have offsets."""
+    def fetch(
+        self, *partitions: tuple[str, int], version: int = 9, require_stable: bool = False, **member: Any
+    ) -> list[Output]:
+        """Of the partitions that are named, or of all that have offsets. `member`: who asks."""
         topics = tuple(
             OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(numbers))
             for topic, numbers in _by_topic(partitions).items()
         )
-        groups = (OffsetFetchRequestGroup(group_id=self.group_id, topics=topics or None),)
+        groups = (OffsetFetchRequestGroup(group_id=self.group_id, topics=topics or None, **member),)
         return self.send("OffsetFetch", OffsetFetchRequest(groups=groups, require_stable=require_stable), version)
 
     def delete_offsets(self, *partitions: tuple[str, int]) -> list[Output]:

@@ -82,6 +82,10 @@ class ToyGroup(Struct, array_like=True, tag="toy"):
         return not self.members
 
     @property
+    def is_removed(self) -> bool:
+        return False
+
+    @property
     def regex_refresh_began_ms(self) -> int | None:
         return None
 

@@ -41,17 +41,16 @@ VISITS: st.SearchStrategy[Told] = st.tuples(
 LOGS = st.lists(st.one_of(COMMITS, COMMITS, COMMITS, ENDS, ENDS, REMOVALS, VISITS), min_size=8, max_size=30)
 
 
+def is_gone(log: list[Told]) -> bool:
+    """Return whether a stranger's JoinGroup has removed the group (`test_removed_groups`), and nobody has begun it
+    again."""
+    began = [what for kind, what, _ in log if kind in {"visit", "plain", "pending"}]
+    return began[-1:] == ["native, and a stranger"]
+
+
 def heeded(log: list[Told]) -> list[Told]:
-    """Return the log without what is refused: the group of a stranger's JoinGroup is gone (`test_removed_groups`), so
-    its offsets cannot be deleted until somebody begins it again."""
-    is_gone, kept = False, list[Told]()
-    for told in log:
-        kind, what, _ = told
-        if kind in {"visit", "plain", "pending"}:
-            is_gone = kind == "visit" and what == "native, and a stranger"
-        if kind != "deleted" or not is_gone:
-            kept.append(told)
-    return kept
+    """Return the log without what is refused: offsets of a group that is gone cannot be deleted."""
+    return [told for number, told in enumerate(log) if told[0] != "deleted" or not is_gone(log[:number])]
 
 
 def removed_by(told: Told) -> set[Place]:
@@ -152,7 +151,8 @@ def test_what_counts_and_what_is_open(log: list[Told]) -> None:
         committed = {place: -1 if offset is None else offset for place, offset in expected.items()}
         assert fetched(group, stable=False) == committed
         stable = {
-            place: -int(ErrorCode.UNSTABLE_OFFSET_COMMIT) if open_producers(known, place) else offset
+            place: -int(ErrorCode.UNSTABLE_OFFSET_COMMIT) if open_producers(known, place)
+            else -1 if is_gone(known) else offset
             for place, offset in committed.items()
         }
         assert fetched(group, stable=True) == stable

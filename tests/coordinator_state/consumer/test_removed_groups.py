@@ -45,8 +45,8 @@ def tombstones(outputs: list[Output]) -> list[LogRecord]:
     return [record for record in of_type(outputs, LogRecord) if record.value is None]
 
 
-def offset(group: ConsumerHarness) -> int:
-    (answered,) = group.answer(group.fetch(FOO_0)).groups
+def offset(group: ConsumerHarness, **fields: Any) -> int:
+    (answered,) = group.answer(group.fetch(FOO_0, **fields)).groups
     return int(answered.topics[0].partitions[0].committed_offset)
 
 
@@ -117,6 +117,20 @@ def test_who_reads_what_is_committed_still_sees_it(offsets: str) -> None:
     request = ConsumerGroupDescribeRequest(group_ids=("g",))
     (described,) = group.answer(group.send("ConsumerGroupDescribe", request, 1)).groups
     assert (described.error_code, described.group_state, described.group_epoch) == (ErrorCode.NONE, "Empty", 3)
+
+
+@pytest.mark.parametrize("member", [{}, {"member_id": "a", "member_epoch": 2}])
+def test_who_wants_stable_offsets_finds_no_group(member: dict[str, Any]) -> None:
+    """Kafka takes such a read for a write, which sees what is in memory, and no member is looked for."""
+    group = removed()
+    group.commit_in_transaction(7, {("bar", 0): 6})  # begins a group
+    assert offset(group, require_stable=True, **member) == 5
+    group = removed("pending")
+    (answered,) = group.answer(group.fetch(FOO_0, ("bar", 0), require_stable=True, **member)).groups
+    codes = [(topic.partitions[0].committed_offset, topic.partitions[0].error_code) for topic in answered.topics]
+    assert codes == [(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT), (-1, ErrorCode.NONE)]
+    assert offset(removed(), require_stable=True, **member) == -1
+    assert offset(removed()) == 5
 
 
 def test_it_goes_with_its_offsets_and_leaves_no_tombstone_of_its_own() -> None:
