@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,6 +29,17 @@ class Mismatch(AssertionError):
 
 def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> list[str]:
     """Compile the drivers, run one of them, and return the lines that it printed. Raises `JvmError`."""
+    with compiled(SOURCES) as command:
+        # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too
+        # late: with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
+        java = command("-XX:+UseSerialGC", "-Xbatch", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+        return _run([*java, name, *arguments], timeout_seconds).splitlines()
+
+
+@contextmanager
+def compiled(sources: Path, beside: Path | None = None) -> Iterator[Callable[..., list[str]]]:
+    """Compile the sources in a folder, and what they use of the folder `beside`, on Kafka's jars. Yields what makes the
+    command, to which the name of a class is to be added, from options of the JVM. Raises `JvmError`."""
     try:
         java, jars = find_java(), broker_jars()
     except RuntimeError as problem:
@@ -34,12 +47,10 @@ def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> li
     compiler = _compiler(java)
     with TemporaryDirectory(prefix="group-coordinator-java-") as classes:
         class_path = os.pathsep.join([classes, *map(str, jars)])
-        sources = [str(path) for path in sorted(SOURCES.glob("*.java"))]
-        _run([str(compiler), "-proc:none", "-d", classes, "-cp", class_path, *sources], 120)
-        # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too
-        # late: with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
-        options = ["-XX:+UseSerialGC", "-Xbatch", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-        return _run([str(java), *options, "-cp", class_path, name, *arguments], timeout_seconds).splitlines()
+        files = [str(path) for path in sorted(sources.glob("*.java"))]
+        options = ["-proc:none", "-d", classes, "-cp", class_path]
+        _run([str(compiler), *options, "-sourcepath", str(beside or sources), *files], 120)
+        yield lambda *options: [str(java), *options, "-cp", class_path]
 
 
 def _compiler(java: Path) -> Path:

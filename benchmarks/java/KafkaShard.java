@@ -1,38 +1,18 @@
-import java.net.InetAddress;
-import java.net.UnknownHostException;
 import java.util.ArrayDeque;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.function.Supplier;
 
-import com.yammer.metrics.core.MetricsRegistry;
-import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.config.AbstractConfig;
-import org.apache.kafka.common.metrics.Metrics;
-import org.apache.kafka.common.network.ClientInformation;
-import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.requests.RequestContext;
-import org.apache.kafka.common.requests.RequestHeader;
-import org.apache.kafka.common.security.auth.KafkaPrincipal;
-import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorExecutor;
-import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorResult;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorShardScheduler;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorTimerImpl;
-import org.apache.kafka.coordinator.group.GroupConfigManager;
-import org.apache.kafka.coordinator.group.GroupCoordinatorConfig;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.GroupCoordinatorShard;
-import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
-import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
 import org.apache.kafka.server.util.timer.SystemTimer;
 import org.apache.kafka.server.util.timer.Timer;
 import org.apache.kafka.server.util.timer.TimerTask;
@@ -44,12 +24,11 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  */
 final class KafkaShard implements CoordinatorShardScheduler<CoordinatorRecord> {
     private static final long SHORT_DELAY_MS = 10_000;
-    private static final InetAddress HOST = host();
 
     final GroupCoordinatorShard shard;
     long records = 0;
     long recordBytes = 0;
-    private final Clock clock = new Clock();
+    private final VirtualClock clock = new VirtualClock(1_000_000);
     private final SnapshotRegistry snapshots;
     private final GroupCoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
     private final ArrayDeque<Due> shortTimers = new ArrayDeque<>();
@@ -58,38 +37,13 @@ final class KafkaShard implements CoordinatorShardScheduler<CoordinatorRecord> {
 
     KafkaShard(Map<String, Object> settings) {
         LogContext log = new LogContext();
-        AbstractConfig share = new AbstractConfig(
-            Utils.mergeConfigs(List.of(GroupCoordinatorConfig.CONFIG_DEF, ShareGroupConfig.CONFIG_DEF)), settings, false);
-        GroupCoordinatorConfig config = GroupCoordinatorConfig.fromProps(settings);
-        TopicPartition partition = new TopicPartition("__consumer_offsets", 0);
         snapshots = new SnapshotRegistry(log);
-        var builder = new GroupCoordinatorShard.Builder(
-            config, new GroupConfigManager(Map.of(), config, new ShareGroupConfig(share)));
-        builder.withAuthorizerPlugin(Optional.empty());
-        shard = builder
-            .withLogContext(log)
-            .withTime(clock)
-            .withTimer(new CoordinatorTimerImpl<>(log, new WatchedTimer(), this))
-            .withExecutor(new NoExecutor())
-            .withCoordinatorMetrics(new GroupCoordinatorMetrics(new MetricsRegistry(), new Metrics()))
-            .withTopicPartition(partition)
-            .withSnapshotRegistry(snapshots)
-            .build();
-        shard.onLoaded(CoordinatorMetadataImage.EMPTY);
+        var timer = new CoordinatorTimerImpl<>(log, new WatchedTimer(), this);
+        shard = new ShardParts(settings).build(clock, timer, new NoExecutor(), snapshots);
     }
 
     static RequestContext context(ApiKeys api, int version) {
-        RequestHeader header = new RequestHeader(api, (short) version, "client", 1);
-        return new RequestContext(header, "1", HOST, KafkaPrincipal.ANONYMOUS,
-            new ListenerName("PLAINTEXT"), SecurityProtocol.PLAINTEXT, ClientInformation.EMPTY, false);
-    }
-
-    private static InetAddress host() {
-        try {
-            return InetAddress.getByAddress(new byte[] {127, 0, 0, 1});
-        } catch (UnknownHostException impossible) {
-            throw new IllegalStateException(impossible);
-        }
+        return ShardParts.context(api, version, "client");
     }
 
     /** What CoordinatorRuntime does with the result of an operation. */
@@ -159,35 +113,6 @@ final class KafkaShard implements CoordinatorShardScheduler<CoordinatorRecord> {
         @Override
         public void close() throws Exception {
             wheel.close();
-        }
-    }
-
-    /** A clock that somebody else moves. */
-    private static final class Clock implements Time {
-        private long nowMs = 1_000_000;
-
-        void set(long milliseconds) {
-            nowMs = milliseconds;
-        }
-
-        @Override
-        public long milliseconds() {
-            return nowMs;
-        }
-
-        @Override
-        public long nanoseconds() {
-            return nowMs * 1_000_000;
-        }
-
-        @Override
-        public void sleep(long milliseconds) {
-            throw new UnsupportedOperationException();
-        }
-
-        @Override
-        public void waitObject(Object object, Supplier<Boolean> condition, long deadlineMs) {
-            throw new UnsupportedOperationException();
         }
     }
 
