@@ -110,3 +110,33 @@ def test_a_topic_that_goes_and_comes_back_with_another_id(tmp_path: Path) -> Non
     report = verify_histories([path])
     assert [line for difference in report.differences for line in difference.lines()] == []
     assert (report.steps, report.records) == (6, 4)
+
+
+@pytest.mark.parametrize(("told", "differences"), [("client-7f47491b", 0), ("client-another", 1)])
+def test_a_history_may_tell_no_states_and_name_the_ids_that_were_made(
+    tmp_path: Path, told: str, differences: int
+) -> None:
+    join = {
+        "groupId": "g",
+        "sessionTimeoutMs": 10_000,
+        "rebalanceTimeoutMs": 10_000,
+        "memberId": "",
+        "protocolType": "consumer",
+        "protocols": [{"name": "range", "metadata": ""}],
+    }
+    answer = {"errorCode": 79, "generationId": -1, "protocolName": "", "leader": "", "members": [], "memberId": told}
+    step = {
+        "id": 0,
+        "at_ms": 1_000,
+        "api": "JoinGroup",
+        "version": 4,
+        "client_id": "client",
+        "request": join,
+        "new_member_id": "client-7f47491b",
+        "answers": [{"id": 0, "at_ms": 1_000, "response": answer}],
+    }
+    path = tmp_path / "history.jsonl"
+    path.write_text(json.dumps({"name": "made", "config": {"start_ms": 0}, "steps": [step]}) + "\n")
+    report = verify_histories([path])
+    # The record of the new group is left out.
+    assert {difference.what for difference in report.differences} == {"records", *["answers"] * differences}
