@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install jars run test test-fast test-slow simulate fuzz crash-test lint schemas bench try-upgrade soak endurance screenshots clean
+.PHONY: help install jars run test test-fast test-slow simulate fuzz beside-kafka crash-test lint schemas bench try-upgrade soak endurance screenshots clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,7 +10,7 @@ INSTALLED := .venv/.installed
 SLOW := spark or kafka or end_to_end or docker
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(INSTALLED) ## make .venv with the pinned dependencies and the project (once)
 
@@ -42,6 +42,9 @@ simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds, from seed FRO
 
 fuzz: $(INSTALLED) ## damaged input for everything that decodes, SECONDS=60 long
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+
+beside-kafka: jars ## play HISTORIES=200 random histories, from SEED=N on, with Kafka's own classes and with ours (needs a JDK)
+	$(BIN)/python -m tests.beside_kafka --histories $(or $(HISTORIES),200) $(if $(SEED),--seed $(SEED))
 
 crash-test: jars ## kill driver, worker, broker or all KILLS=20 times under load and compare with an undisturbed run
 	$(BIN)/python -m tests.crash --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))
