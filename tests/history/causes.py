@@ -12,6 +12,7 @@ from schemas.history import (
     History,
     MemberDropped,
     MemberExpired,
+    MemberJoined,
     MemberLeft,
     MemberReplaced,
     RebalanceStarted,
@@ -26,8 +27,8 @@ from schemas.observed_history import (
 )
 
 CAUSES = (
-    GroupCreated | ConsumerMemberJoined | MemberLeft | MemberExpired | MemberDropped | MemberGone | MemberReplaced
-    | RegexResolved | GroupConverted
+    GroupCreated | ConsumerMemberJoined | MemberJoined | MemberLeft | MemberExpired | MemberDropped | MemberGone
+    | MemberReplaced | RegexResolved | GroupConverted
 )  # fmt: skip
 
 

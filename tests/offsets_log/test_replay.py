@@ -107,10 +107,11 @@ def test_after_every_event_the_log_tells_what_the_groups_are(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_log_tells_all_that_is_published_of_a_consumer_group(seed: int) -> None:
-    """Each time, in each state, with each member and what it shall own."""
-    log = make_log(seed, groups=1, mixed_groups=4, requests=500)
+    """Each time, in each state, with each member and what it shall own. But for a group that a refused JoinGroup has
+    removed: it leaves its records, here as at a broker, so that defect is mended."""
+    log = make_log(seed, groups=1, mixed_groups=4, requests=600)
     names, stored, states = topic_names_of(log), StoredConsumerGroups(), Counter[str]()
-    for output in outputs_of(log, StreamingConfig(**SETTINGS)):
+    for output in outputs_of(log, StreamingConfig(**SETTINGS, group_consumer_mends_defects=True)):
         if output.topic.endswith("offsets"):
             stored.replay(output.key or b"", output.value, int(output.headers["epoch"]))
         elif output.topic.endswith("assignments") and output.value is not None:

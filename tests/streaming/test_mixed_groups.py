@@ -29,9 +29,9 @@ def of_mixed_groups(outputs: list[OutputRecord], topic: str) -> list[Any]:
     return [document for document in documents if document["group_id"].startswith("mixed-")]
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3])
+@pytest.fixture(scope="module", params=[2, 3, 4])
 def log(request: pytest.FixtureRequest) -> list[Record]:
-    return make_log(request.param, groups=3, mixed_groups=3, requests=450)
+    return make_log(request.param, groups=3, mixed_groups=3, requests=600)
 
 
 @pytest.fixture(scope="module")
