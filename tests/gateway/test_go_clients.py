@@ -79,6 +79,9 @@ def test_five_libraries_in_one_group(consumers: Consumers, produce: Produce, pum
     assert pump.told(RequestRefused, "five") == []
 
 
+# On a busy machine a commit may be stale. franz-go tries it again half a second later without the partitions that its
+# member has lost meanwhile, says REBALANCE_IN_PROGRESS of those, and its test takes that for a failure.
+@pytest.mark.flaky(reruns=1)
 def test_franz_gos_own_tests_of_groups(gateway: Gateway, programs: Path, tmp_path: Path, pump: Pump) -> None:
     """Chains of groups whose members come and go, by range and cooperative-sticky, dynamic and static,
     and with the consumer protocol: no record twice, none lost."""
@@ -99,7 +102,8 @@ def test_franz_gos_own_tests_of_groups(gateway: Gateway, programs: Path, tmp_pat
         [str(test), "-test.run", f"^({'|'.join(OF_GROUPS)})$", "-test.v", "-test.timeout", "150s"],
         env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-4_000:]
+    told = [line for line in done.stdout.splitlines() if "FAIL" in line or "_test.go:" in line]
+    assert done.returncode == 0, "\n".join(line for line in told if "deleting" not in line)
     for passed in (
         "TestGroupETL/range",
         "TestGroupETL/cooperative-sticky",

@@ -138,7 +138,7 @@ def test_after_compaction_every_group_and_offset_is_there(
     small = {"segment.ms": str(SEGMENT_MS), "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
     alter(admin, ResourceType.TOPIC, topics.offsets, dict(small))
     config = config.changed(**SETTINGS)
-    log = make_log(10, groups=8, mixed_groups=6, requests=900, poisons=False, renewals=False)
+    log = make_log(11, groups=8, mixed_groups=6, requests=900, poisons=False, renewals=False)
     outputs = list(outputs_of(log, config))
     records = [output for output in outputs if output.topic == topics.offsets] + every_kind_of_record(config)
     write_in_segments(config, records)
