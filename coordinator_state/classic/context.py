@@ -27,8 +27,8 @@ def classic_or_none(step: Step) -> ClassicGroup | None:
 
 
 def create_classic_group(step: Step) -> ClassicGroup:
-    """Begin a life of the group with the event of this step. What is there of a group that is gone but for its offsets
-    (`ConsumerGroup.is_removed`) goes on in it."""
+    """Begin a life of the group with the event of this step. A consumer group without members that is there goes on in
+    it, with its offsets."""
     body = ClassicGroup(state_since_ms=step.now_ms)
     if step.group is None:
         step.create_group(body)

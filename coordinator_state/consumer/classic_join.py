@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.classic.context import create_classic_group
 from coordinator_state.classic.group_record import append_group_metadata
 from coordinator_state.classic.join_group import join_group as join_classic_group
 from coordinator_state.classic.join_group import member_uuid, protocols_of, validate_join
@@ -67,13 +67,9 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
     if not request.protocol_type or not request.protocols:
         raise _no_common_protocol("the request offers no protocol")
     append_group_tombstones(step)
-    group = step.require_group()
-    group.body = ClassicGroup(
-        state_since_ms=step.now_ms, regex_refresh_began_ms=group.body.regex_refresh_began_ms
-    )
+    create_classic_group(step)
     append_group_metadata(step)
     step.cause_seq = step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
-    step.note_change()
     join_classic_group(step, request)
 
 
