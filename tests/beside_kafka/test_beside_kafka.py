@@ -1,43 +1,42 @@
 """Kafka's own coordinator classes and our core, side by side through random histories."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.jvm import JvmError
-from tests.beside_kafka.kafka import kafka_coordinator
+from tests.beside_kafka.kafka import KafkaCoordinator, kafka_coordinator
 from tests.beside_kafka.playing import first_difference, random_history
 from tests.beside_kafka.report import lines_of
 
 SEEDS = range(100, 140)
+pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.kafka
-def test_nothing_differs(tmp_path: Path) -> None:
-    told: list[str] = []
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[KafkaCoordinator]:
     try:
-        with kafka_coordinator() as kafka:
-            for seed in SEEDS:
-                history = random_history(kafka, seed)
-                difference = first_difference(history, tmp_path / f"{seed}.jsonl")
-                if difference is not None:
-                    told += lines_of(history, difference)
+        with kafka_coordinator() as coordinator:
+            yield coordinator
     except JvmError as problem:
         if "no Java compiler" in str(problem):
             pytest.skip(str(problem))
         raise
+
+
+def test_nothing_differs(kafka: KafkaCoordinator, tmp_path: Path) -> None:
+    told: list[str] = []
+    for seed in SEEDS:
+        history = random_history(kafka, seed)
+        difference = first_difference(history, tmp_path / f"{seed}.jsonl")
+        if difference is not None:
+            told += lines_of(history, difference)
     assert told == []
 
 
-@pytest.mark.kafka
-def test_a_seed_makes_the_same_history_again_and_a_difference_is_told(tmp_path: Path) -> None:
-    try:
-        with kafka_coordinator() as kafka:
-            first, history = random_history(kafka, 2), random_history(kafka, 2)
-    except JvmError as problem:
-        if "no Java compiler" in str(problem):
-            pytest.skip(str(problem))
-        raise
+def test_a_seed_makes_the_same_history_again_and_a_difference_is_told(kafka: KafkaCoordinator, tmp_path: Path) -> None:
+    first, history = random_history(kafka, 2), random_history(kafka, 2)
     assert history == first
     step = next(step for step in history["steps"] if step.get("api") == "JoinGroup" and step["answers"])
     step["answers"][0]["response"]["errorCode"] = 99
