@@ -1,6 +1,6 @@
 """How long heartbeats and commits take through the gateway, beside clients of the broker itself.
 
-    python -m benchmarks.gateway_latency [--rates 50 1000] [--seconds 10] [--rounds 2] [--without-responder] [--write]
+    python -m benchmarks.gateway_latency [--rates 50 1000] [--seconds 5] [--rounds 4] [--without-responder] [--write]
 
 `group-coordinator run --responder` and `group-coordinator gateway`, with `answers_heartbeats` off, are processes of
 their own, and so is a broker whose JVM has the options of Kafka's own start script. Members of groups of one speak
@@ -68,8 +68,8 @@ def main() -> None:
     """Run the benchmark and print what came out."""
     parser = command_parser("gateway_latency", __doc__)
     parser.add_argument("--rates", type=int, nargs="+", default=[50, 1_000], help="requests each second")
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long each is measured in a round")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long each is measured in a round")
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--without-responder", action="store_true", help="answers come at the query's speed")
     parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     options = parser.parse_args()
