@@ -6,21 +6,18 @@ from benchmarks import assignors, core, server_assignors
 from benchmarks.assignors import measure as measure_assignor
 from benchmarks.assignors import with_kafka
 from benchmarks.core import measure_kafka
-from benchmarks.jvm import JvmError, Mismatch
+from benchmarks.jvm import Mismatch
 from benchmarks.workloads import commits, heartbeats, joins, mixed
 from coordinator_state.consumer.assignors import SERVER_ASSIGNORS
 from group_coordinator.assignors import ASSIGNORS
+from tests.java_compiler import skipping_without_java_compiler
 
 
 @pytest.mark.kafka
 def test_kafka_writes_the_same_records() -> None:
     workloads = [heartbeats(3, 100), joins(7), commits(5, 20), mixed(4, 2)]
-    try:
+    with skipping_without_java_compiler():
         rates = measure_kafka(workloads, 0.05)
-    except JvmError as problem:
-        if "no Java compiler" in str(problem):
-            pytest.skip(str(problem))
-        raise
     assert list(rates) == [workload.name for workload in workloads]
     assert min(rates.values()) > 0
 
@@ -29,12 +26,8 @@ def test_kafka_writes_the_same_records() -> None:
 def test_kafka_comes_to_the_same_assignment() -> None:
     sizes = [(13, 700), (12, 1_200)]  # names of the latter share buckets of Java's maps
     figures = [measure_assignor(ASSIGNORS["sticky"], "mixed", *size, runs=1) for size in sizes]
-    try:
+    with skipping_without_java_compiler():
         with_times = list(with_kafka(figures, sizes, 1))
-    except JvmError as problem:
-        if "no Java compiler" in str(problem):
-            pytest.skip(str(problem))
-        raise
     assert all(time.factors is not None for time in with_times)
 
 
@@ -44,12 +37,8 @@ def test_kafka_comes_to_the_same_assignment() -> None:
 def test_kafkas_coordinator_comes_to_the_same_target_assignment(name: str, kind: str) -> None:
     sizes = [(13, 700), (40, 1_200)]
     figures = [server_assignors.measure(SERVER_ASSIGNORS[name], kind, *size, runs=1) for size in sizes]
-    try:
+    with skipping_without_java_compiler():
         with_times = list(with_kafka(figures, sizes, 1, "ServerAssignorBenchmark"))
-    except JvmError as problem:
-        if "no Java compiler" in str(problem):
-            pytest.skip(str(problem))
-        raise
     assert all(time.factors is not None for time in with_times)
 
 

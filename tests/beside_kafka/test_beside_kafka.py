@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.jvm import JvmError
 from tests.beside_kafka.kafka import KafkaCoordinator, kafka_coordinator
 from tests.beside_kafka.playing import first_difference, random_history
 from tests.beside_kafka.report import lines_of
+from tests.java_compiler import skipping_without_java_compiler
 
 SEEDS = range(100, 140)
 pytestmark = pytest.mark.kafka
@@ -16,13 +16,8 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[KafkaCoordinator]:
-    try:
-        with kafka_coordinator() as coordinator:
-            yield coordinator
-    except JvmError as problem:
-        if "no Java compiler" in str(problem):
-            pytest.skip(str(problem))
-        raise
+    with skipping_without_java_compiler(), kafka_coordinator() as coordinator:
+        yield coordinator
 
 
 def test_nothing_differs(kafka: KafkaCoordinator, tmp_path: Path) -> None:
