@@ -75,6 +75,14 @@ TICKS_GO_ON: Mapping[str, str] = {
 }
 """For a session whose queries have a ticker."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_TIER4_THRESHOLDS: Mapping[str, int] = {
+    "Tier4InvocationThreshold": 5_000,
+    "Tier4MinInvocationThreshold": 600,
+    "Tier4CompileThreshold": 15_000,
+    "Tier4BackEdgeThreshold": 40_000,
+}
+"""Calls and loops after which HotSpot's optimizing compiler (C2) takes up what the quick one (C1) has compiled; its
+defaults in Java 17."""
 _LOG_SETTING = "log4j2.configurationFile"
 _DEFAULTS_OF_SPARK = "org/apache/spark/log4j2-defaults.properties"
 _ALLOCATOR: Mapping[str, str] = {
@@ -199,13 +207,14 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 def java_options(config: StreamingConfig) -> str:
     """Return the options of the driver's JVM: those that were set, and unless they say so themselves its heap, its
-    class archive and how it logs.
+    compiler, its class archive and how it logs.
 
     Under spark-submit the JVM runs already; there they do nothing (see `_log_as_our_own_jvm_does`).
     """
     user_options = config.spark.get(_JAVA_OPTIONS, "")
     options = [
         *(JVM_OPTIONS if config.tuning_heap else ()),
+        *_compiler_options(config.spark_tier4_factor),
         user_options,
     ]  # of two that say the same, the later one counts
     if config.tuning_class_archives and "SharedArchiveFile" not in user_options:
@@ -213,6 +222,10 @@ def java_options(config: StreamingConfig) -> str:
     if _LOG_SETTING not in user_options:
         options.append(f"-D{_LOG_SETTING}={Path(__file__).with_name(_log_file(config)).as_uri()}")
     return " ".join(filter(None, options))
+
+
+def _compiler_options(factor: int) -> list[str]:
+    return [] if factor == 1 else [f"-XX:{name}={factor * count}" for name, count in _TIER4_THRESHOLDS.items()]
 
 
 def prepare_session(

@@ -27,6 +27,9 @@ TRIGGER_INTERVAL_MS = 2_000
 SPARK_NICENESS = 15
 """The same: where processors are busy, a thread of Spark gets a thirtieth of the time of a responder or gateway."""
 
+SPARK_TIER4_FACTOR = 10
+"""The same: most of a query's code runs a few times for each batch, and to optimize it costs more than it saves."""
+
 DECIDED_WITHIN_S = 20.0
 """So long a stop waits at most until the query has decided what responders have answered."""
 _POLL_S = 0.1
@@ -34,7 +37,11 @@ _POLL_S = 0.1
 
 def for_responders(settings: Settings) -> Settings:
     """Return the settings of a coordinator beside which responders run, because flags ask for them."""
-    changes: dict[str, object] = {"trigger_interval_ms": TRIGGER_INTERVAL_MS, "spark_niceness": SPARK_NICENESS}
+    changes: dict[str, object] = {
+        "trigger_interval_ms": TRIGGER_INTERVAL_MS,
+        "spark_niceness": SPARK_NICENESS,
+        "spark_tier4_factor": SPARK_TIER4_FACTOR,
+    }
     unset = {name: value for name, value in changes.items() if settings.sources[name] == "default"}
     config = settings.config.changed(responders=True, **unset)
     return Settings(config, {**settings.sources, "responders": "flag"})
