@@ -70,9 +70,10 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
         "with responders sets 15 unless it is set: nobody waits for them, so whoever answers comes first.", at_least=0,
         at_most=19)
     spark_tier4_factor: int = setting(
-        1, "How many times as often as by default code of Spark's JVM runs before HotSpot's optimizing compiler takes "
-        "it up (the options Tier4...Threshold), where the command starts the JVM. `run` with responders sets 10 unless "
-        "it is set: batches are a little slower in the first minutes, and take less time from whoever answers.",
+        1, "How many times as often as by default code of the driver's JVM must run before HotSpot's optimizing "
+        "compiler takes it up (its options Tier4...Threshold), where the command starts that JVM. `run` with "
+        "responders sets 10 unless it is set: a backlog is worked off a tenth slower, and whoever answers gets more of "
+        "the processors.",
         at_least=1, at_most=1_000)
     max_events_per_batch: int = setting(
         10_000, "Most events that one batch takes: a backlog is worked off in batches of this size.", at_least=1)

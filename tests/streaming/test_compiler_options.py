@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from functools import cache
 
 import pytest
 
@@ -15,6 +16,7 @@ from streaming.session import java_options
 pytestmark = pytest.mark.spark
 
 
+@cache
 def thresholds(options: str) -> dict[str, int]:
     """Tier 4's thresholds, as Java itself says them when it starts with these options."""
     command = [str(find_java()), *shlex.split(options), "-XX:+PrintFlagsFinal", "-version"]
