@@ -174,12 +174,18 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
 
     @property
     def sink_options(self) -> dict[str, str]:
-        """The options of Spark's Kafka sink."""
+        """The options of Spark's Kafka sink.
+
+        Its producer collects a while, 64 KiB at most: each request, of which there would be some dozen a batch, is work
+        for the broker and for whoever reads. No batch waits for that: its tasks end with `flush`.
+        """
         return {
             **spark_options(self.bootstrap_servers, self.kafka),
             "kafka.acks": "all",
             "kafka.max.request.size": str(self.output_max_bytes),
             "kafka.buffer.memory": str(max(33_554_432, 4 * self.output_max_bytes)),
+            "kafka.linger.ms": "10",
+            "kafka.batch.size": "65536",
         }
 
     @property
