@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import cast
 
 from confluent_kafka import KafkaException, Message
 from msgspec import Struct
@@ -19,7 +18,7 @@ from msgspec import Struct
 from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.errors import TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
-from group_coordinator.kafka_topics.reader import TopicReader, offset_of, partition_of
+from group_coordinator.kafka_topics.reader import TopicReader, headers_of, offset_of, partition_of
 from schemas.query_progress import DECIDED_AT_HEADER, RESPONDER_PREFIX, WRITER_HEADER, AnswerDifference
 from streaming.stored_group import CommittedBatch
 from streaming.watcher import ShardProgress
@@ -27,7 +26,6 @@ from streaming.watcher import ShardProgress
 REMEMBERED_ANSWERS_MAX = 200_000
 """Answers that are remembered to be compared, some 300 bytes each: so many that wait for the query's, and so many of
 the query's."""
-_WRITER_PREFIX = RESPONDER_PREFIX.encode()
 _DIGITS_MAX = 19
 """Of a number in a header: it has 64 bits."""
 _CLOCKS_DIFFER_MS = 10_000
@@ -39,7 +37,7 @@ _PIECE_RECORDS, _REST_S = 50, 0.001
 a thread that works on run until its next tick, 4 ms by default, also while others wait for the processor."""
 _log = logging.getLogger(__name__)
 
-Identity = tuple[bytes, bytes, bytes]
+Identity = tuple[bytes, str, str]
 """Request id, epoch and seq."""
 
 
@@ -114,15 +112,14 @@ class Auditor:
         _, partition = partition_of(message)
         key, value, offset = bytes(message.key() or b""), message.value() or b"", offset_of(message)
         self._positions[partition] = offset + 1
-        headers = dict(cast("list[tuple[str, bytes | None]]", message.headers() or ()))
-        identity = key, headers.get("epoch") or b"", headers.get("seq") or b""
+        headers = headers_of(message)
+        identity = key, headers.get("epoch", ""), headers.get("seq", "")
         digest = hashlib.blake2b(value, digest_size=16, salt=partition.to_bytes(8, "big")).digest()
         writer = headers.get(WRITER_HEADER)
         if writer is None:
             self._take_of_query(identity, partition, digest, offset)
             return
-        shard = _number(writer.removeprefix(_WRITER_PREFIX))
-        decided_at = _number(headers.get(DECIDED_AT_HEADER) or b"")
+        shard, decided_at = _number(writer.removeprefix(RESPONDER_PREFIX)), _number(headers.get(DECIDED_AT_HEADER, ""))
         if shard not in self._core_hashes:
             return  # whoever runs the query of that shard compares
         begin = self._begins.get(shard)
@@ -214,10 +211,10 @@ class Auditor:
             query_offset=answer.query_offset,
         )
         _log.error(
-            "An answer of the responder of shard %d differs from the query's: %s Request %s, epoch %d, seq %d, "
+            "An answer of the responder of shard %d differs from the query's: %s Request %s, epoch %s, seq %s, "
             "partition %d of the responses topic, offsets %s and %s. The shard's responders stop.",
-            answer.shard, detail, difference.request_id, difference.epoch, difference.seq, answer.partition,
-            answer.responder_offset, answer.query_offset,
+            answer.shard, detail, difference.request_id, epoch, seq, answer.partition, answer.responder_offset,
+            answer.query_offset,
         )  # fmt: skip
         self._on_difference(difference)
 
@@ -288,5 +285,5 @@ def undecided_since_ms(
     return min(times_ms) - _CLOCKS_DIFFER_MS if times_ms else None
 
 
-def _number(text: bytes) -> int:
-    return int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else -1
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS_MAX else -1
