@@ -176,7 +176,7 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
     def sink_options(self) -> dict[str, str]:
         """The options of Spark's Kafka sink.
 
-        Its producer collects a while, 64 KiB at most: each request, of which there would be some dozen a batch, is work
+        Its producer collects a while, 64 KiB at most: each request, of which a full batch would be dozens, is work
         for the broker and for whoever reads. No batch waits for that: its tasks end with `flush`.
         """
         return {
