@@ -45,7 +45,8 @@ def test_from_the_state_of_any_batch_the_answers_are_those_of_the_query(
         state = app.application.read_state(0)
         produce(config, topics.events, log[len(log) // 2 :])
         wait_until(lambda: has_read(app, len(log)), TIMEOUT_S)
-    assert (state.batch_id, state.end_offset) == (app_batch(app, state.end_offset), len(log) // 2)
+    assert state.end_offset == len(log) // 2
+    assert state.batch_id in batches_up_to(app, state.end_offset)
     assert len(state.groups) == 7
     shard = AnsweringShard(config.operator_config(), state)
     answers = [
@@ -68,8 +69,9 @@ def has_read(app: RunningApp, offset: int) -> bool:
     return app.failure is not None or (bool(app.progress) and app.progress[-1].end_offset == offset)
 
 
-def app_batch(app: RunningApp, end_offset: int) -> int:
-    return next(progress.batch_id for progress in app.progress if progress.end_offset == end_offset)
+def batches_up_to(app: RunningApp, end_offset: int) -> list[int]:
+    """Return the batches that ended there: behind the one that read the events, Spark may run one without any."""
+    return [progress.batch_id for progress in app.progress if progress.end_offset == end_offset]
 
 
 def produce(config: StreamingConfig, topic: str, records: list[Record]) -> None:
