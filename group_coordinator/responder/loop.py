@@ -50,6 +50,9 @@ POLL_S = 0.2
 STATUS_INTERVAL_S = 1.0
 _DELIVERY_TIMEOUT_MS = 30_000
 _FLUSH_TIMEOUT_S = 5.0
+SENT_TOGETHER_MAX = 20
+"""Answers to events that have come together go together, for which the broker and the gateway need less time than one
+by one; but the first does not wait for more than so many."""
 _HANDLED_MAX = 10_000
 """Moments that are kept to measure the lead."""
 
@@ -82,6 +85,8 @@ class Responder:
         self._writer = f"{RESPONDER_PREFIX}{config.partition}"
         self._failure: KafkaError | None = None
         self._answers = 0
+        self._unsent: list[tuple[OutputRecord, LogPlace]] = []
+        """Answers, each with the place of the event from which it follows."""
         self._taken = TakenAnswers()
         self._lead_ms: int | None = None
         self._published_ms = NO_CLOCK
@@ -152,7 +157,10 @@ class Responder:
         while is_wanted():
             messages = reader.poll(POLL_S)
             for message in messages:
-                self._take(message, producer)
+                self._take(message)
+                if len(self._unsent) >= SENT_TOGETHER_MAX:
+                    self._send(producer)
+            self._send(producer)
             producer.poll(0)
             self._require_delivery()
             now_s = time.monotonic()
@@ -191,7 +199,7 @@ class Responder:
                 partition=self._config.partition,
             )  # fmt: skip
 
-    def _take(self, message: Message, producer: Producer) -> None:
+    def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -207,8 +215,7 @@ class Responder:
         answers = self._shard.take(
             None if key is None else bytes(key), message.value(), offset, message.timestamp()[1]
         )
-        for answer in answers:
-            self._write(producer, answer, before)
+        self._unsent += [(answer, before) for answer in answers]
         if self._ticker is not None:
             self._ticker.taken(message, self._shard.clock_ms)
 
@@ -222,6 +229,11 @@ class Responder:
     @property
     def _here(self) -> LogPlace:
         return LogPlace(self._shard.next_offset, self._shard.clock_ms)
+
+    def _send(self, producer: Producer) -> None:
+        for answer, before in self._unsent:
+            self._write(producer, answer, before)
+        self._unsent.clear()
 
     def _write(self, producer: Producer, answer: OutputRecord, before: LogPlace) -> None:
         """Write an answer that follows from the event at the place `before`."""

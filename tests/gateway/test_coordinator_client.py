@@ -1,5 +1,4 @@
-"""The way to the coordinator, with a producer and a reader that are told what to do:
-deadlines, doubts, sizes, stray answers."""
+"""The way to the coordinator, with a producer and a reader that are told what to do: deadlines, doubts, answers."""
 
 from __future__ import annotations
 
@@ -304,14 +303,45 @@ def test_a_log_that_takes_no_more() -> None:
 
 def test_an_event_that_could_not_be_written() -> None:
     bench = Bench()
+    lost: list[str] = []
     bench.ask()
+    bench.client.append("g", b"{}", lambda: lost.append("appended"))
+    for on_delivery in bench.producer.on_delivery:
+        on_delivery(KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    assert (bench.answers, lost) == ([HeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)], ["appended"])
 
-    class Failed:
-        def value(self) -> bytes:
-            return bench.producer.sent[-1][1]
 
-    bench.client.not_written(KafkaError(KafkaError._MSG_TIMED_OUT), Failed())  # type: ignore[arg-type]
-    assert bench.answers == [HeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)]
+@pytest.mark.parametrize("is_full", [False, True])
+def test_events_of_one_turn_of_the_loop_are_sent_together_in_their_order(is_full: bool) -> None:
+    bench = Bench()
+    bench.producer.is_full = is_full
+    failures: list[str] = []
+
+    async def live() -> None:
+        bench.attach(asyncio.get_running_loop())
+        for _ in range(2):
+            before = len(bench.producer.sent)
+            bench.ask(group_id="a")
+            bench.client.append("b", b"{}", lambda: failures.append("b"))
+            bench.ask(group_id="a")
+            assert len(bench.producer.sent) == before
+            await asyncio.sleep(0)
+        assert (len(bench.answers), len(failures)) == ((4, 2) if is_full else (0, 0))
+
+    asyncio.run(live())
+    assert [key for _, _, key, _ in bench.producer.sent] == ([] if is_full else [b"a", b"b", b"a"] * 2)
+
+
+def test_what_was_asked_last_is_sent_before_the_end() -> None:
+    bench = Bench()
+
+    async def live() -> None:
+        bench.attach(asyncio.get_running_loop())
+        bench.ask()
+        bench.client.stop_watching()
+
+    asyncio.run(live())
+    assert len(bench.producer.sent) == 1
 
 
 def commit(metadata: str) -> OffsetCommitRequest:
@@ -358,7 +388,9 @@ def test_the_reader_calls_in_the_loops_thread() -> None:
 
     async def live() -> None:
         bench.attach(asyncio.get_running_loop())
-        request_id = bench.ask(on_answer=lambda _: called.append(threading.current_thread()))
+        bench.ask(on_answer=lambda _: called.append(threading.current_thread()))
+        await asyncio.sleep(0)
+        request_id = msgspec.json.decode(bench.producer.sent[-1][1])["request_id"]
         await asyncio.to_thread(bench.answer, request_id)
         async with asyncio.timeout(10):
             while not called:

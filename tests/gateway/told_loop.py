@@ -10,11 +10,14 @@ class Producer:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, bytes, bytes, int]] = []
+        self.on_delivery: list[Any] = []
+        """Of each, what is called if Kafka does not take it."""
         self.is_full = False
 
-    def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int, *, on_delivery: Any) -> None:
         if self.is_full:
             raise BufferError
+        self.on_delivery.append(on_delivery)
         self.sent.append((topic, value, key, partition))
 
     def poll(self, _: float) -> None:

@@ -61,10 +61,14 @@ COMMIT = OffsetCommitRequest(
         ),
     ),
 )
-HEARTBEAT = encode_request_event(
-    "Heartbeat", 4, HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), request_id="r", reply_partition=0,
-    client_id="c",
-)  # fmt: skip
+
+
+def heartbeat(request_id: str) -> bytes:
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    return encode_request_event("Heartbeat", 4, request, request_id=request_id, reply_partition=0, client_id="c")
+
+
+HEARTBEAT = heartbeat("r")
 ALONE_MAX_MS = 60_000
 Begin = Callable[..., ProgressPublisher | None]
 
@@ -114,6 +118,19 @@ def test_what_kafka_has_not_taken_is_not_answered(kafka: FakeKafka) -> None:
 
     run(story())
     assert published(kafka)[-1] == (4, 4_000)
+
+
+def test_events_that_come_together_are_all_answered_in_their_order(kafka: FakeKafka) -> None:
+    request_ids = [f"r{number}" for number in range(2 * loop.SENT_TOGETHER_MAX + 1)]
+
+    def story() -> Iterator[None]:
+        kafka.append(TOPICS.events, None, encode_tick(2_000))
+        for request_id in request_ids:
+            kafka.append(TOPICS.events, b"g", heartbeat(request_id))
+        yield
+        assert [record.key() for record in kafka.logs[TOPICS.responses, 0]] == [name.encode() for name in request_ids]
+
+    run(story())
 
 
 def published_before(record: QueryProgress, age_ms: int) -> PublishedRecord:
