@@ -32,9 +32,9 @@ _CLOCKS_DIFFER_MS = 10_000
 """Events have the brokers' time, answers that of their writer."""
 _FETCHES = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "500"}
 """Nobody waits for the auditor: it reads twice a second, and not whenever an answer has come."""
-_PIECE_RECORDS, _REST_S = 50, 0.001
-"""How much it compares in one go, some half a millisecond's work, before it makes room for those who answer. Linux lets
-a thread that works on run until its next tick, 4 ms by default, also while others wait for the processor."""
+_PIECE_RECORDS, _REST_S = 15, 0.0003
+"""How much it compares in one go, a third of a millisecond's work, before it makes room for those who answer. Linux
+lets a thread that works on run until its next tick, 4 ms by default, also while others wait for the processor."""
 _log = logging.getLogger(__name__)
 
 Identity = tuple[bytes, str, str]
