@@ -69,6 +69,11 @@ class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSe
         0, "Niceness of Spark's JVM and Python workers (Linux, `nice(2)`), where the command starts them. `run` "
         "with responders sets 15 unless it is set: nobody waits for them, so whoever answers comes first.", at_least=0,
         at_most=19)
+    spark_idle_policy: bool = setting(
+        False, "Let Spark's JVM and Python workers run only where a processor is idle (Linux, SCHED_IDLE of sched(7)), "
+        "as long as batches end in time. Needs CAP_SYS_NICE or a limit of niceness (`ulimit -e`) of 20 less "
+        "spark_niceness, to take it back; without, nothing changes. `run` with responders sets true unless it is "
+        "set.")
     spark_tier4_factor: int = setting(
         1, "How many times as often as by default code of the driver's JVM must run before HotSpot's optimizing "
         "compiler takes it up (its options Tier4...Threshold), where the command starts that JVM. `run` with "

@@ -40,6 +40,7 @@ def for_responders(settings: Settings) -> Settings:
     changes: dict[str, object] = {
         "trigger_interval_ms": TRIGGER_INTERVAL_MS,
         "spark_niceness": SPARK_NICENESS,
+        "spark_idle_policy": True,
         "spark_tier4_factor": SPARK_TIER4_FACTOR,
     }
     unset = {name: value for name, value in changes.items() if settings.sources[name] == "default"}

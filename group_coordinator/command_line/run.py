@@ -16,6 +16,7 @@ from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.dashboard_thread import index_of_dashboard, start_dashboard
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
+from group_coordinator.command_line.idle_spark import spark_where_idle
 from group_coordinator.command_line.live_groups import LiveGroups
 from group_coordinator.command_line.options import DryRun, Settings, with_settings
 from group_coordinator.command_line.own_gateway import OwnGateway
@@ -236,12 +237,14 @@ def _watch(
     console = out()
     with ExitStack() as stack:
         groups = stack.enter_context(LiveGroups(config))
+        look_at_batches = stack.enter_context(spark_where_idle(config, coordinator))
         status_line = StatusLine()
         live = stack.enter_context(Status("", console=console)) if console.is_terminal and not output.is_json else None
         next_line_s = time.monotonic() + LINE_INTERVAL_S
         while not shall_stop() and coordinator.is_running:
             groups.poll(_POLL_S)
             responders.require_alive()
+            look_at_batches()
             shards, snapshots = list(coordinator.progress.values()), list(groups.snapshots.values())
             text = status_line.text(shards, coordinator.events, snapshots) + responders.words()
             if live is not None:

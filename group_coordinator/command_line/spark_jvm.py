@@ -76,6 +76,13 @@ def _innermost_cause(problem: Exception) -> str:
         return "its JVM has ended or does not answer (killed? out of memory?)."
 
 
+def jvm_process_id() -> int | None:
+    """Return the process id of the JVM, if it was started here; of spark-submit's, None."""
+    from pyspark import SparkContext
+
+    return getattr(getattr(getattr(SparkContext, "_gateway", None), "proc", None), "pid", None)
+
+
 def end_jvm() -> None:
     """End the JVM and wait for its end, so that no process is left behind."""
     from pyspark import SparkContext

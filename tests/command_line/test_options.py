@@ -50,9 +50,10 @@ def test_a_dry_run_tells_what_holds_beside_responders() -> None:
 def test_settings_say_what_holds_beside_responders() -> None:
     without, beside = options.load({}, None).config, for_responders(options.load({}, None)).config
     changed = [name for name in settings_of(StreamingConfig) if getattr(without, name) != getattr(beside, name)]
-    assert sorted(changed) == ["responders", "spark_niceness", "spark_tier4_factor", "trigger_interval_ms"]
+    settings_of_spark = ["spark_idle_policy", "spark_niceness", "spark_tier4_factor", "trigger_interval_ms"]
+    assert sorted(changed) == ["responders", *settings_of_spark]
     for name in set(changed) - {"responders"}:
-        assert f"sets {getattr(beside, name)} unless it is set" in settings_of(StreamingConfig)[name].text
+        assert f"sets {str(getattr(beside, name)).lower()} unless it is set" in settings_of(StreamingConfig)[name].text
 
 
 def test_each_value_has_its_source_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:

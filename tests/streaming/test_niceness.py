@@ -1,11 +1,15 @@
-"""Spark's processes are nicer than ours where that is asked for: who answers comes first."""
+"""Spark's processes are nicer than ours where that is asked for, or wait until a processor is idle: who answers comes
+first."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
+
+from group_coordinator.system import idle_policy
 
 pytestmark = pytest.mark.spark
 
@@ -42,3 +46,36 @@ def test_the_jvm_and_its_workers_are_nice_and_we_are_not(niceness: int, kafka_ja
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said == [f"jvm {{{niceness}}}", f"workers {{{niceness}}}", "ours {0}"]
+
+
+POLICIES = """
+import os
+from pathlib import Path
+from group_coordinator.command_line.spark_jvm import jvm_process_id
+from group_coordinator.system import idle_policy
+from streaming.config import StreamingConfig
+from streaming.session import open_session
+
+def say(words):
+    jvm = {os.sched_getscheduler(int(task.name)) for task in Path(f"/proc/{jvm_process_id()}/task").iterdir()}
+    tasks = spark.sparkContext.parallelize(range(2), 2)
+    print(words, jvm, set(tasks.map(lambda _: os.sched_getscheduler(0)).collect()))
+
+if __name__ == "__main__":
+    spark = open_session(StreamingConfig(spark_niceness=3, spark={"spark.driver.memory": "512m"}))
+    say("at first")
+    idle_policy.take(jvm_process_id())
+    say("taken")
+    idle_policy.leave(jvm_process_id())
+    say("left")
+    spark.stop()
+"""
+
+
+def test_the_jvm_and_its_workers_take_the_idle_policy_and_leave_it(kafka_jars: object) -> None:
+    if not idle_policy.can_be_left(3):
+        pytest.skip("this process may not leave the policy")
+    done = subprocess.run([sys.executable, "-c", POLICIES], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    usual, idle = f"{{{os.SCHED_OTHER}}}", f"{{{os.SCHED_IDLE}}}"
+    assert done.stdout.splitlines() == [f"at first {usual} {usual}", f"taken {idle} {idle}", f"left {usual} {usual}"]
