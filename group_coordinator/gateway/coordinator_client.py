@@ -178,7 +178,8 @@ class EventsClient:
 
     def stop_watching(self) -> None:
         """Send what is left and stop the watch before `end`, in the loop's thread."""
-        self._send_all()
+        if self._unsent:  # there is no producer where no topics were found
+            self._send_all()
         if self._watching is not None:
             self._watching.cancel()
 
