@@ -13,8 +13,8 @@ from group_coordinator.command_line.spark_jvm import jvm_process_id
 from group_coordinator.system import idle_policy
 from streaming.config import StreamingConfig
 
-PATIENCE_TRIGGER_INTERVALS = 3
-PATIENCE_MIN_S = 5.0
+PATIENCE_TRIGGER_INTERVALS, PATIENCE_MIN_S = 3, 5.0
+"""A batch is late if none has ended for longer than both."""
 IN_TIME_S = 60.0
 """So long batches end in time before Spark gives way, also after a start: much has to be compiled then."""
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class IdleSpark:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`process_id`: the JVM's."""
-        self.is_idle = False
+        self._is_idle = False
         self._process_id = process_id
         self._patience_s = max(PATIENCE_MIN_S, PATIENCE_TRIGGER_INTERVALS * trigger_interval_ms / 1_000)
         self._policy, self._now_s = policy, now_s
@@ -62,19 +62,19 @@ class IdleSpark:
         now_s = self._now_s()
         if now_s - min(self._ended_s.values()) > self._patience_s:
             self._late_s = now_s
-            if self.is_idle:
+            if self._is_idle:
                 _log.info("Spark's batches are late: it has its share of the processors again, by its niceness")
                 self.leave()
-        elif not self.is_idle and now_s - self._late_s >= IN_TIME_S:
+        elif not self._is_idle and now_s - self._late_s >= IN_TIME_S:
             _log.info("Spark's batches end in time: it runs where a processor is idle (SCHED_IDLE)")
-            self.is_idle = True
+            self._is_idle = True
             self._policy.take(self._process_id)
 
     def leave(self) -> None:
         """Leave the policy, if Spark has it."""
-        if self.is_idle:
+        if self._is_idle:
             self._policy.leave(self._process_id)
-            self.is_idle = False
+            self._is_idle = False
 
 
 @contextmanager
@@ -82,15 +82,7 @@ def spark_where_idle(config: StreamingConfig, coordinator: CoordinatorThread) ->
     """Yield what is to be called several times a second: `IdleSpark.look`, or nothing where the setting is off or the
     system does not allow it. Afterwards Spark has its usual policy, since an end waits for its last batches."""
     process_id = jvm_process_id()
-    if not config.spark_idle_policy or process_id is None:
-        yield lambda: None
-        return
-    if not idle_policy.can_be_left(config.spark_niceness):
-        _log.info(
-            "spark_idle_policy has no effect: to leave Linux's idle policy again takes CAP_SYS_NICE, or a limit of "
-            "niceness (`ulimit -e`) of at least %d",
-            20 - config.spark_niceness,
-        )
+    if process_id is None or not _may_give_way(config):
         yield lambda: None
         return
     idle_spark = IdleSpark(process_id, config.shards_here, config.trigger_interval_ms)
@@ -99,3 +91,16 @@ def spark_where_idle(config: StreamingConfig, coordinator: CoordinatorThread) ->
         yield idle_spark.look
     finally:
         idle_spark.leave()
+
+
+def _may_give_way(config: StreamingConfig) -> bool:
+    if not config.spark_idle_policy:
+        return False
+    if idle_policy.can_be_left(config.spark_niceness):
+        return True
+    _log.info(
+        "spark_idle_policy has no effect: to leave Linux's idle policy again takes CAP_SYS_NICE, or a limit of "
+        "niceness (`ulimit -e`) of at least %d",
+        20 - config.spark_niceness,
+    )
+    return False

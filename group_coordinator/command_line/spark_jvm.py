@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from typing import Any
 
 from group_coordinator.command_line.errors import CommandError, masked
 from group_coordinator.jars.java import require_java
@@ -80,7 +81,8 @@ def jvm_process_id() -> int | None:
     """Return the process id of the JVM, if it was started here; of spark-submit's, None."""
     from pyspark import SparkContext
 
-    return getattr(getattr(getattr(SparkContext, "_gateway", None), "proc", None), "pid", None)
+    process = _process_of(getattr(SparkContext, "_gateway", None))
+    return None if process is None else process.pid
 
 
 def end_jvm() -> None:
@@ -92,7 +94,12 @@ def end_jvm() -> None:
         return
     with suppress(Exception):
         gateway.shutdown()
-    process = getattr(gateway, "proc", None)
+    process = _process_of(gateway)
     if process is not None:
         end_process(process, _STOP_TIMEOUT_S)
     SparkContext._gateway = SparkContext._jvm = None
+
+
+def _process_of(gateway: object) -> Any:
+    """Return the process that PySpark has started for a gateway to a JVM; None if there is none."""
+    return getattr(gateway, "proc", None)
