@@ -9,6 +9,7 @@ import hashlib
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -91,8 +92,8 @@ class Auditor:
         self._core_hashes = core_hashes
         self._on_difference = on_difference
         self._remembered_max = remembered_max
-        self._given: dict[Identity, _Answer] = {}
-        """Answers that the query has given."""
+        self._given: OrderedDict[Identity, _Answer] = OrderedDict()
+        """Answers that the query has given. (A large `dict` loses its first item slowly: 85 us of 200,000.)"""
         self._has_forgotten_given = False
         self._unconfirmed: dict[Identity, _Answer] = {}
         """Answers of responders that the query has not given yet."""
@@ -142,7 +143,7 @@ class Auditor:
         is_new, answer.query, answer.query_offset = answer.query is None, digest, offset
         self._given[identity] = answer
         if len(self._given) > self._remembered_max:
-            del self._given[next(iter(self._given))]
+            self._given.popitem(last=False)
             self._has_forgotten_given = True
         if answer.responder is None:
             return
