@@ -21,8 +21,10 @@ COPY . source/
 RUN pip install --no-cache-dir --no-deps ./source && rm -rf source group_coordinator \
  && python -m group_coordinator.embedded_kafka.write_class_archives
 
-# Spark wants a user with a name and a home. /data holds the checkpoint: give it a volume.
-RUN useradd --uid 10001 --create-home coordinator && install --directory --owner coordinator /data
+# Spark wants a user with a name and a home. /data holds the checkpoint: give it a volume. By /answers a responder hands
+# answers to a gateway: give them one in common.
+RUN useradd --uid 10001 --create-home coordinator && install --directory --owner coordinator /data \
+    && install --directory --owner coordinator --mode 700 /answers
 USER coordinator
 WORKDIR /data
 VOLUME /data

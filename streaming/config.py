@@ -9,6 +9,7 @@ from typing import Literal
 
 from coordinator_state.config import GroupConfig, GroupSettings
 from coordinator_state.consumer.assignors import server_assignor_problems
+from group_coordinator.system.answer_sockets import AnswerSocketSettings
 from schemas.isolation import READER_PROPERTIES
 from schemas.settings import PORT_MAX, setting, values_of
 from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
@@ -41,7 +42,7 @@ class OperationsSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamingConfig(LoadedSettings, OperationsSettings, GroupSettings, TopicSettings):
+class StreamingConfig(LoadedSettings, OperationsSettings, AnswerSocketSettings, GroupSettings, TopicSettings):
     """Everything that can be set. Making one raises `ConfigError`."""
 
     bootstrap_servers: str = setting("localhost:9092", "Kafka brokers to start from, `host:port`, separated by commas.")

@@ -67,6 +67,7 @@ _PANELS: Panels = {
     "Topics": ("topic_prefix", "shards", "shard"),
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "spark_niceness",
               "spark_idle_policy", "spark_tier4_factor", "max_events_per_batch", "tick_interval_ms", "ticker"),
+    "Responders": ("responders", "responder_alone_max_ms", "answers_directory"),
     "Operations": OPERATIONS,
     "Tuning of Spark's inside (the outputs are the same without it)": TUNING,
     "Groups (settings of Kafka's coordinator)": tuple(settings_of(GroupSettings)),

@@ -12,6 +12,7 @@ from group_coordinator.command_line.options import load_as
 from group_coordinator.gateway.config import GatewayError
 from group_coordinator.operations.gateway_metrics import GatewayCollector
 from group_coordinator.operations.operations import Operations
+from group_coordinator.system.answer_sockets import AnswerSocketSettings
 from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import values_of
 from streaming.config import StreamingConfig
@@ -49,6 +50,7 @@ class OwnGateway:
             "bootstrap_servers": config.bootstrap_servers,
             "kafka": config.kafka,
             "topic_prefix": config.topic_prefix,
+            **values_of(AnswerSocketSettings, config),
             **values_of(OwnSettingsBounds, config.group),
         }
         gateway = Gateway(self._settings(clusters).gateway_config, ends_with_coordinator=True)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from group_coordinator.system.answer_sockets import AnswerSocketSettings
 from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import bounds_problems, setting
 
@@ -76,7 +77,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class Answers(AnswerSocketSettings):
     """How group requests are answered."""
 
     answer_timeout_ms: int = setting(

@@ -14,19 +14,19 @@ from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.group_events import GroupEvent, OnAnswer
+from group_coordinator.gateway.handed_answers import HandedAnswers
 from group_coordinator.gateway.handover import Handover, TopicRecord, topic_records
 from group_coordinator.gateway.late_heartbeats import LateHeartbeats, heartbeat_key
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.request_ids import RequestIds
-from group_coordinator.gateway.shard_count import ShardCount
+from group_coordinator.gateway.shard_count import ShardCount, partition_counts
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
@@ -48,7 +48,6 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 
-_METADATA_TIMEOUT_S = 15.0
 _EVENT_BYTES_MAX = 1_000_000
 """Key and value; the events topic takes a little more (docs/topics.md)."""
 _HELD_JOIN_MARGIN_MS = 15_000
@@ -98,6 +97,7 @@ class EventsClient:
         self._request_ids = RequestIds()
         self._pending: dict[str, _Pending] = {}
         self._late_heartbeats = LateHeartbeats()
+        self._handed_answers = HandedAnswers(config.answers_directory, self._request_ids.run_id, metrics, self.take)
         self._unsent: list[_Unsent] = []
         self._events_topic = f"{config.topic_prefix}.events"
         self._shards = 0
@@ -135,7 +135,7 @@ class EventsClient:
     ) -> None:
         """Send by this producer and take answers in this loop from now on."""
         self._loop, self._producer = loop, producer
-        self._handover = Handover(loop, self._take)
+        self._handover = Handover(loop, self.take)
         self._shards, self._reply_partition = shards, reply_partition
 
     def _new_producer(self, properties: Mapping[str, str]) -> Producer:
@@ -155,10 +155,12 @@ class EventsClient:
         )
 
     def begin(self) -> None:
-        """Watch over deadlines and the number of shards from now on; in the loop's thread."""
+        """Take answers of responders on this machine, and watch over deadlines and the number of shards, from now on;
+        in the loop's thread."""
         assert self._loop is not None
-        assert self._shard_count is not None
-        self._watching = self._loop.create_task(self._shard_count.watch(self._on_failure))
+        self._handed_answers.begin(self._loop)
+        if self._shard_count is not None:  # it has connected
+            self._watching = self._loop.create_task(self._shard_count.watch(self._on_failure))
         self.sweep()
 
     def sweep(self) -> None:
@@ -182,6 +184,7 @@ class EventsClient:
             self._send_all()
         if self._watching is not None:
             self._watching.cancel()
+        self._handed_answers.end()
 
     def end(self) -> None:
         """Stop reading and sending; nobody gets an answer any more. Blocks for a moment."""
@@ -305,6 +308,7 @@ class EventsClient:
     def read(self, records: list[TopicRecord]) -> None:
         """Hand over the answers among these records; called in the reader's thread."""
         assert self._handover is not None
+        self._handed_answers.compare(records)
         own_records = [record for record in records if self._is_ours(record.key.decode(errors="replace"))]
         self._metrics.answers_unexpected += len(records) - len(own_records)
         if own_records:
@@ -313,7 +317,8 @@ class EventsClient:
     def _is_ours(self, request_id: str) -> bool:
         return request_id in self._pending or request_id in self._late_heartbeats
 
-    def _take(self, records: list[TopicRecord]) -> None:
+    def take(self, records: list[TopicRecord]) -> None:
+        """Answer those who wait for these answers; in the loop's thread."""
         now_ms = time.time() * 1_000
         late_records: list[TopicRecord] = []
         for record in records:
@@ -379,19 +384,3 @@ def _not_written(on_failure: Callable[[], None], error: KafkaError | None, messa
 def reading_ended(problem: TopicReadError) -> GatewayError:
     """Return the error that ends the gateway when one of its threads can read no more."""
     return GatewayError(f"{problem} Start the gateway again.")
-
-
-def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str, int]:
-    """Return the number of partitions of each topic. Raises GatewayError if a topic, or Kafka, is missing."""
-    try:
-        metadata = AdminClient({"log_level": "3", **properties}).list_topics(timeout=_METADATA_TIMEOUT_S)
-    except KafkaException as problem:
-        raise GatewayError(
-            f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."
-        ) from problem
-    missing = [topic for topic in topics if topic not in metadata.topics]
-    if missing:
-        raise GatewayError(
-            f"There is no topic {' and no topic '.join(missing)}: start the coordinator first, it creates its topics."
-        )
-    return {topic: len(metadata.topics[topic].partitions) for topic in topics}

@@ -54,14 +54,18 @@ class GatewayMetrics:
         """Events whose answer did not come in time, or that could not be written."""
         self.answers_unexpected = 0
         """Answers that nobody waited for: of another gateway, late, or written twice."""
+        self.answers_handed_over = 0
+        """Answers that a responder on this machine has handed over, before Kafka had them."""
+        self.answers_differing = 0
+        """Answers in Kafka that differ from what was handed over: one is one too many."""
         self.pending = 0
         """Events without an answer."""
         self.answer_ms: defaultdict[str, Histogram] = defaultdict(Histogram)
         """By API: from the request's arrival until its answer is written to the client."""
         self.coordinator_ms = Histogram()
-        """From the event's sending until its answer was written to the log: the log, the micro-batch and the sink."""
+        """From the event's sending until its answer was written to the log, or handed over by a responder."""
         self.reading_ms = Histogram()
-        """From the answer's writing until it was read here."""
+        """From then until it was read here."""
 
     def count_request(self, api: str) -> None:
         self.requests[api] = self.requests.get(api, 0) + 1

@@ -11,8 +11,9 @@ class RequestIds:
     system for each request."""
 
     def __init__(self) -> None:
-        self._run_id = secrets.token_hex(8)
+        self.run_id = secrets.token_hex(8)
+        """All ids begin with it."""
         self._numbers = count()
 
     def new(self) -> str:
-        return f"{self._run_id}-{next(self._numbers):x}"
+        return f"{self.run_id}-{next(self._numbers):x}"

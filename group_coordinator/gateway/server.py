@@ -16,7 +16,7 @@ from group_coordinator.gateway.checked_offsets import CheckedOffsets
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeatCache
-from group_coordinator.gateway.coordinator_client import EventsClient, partition_counts, reading_ended
+from group_coordinator.gateway.coordinator_client import EventsClient, reading_ended
 from group_coordinator.gateway.handover import Handover, topic_records
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
 from group_coordinator.gateway.own_settings import OwnSettings, write_to
@@ -27,6 +27,7 @@ from group_coordinator.gateway.published_groups import PublishedGroups
 from group_coordinator.gateway.request_bounds import cost_of_listing
 from group_coordinator.gateway.request_router import Reply, RequestRouter
 from group_coordinator.gateway.rewriting import Locate
+from group_coordinator.gateway.shard_count import partition_counts
 from group_coordinator.gateway.signs_of_life import SignsOfLife
 from group_coordinator.gateway.topic_access import TopicAccess
 from group_coordinator.gateway.topic_cache import TopicCache

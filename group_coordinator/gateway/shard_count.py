@@ -13,6 +13,7 @@ from group_coordinator.gateway.config import GatewayError
 from group_coordinator.kafka_topics.described import partitions_now
 from schemas.shards import partitions_were_added, problem_of_ends
 
+_METADATA_TIMEOUT_S = 15.0
 _INTERVAL_S = 3.0
 _TIMEOUT_S = 10.0
 START_TIMEOUT_S = 20.0
@@ -59,3 +60,19 @@ class ShardCount:
         except (KafkaException, TimeoutError) as problem:
             return f"Where the partitions of {self._topic} end cannot be asked: {problem}."
         return problem_of_ends(self._topic, [ends[number] for number in range(self._count)])
+
+
+def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str, int]:
+    """Return the number of partitions of each topic. Raises GatewayError if a topic, or Kafka, is missing."""
+    try:
+        metadata = AdminClient({"log_level": "3", **properties}).list_topics(timeout=_METADATA_TIMEOUT_S)
+    except KafkaException as problem:
+        raise GatewayError(
+            f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."
+        ) from problem
+    missing = [topic for topic in topics if topic not in metadata.topics]
+    if missing:
+        raise GatewayError(
+            f"There is no topic {' and no topic '.join(missing)}: start the coordinator first, it creates its topics."
+        )
+    return {topic: len(metadata.topics[topic].partitions) for topic in topics}

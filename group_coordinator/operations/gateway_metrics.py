@@ -69,6 +69,16 @@ UNEXPECTED = _metric(
     "answers_unexpected_total",
     "Answers that nobody waits for: of another gateway on the same partition, late, or repeated.",
 )
+HANDED_OVER = _metric(
+    "counter",
+    "answers_handed_over_total",
+    "Answers that a responder on this machine has handed over, before Kafka had them.",
+)
+DIFFERING = _metric(
+    "gauge",
+    "answers_differing",
+    "Answers in Kafka that differ from what a responder on this machine has handed over, since the start.",
+)
 ANSWER_SECONDS = _metric(
     "histogram",
     "answer_seconds",
@@ -79,10 +89,10 @@ ANSWER_SECONDS = _metric(
 COORDINATOR_SECONDS = _metric(
     "histogram",
     "coordinator_seconds",
-    "Of that, from the sending of the event to the append of its answer: log, micro-batch, sink.",
+    "Of that, from the sending of the event until its answer was written or handed over: log, responder, micro-batch.",
 )
 READING_SECONDS = _metric(
-    "histogram", "reading_seconds", "Of that, from the append of the answer until the gateway has read it."
+    "histogram", "reading_seconds", "Of that, from then until the gateway has read the answer."
 )
 
 GATEWAY_METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
@@ -116,6 +126,8 @@ class GatewayCollector(Collector):
         yield _gauge(PENDING, metrics.pending)
         yield _counter(IN_DOUBT, {(): metrics.in_doubt})
         yield _counter(UNEXPECTED, {(): metrics.answers_unexpected})
+        yield _counter(HANDED_OVER, {(): metrics.answers_handed_over})
+        yield _gauge(DIFFERING, metrics.answers_differing)
         yield _histogram(ANSWER_SECONDS, {(api,): histogram for api, histogram in metrics.answer_ms.copy().items()})
         yield _histogram(COORDINATOR_SECONDS, {(): metrics.coordinator_ms})
         yield _histogram(READING_SECONDS, {(): metrics.reading_ms})

@@ -15,6 +15,7 @@ from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from group_coordinator.responder.protocol import ExitCode, ResponderStatus, encode_line, read_start
 from group_coordinator.responder.ticking import ResponderTicker
+from group_coordinator.system.answer_sockets import AnswerSender, AnswerSocketError
 from group_coordinator.system.processor_time import ask_for_short_slices
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
@@ -43,6 +44,7 @@ def main() -> ExitCode:
         core_hash(operator_config),
         alone_max_ms=config.responder_alone_max_ms,
         ticker=ResponderTicker(config, start.shard) if start.may_tick else None,
+        sender=_sender(config.answers_directory),
         report=_report,
     )
     shard = start.shard
@@ -61,6 +63,14 @@ def main() -> ExitCode:
         _log.warning("The responder of shard %d ends: %s", shard, problem)
         return ExitCode.FAILED
     return ExitCode.ASKED
+
+
+def _sender(directory: str | None) -> AnswerSender | None:
+    try:
+        return None if directory == "" else AnswerSender(directory)
+    except AnswerSocketError as reason:
+        _log.warning("Answers go through Kafka alone, in milliseconds more: %s.", reason)
+        return None
 
 
 def _report(status: ResponderStatus) -> None:

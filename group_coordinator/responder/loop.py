@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -25,6 +26,7 @@ from group_coordinator.responder.permission import (
 from group_coordinator.responder.protocol import ResponderStatus
 from group_coordinator.responder.taken_answers import LogPlace, TakenAnswers
 from group_coordinator.responder.ticking import ResponderTicker
+from group_coordinator.system.answer_sockets import AnswerSender, HandedAnswer
 from schemas.query_progress import (
     CORE_HASH_HEADER,
     DECIDED_AT_HEADER,
@@ -53,8 +55,21 @@ _FLUSH_TIMEOUT_S = 5.0
 SENT_TOGETHER_MAX = 20
 """Answers to events that have come together go together, for which the broker and the gateway need less time than one
 by one; but the first does not wait for more than so many."""
+HELD_S = 0.01
+"""Nobody waits for Kafka's copy of an answer that was handed over: it goes there after so long, with those that
+follow. A responder that is killed meanwhile leaves it to the query."""
+HELD_MAX = 100
+"""The same, for a number of answers."""
 _HANDLED_MAX = 10_000
 """Moments that are kept to measure the lead."""
+
+
+class _Unsent(NamedTuple):
+    number: int
+    """Later answers have larger ones."""
+    answer: OutputRecord
+    decided_at: int
+    """The offset of the event from which it follows."""
 
 
 class Responder:
@@ -69,24 +84,30 @@ class Responder:
         *,
         alone_max_ms: int,
         ticker: ResponderTicker | None = None,
+        sender: AnswerSender | None = None,
         report: Callable[[ResponderStatus], None] = lambda status: None,
     ) -> None:
         """`core_hash`: of this process; `alone_max_ms`: how long it may answer without a sign of the query.
 
-        `ticker`: writes the clock while nobody else does. `report`: called about once a second.
+        `ticker`: writes the clock while nobody else does. `sender`: hands answers to gateways on this machine; None:
+        they go through Kafka alone. `report`: called about once a second.
         """
         self._config, self._properties = config, client_properties
         self._core_hash = core_hash
         self._alone_max_ms = alone_max_ms
         self._ticker = ticker
+        self._sender = sender
         self._report = report
         self._shard = AnsweringShard(config, state)
         self._state_offsets = state.start_offset, state.end_offset
         self._writer = f"{RESPONDER_PREFIX}{config.partition}"
         self._failure: KafkaError | None = None
         self._answers = 0
-        self._unsent: list[tuple[OutputRecord, LogPlace]] = []
-        """Answers, each with the place of the event from which it follows."""
+        self._new: list[_Unsent] = []
+        """Answers that nobody has got yet."""
+        self._held: list[_Unsent] = []
+        """Answers that were given, and that Kafka gets in a moment."""
+        self._held_since_s = 0.0
         self._taken = TakenAnswers()
         self._lead_ms: int | None = None
         self._published_ms = NO_CLOCK
@@ -118,6 +139,8 @@ class Responder:
         finally:
             if self._ticker is not None:
                 self._ticker.stop()
+            if self._failure is None:
+                self._send(producer)
             producer.flush(_FLUSH_TIMEOUT_S)
 
     def _require_permission(self, reader: TopicReader) -> None:
@@ -155,12 +178,12 @@ class Responder:
     def _answer(self, reader: TopicReader, producer: Producer, is_wanted: Callable[[], bool]) -> None:
         next_status_s = 0.0
         while is_wanted():
-            messages = reader.poll(POLL_S)
+            messages = reader.poll(HELD_S if self._held else POLL_S)
             for message in messages:
                 self._take(message)
-                if len(self._unsent) >= SENT_TOGETHER_MAX:
-                    self._send(producer)
-            self._send(producer)
+                if len(self._new) >= SENT_TOGETHER_MAX:
+                    self._give(producer)
+            self._give(producer)
             producer.poll(0)
             self._require_delivery()
             now_s = time.monotonic()
@@ -215,7 +238,10 @@ class Responder:
         answers = self._shard.take(
             None if key is None else bytes(key), message.value(), offset, message.timestamp()[1]
         )
-        self._unsent += [(answer, before) for answer in answers]
+        for answer in answers:
+            self._taken.sent(self._answers, before)
+            self._new.append(_Unsent(self._answers, answer, before.end_offset))
+            self._answers += 1
         if self._ticker is not None:
             self._ticker.taken(message, self._shard.clock_ms)
 
@@ -230,26 +256,42 @@ class Responder:
     def _here(self) -> LogPlace:
         return LogPlace(self._shard.next_offset, self._shard.clock_ms)
 
-    def _send(self, producer: Producer) -> None:
-        for answer, before in self._unsent:
-            self._write(producer, answer, before)
-        self._unsent.clear()
+    def _give(self, producer: Producer) -> None:
+        """Give the new answers to those who wait for them: through Kafka, unless all of them are handed over."""
+        are_handed = not self._new or self._hand_over(self._new)
+        if self._new and not self._held:
+            self._held_since_s = time.monotonic()
+        self._held += self._new  # behind those before: the answers of a group stay in their order
+        self._new.clear()
+        if self._held and (
+            not are_handed or len(self._held) >= HELD_MAX or time.monotonic() - self._held_since_s >= HELD_S
+        ):
+            self._send(producer)
 
-    def _write(self, producer: Producer, answer: OutputRecord, before: LogPlace) -> None:
-        """Write an answer that follows from the event at the place `before`."""
-        headers = {**answer.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(before.end_offset)}
+    def _hand_over(self, answers: Iterable[_Unsent]) -> bool:
+        """Hand answers to gateways on this machine; return whether all of them have been."""
+        return self._sender is not None and self._sender.hand_over(
+            HandedAnswer(unsent.answer.key or b"", unsent.answer.value or b"") for unsent in answers
+        )
+
+    def _send(self, producer: Producer) -> None:
+        for unsent in self._held:
+            self._write(producer, unsent)
+        self._held.clear()
+
+    def _write(self, producer: Producer, unsent: _Unsent) -> None:
+        answer = unsent.answer
+        headers = {**answer.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(unsent.decided_at)}
         while True:
             try:
                 producer.produce(
                     answer.topic, key=answer.key, value=answer.value, partition=answer.partition,
-                    headers=list(headers.items()), on_delivery=partial(self._answer_delivered, self._answers),
+                    headers=list(headers.items()), on_delivery=partial(self._answer_delivered, unsent.number),
                 )  # fmt: skip
             except BufferError:
                 producer.poll(0.1)
                 self._require_delivery()
             else:
-                self._taken.sent(self._answers, before)
-                self._answers += 1
                 return
 
     def _take_progress(self, value: bytes | None, timestamp_ms: int) -> None:

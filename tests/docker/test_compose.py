@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from group_coordinator.embedded_kafka.broker import free_port
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.operations.gateway_metrics import HANDED_OVER
 from schemas.query_progress import WRITER_HEADER
 from tests.docker import consumer
 from tests.docker.engine import (
@@ -87,6 +88,13 @@ def writer_of_the_last_answer(project: Project) -> str:
     return headers_of(last).get(WRITER_HEADER, "query")
 
 
+def answers_handed_over(project: Project) -> float:
+    """The gateway's metric."""
+    read = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:9464/metrics').read().decode())"
+    lines = project.run("exec", "-T", "gateway", "python", "-c", read).splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(HANDED_OVER.name))
+
+
 def test_up_and_down_and_up(project: Project) -> None:
     project.up("--build")
     consumer.create_topic(project.servers)
@@ -97,6 +105,7 @@ def test_up_and_down_and_up(project: Project) -> None:
         project.run("stop", "coordinator")
         consumer.commit(client, 7)
         assert writer_of_the_last_answer(project) == "responder-0"
+        assert answers_handed_over(project) > 0
         project.up()
         assert consumer.committed(client) == 7
     project.run("stop")

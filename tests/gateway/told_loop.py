@@ -23,6 +23,8 @@ class Producer:
     def poll(self, _: float) -> None:
         pass
 
+    flush = poll
+
 
 class Loop:
     """Time that is told, and calls at once."""

@@ -111,6 +111,8 @@ CASES = [
     quiet("ResponderDown", 14, {f'{P}responder_up{{shard="0"}}': "1x9 0 1x20"}),
     fires("ResponderDiffers", 11, {f"{P}responder_differences": "0x9 1x20"}),
     quiet("ResponderDiffers", 11, {f"{P}responder_differences": "0x30"}),
+    fires("HandedAnswerDiffers", 11, {f"{P}gateway_answers_differing": "0x9 1x20"}),
+    quiet("HandedAnswerDiffers", 11, {f"{P}gateway_answers_differing": "0x30"}),
     fires("ResponderNotCompared", 11, {f"{P}responder_answers_forgotten": "0x9 70x20"}),
     quiet("ResponderNotCompared", 40, {f"{P}responder_answers_forgotten": "70x60"}),
     *counters("DeadLetters", LETTERS, 0, 1),

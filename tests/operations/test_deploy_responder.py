@@ -26,6 +26,8 @@ SPARK = {
     document["kind"]: document
     for document in yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "spark-application.yaml").read_text())
 }
+ANSWERS = "answers:/answers"
+"""The volume by which responder and gateway meet."""
 GATEWAY = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "gateway.yaml").read_text()))
 
 
@@ -61,7 +63,8 @@ def test_the_compose_services_are_one_coordinator(monkeypatch: pytest.MonkeyPatc
     assert core_hash(coordinator.operator_config()) == core_hash(responder.operator_config())
     assert coordinator.checkpoint == responder.checkpoint
     (volume,) = SERVICES["coordinator"]["volumes"]
-    assert SERVICES["responder"]["volumes"] == [f"{volume}:ro"]
+    assert SERVICES["responder"]["volumes"] == [f"{volume}:ro", ANSWERS]
+    assert responder.answers_directory == ANSWERS.split(":")[1]
     assert Path(coordinator.checkpoint).is_relative_to(volume.split(":")[1])
 
 
@@ -74,7 +77,9 @@ def test_the_compose_gateway_lets_clients_of_this_machine_in(monkeypatch: pytest
     node_id = int(SERVICES["kafka"]["environment"]["KAFKA_NODE_ID"])
     published = [re.sub(r"\$\{\w+:-([^}]*)}", r"\1", text) for text in service["ports"]]
     assert published == [f"127.0.0.1:{each}:{each}" for each in (port, port + 1 + node_id)]
-    (mount,) = service["volumes"]
+    assert config.answers_directory == ANSWERS.split(":")[1]
+    mount, answers = service["volumes"]
+    assert answers == ANSWERS
     source, target, _ = mount.split(":")
     assert target == config.authorization_rules
     assert parse_rules((ROOT / source).read_text())

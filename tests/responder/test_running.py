@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,12 +17,14 @@ from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.gateway.request_ids import RequestIds
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
 from group_coordinator.responder.auditor import Auditor, AuditorThread, undecided_since_ms
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from group_coordinator.responder.processes import ResponderProcesses, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
+from group_coordinator.system.answer_sockets import AnswerSocket
 from schemas.events import encode_tick
 from schemas.messages import HeartbeatResponse, JoinGroupProtocol, JoinGroupRequest
 from schemas.query_progress import (
@@ -161,6 +164,31 @@ def test_a_responder_begins_with_the_querys_state_and_is_started_again_when_it_i
     wait_until(lambda: all(any(w == "query" for w, *_ in records) for records in world.answers().values()), TIMEOUT_S)
     assert all(len({record[1:] for record in records}) == 1 for records in world.answers().values())
     assert world.auditor.counts.differences == 0
+
+
+def test_what_a_killed_responder_has_handed_over_the_query_says_too(configure: Configure, spark: SparkSession) -> None:
+    with ExitStack() as stack:
+        directory = stack.enter_context(TemporaryDirectory())
+        world, ids = World(configure(answers_directory=f"{directory}/answers"), spark, stack), RequestIds()
+        gateway = AnswerSocket(f"{directory}/answers", ids.run_id)
+        stack.callback(gateway.close)
+        world.client.join(SESSION_LONG_MS)
+        world.start_responders()
+        request_id = ids.new()
+        key = request_id.encode()
+        world.client.send("Heartbeat", 4, HEARTBEAT, request_id=request_id)
+        datagram = wait_until(gateway.receive, TIMEOUT_S, interval_s=0.001)
+        os.kill(world.responders.process_ids[0], signal.SIGKILL)  # most likely before Kafka has the answer
+        assert datagram is not None
+        (answer,) = datagram.answers
+
+        def said() -> dict[str, bytes]:
+            """By each writer."""
+            records = [record for place, records in world.answers().items() for record in records if place[0] == key]
+            return {writer: value for writer, _, value in records}
+
+        wait_until(lambda: "query" in said(), TIMEOUT_S)
+        assert set(said().values()) == {answer.value}
 
 
 @pytest.mark.parametrize("is_an_answer_of_the_query", [True, False])

@@ -1,0 +1,174 @@
+"""The loop of a responder beside a gateway on its machine: the gateway has answers at once, and Kafka in a moment."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from group_coordinator.gateway.request_ids import RequestIds
+from group_coordinator.responder import loop
+from group_coordinator.responder.loop import Responder
+from group_coordinator.responder.permission import ResponderRefusedError
+from group_coordinator.system.answer_sockets import AnswerSender, AnswerSocket, HandedAnswer
+from schemas.events import encode_request_event, encode_tick
+from schemas.messages import HeartbeatRequest
+from schemas.query_progress import QueryProgress, ResponderProgress, decode_progress, encode_progress, key_of
+from streaming.config import StreamingConfig
+from streaming.stored_group import ShardState
+from tests.responder.fake_kafka import FakeKafka
+
+CONFIG = StreamingConfig(responders=True)
+TOPICS = CONFIG.topic_settings.topics
+STATE = ShardState(batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000, groups={})
+PROGRESS = QueryProgress(core_hash="ours", batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000)
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
+    """The query has published its batch. Nothing is held for too long unless a test waits."""
+    kafka = FakeKafka()
+    monkeypatch.setattr(loop, "TopicReader", kafka.reader)
+    monkeypatch.setattr(loop, "Producer", kafka.producer)
+    monkeypatch.setattr(loop, "STATUS_INTERVAL_S", 0.0)
+    monkeypatch.setattr(loop, "HELD_S", 600.0)
+    kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(PROGRESS))
+    return kafka
+
+
+class Gateway:
+    """On the responder's machine."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._ids = RequestIds()
+        self._socket = AnswerSocket(directory, self._ids.run_id)
+
+    def ask(self, kafka: FakeKafka) -> bytes:
+        return ask(kafka, self._ids.new())
+
+    def answers(self) -> list[HandedAnswer]:
+        """What has come since the last look."""
+        answers: list[HandedAnswer] = []
+        while (datagram := self._socket.receive()) is not None:
+            answers += datagram.answers
+        return answers
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    with tempfile.TemporaryDirectory() as directory:
+        gateway = Gateway(f"{directory}/answers")
+        yield gateway
+        gateway.close()
+
+
+def ask(kafka: FakeKafka, request_id: str) -> bytes:
+    """Write a heartbeat to the log; return its request id."""
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    event = encode_request_event("Heartbeat", 4, request, request_id=request_id, reply_partition=0, client_id="c")
+    kafka.append(TOPICS.events, b"g", event)
+    return request_id.encode()
+
+
+def run(gateway: Gateway, doings: Iterator[object]) -> None:
+    """Run a responder; before each of its looks the next thing happens."""
+    sender = AnswerSender(gateway.directory)
+    responder = Responder(CONFIG.operator_config(), {}, STATE, "ours", alone_max_ms=60_000, sender=sender)
+    try:
+        responder.run(lambda: next(doings, "end") != "end")
+    finally:
+        sender.close()
+
+
+def in_kafka(kafka: FakeKafka) -> list[tuple[bytes, bytes]]:
+    return [(record.key() or b"", record.value() or b"") for record in kafka.logs[TOPICS.responses, 0]]
+
+
+def clock_answered_ms(kafka: FakeKafka) -> int:
+    """The clock up to which it says that it has answered."""
+    records = [decode_progress(record.value() or b"") for record in kafka.logs[TOPICS.progress, 0]]
+    return max((record.clock_ms for record in records if isinstance(record, ResponderProgress)), default=0)
+
+
+def test_the_gateway_has_an_answer_before_kafka_and_the_same(
+    kafka: FakeKafka, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def story() -> Iterator[None]:
+        kafka.append(TOPICS.events, None, encode_tick(2_000))
+        request_id = gateway.ask(kafka)
+        kafka.append(TOPICS.events, None, encode_tick(3_000))
+        yield
+        (answer,) = gateway.answers()
+        assert answer.request_id == request_id
+        yield
+        assert in_kafka(kafka) == []
+        assert clock_answered_ms(kafka) == 2_000, "what Kafka has not taken is not answered"
+        monkeypatch.setattr(loop, "HELD_S", 0.0)
+        yield
+        yield
+        assert in_kafka(kafka) == [answer]
+        assert clock_answered_ms(kafka) == 3_000
+        assert gateway.answers() == []
+
+    run(gateway, story())
+
+
+def test_an_answer_for_another_machine_takes_those_before_it_along(kafka: FakeKafka, gateway: Gateway) -> None:
+    elsewhere = RequestIds()
+
+    def story() -> Iterator[None]:
+        first = gateway.ask(kafka)
+        yield
+        assert len(gateway.answers()) == 1
+        assert in_kafka(kafka) == []
+        second, third = ask(kafka, elsewhere.new()), gateway.ask(kafka)
+        yield
+        assert [answer.request_id for answer in gateway.answers()] == [third]
+        assert [key for key, _ in in_kafka(kafka)] == [first, second, third]
+
+    run(gateway, story())
+
+
+def test_many_answers_are_not_held(kafka: FakeKafka, gateway: Gateway) -> None:
+    def story() -> Iterator[None]:
+        asked = [gateway.ask(kafka) for _ in range(loop.HELD_MAX + 1)]
+        yield
+        assert [answer.request_id for answer in gateway.answers()] == asked
+        assert [key for key, _ in in_kafka(kafka)][: loop.HELD_MAX] == asked[: loop.HELD_MAX]
+
+    run(gateway, story())
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_at_its_end_nothing_is_held(kafka: FakeKafka, gateway: Gateway, is_refused: bool) -> None:
+    def story() -> Iterator[None]:
+        gateway.ask(kafka)
+        yield
+        if is_refused:
+            theirs = QueryProgress(core_hash="theirs", batch_id=4, start_offset=0, end_offset=1, clock_ms=1_000)
+            kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(theirs))
+            yield
+
+    if is_refused:
+        with pytest.raises(ResponderRefusedError):
+            run(gateway, story())
+    else:
+        run(gateway, story())
+    assert in_kafka(kafka) == gateway.answers() != []
+
+
+def test_where_the_gateway_has_ended_kafka_has_an_answer_at_once(kafka: FakeKafka, gateway: Gateway) -> None:
+    def story() -> Iterator[None]:
+        first = gateway.ask(kafka)
+        yield
+        gateway.close()
+        second = gateway.ask(kafka)
+        yield
+        assert [key for key, _ in in_kafka(kafka)] == [first, second]
+
+    run(gateway, story())
