@@ -97,7 +97,7 @@ class EventsClient:
         self._request_ids = RequestIds()
         self._pending: dict[str, _Pending] = {}
         self._late_heartbeats = LateHeartbeats()
-        self._handed_answers = HandedAnswers(config.answers_directory, self._request_ids.run_id, metrics, self.take)
+        self._handed_answers = HandedAnswers(config.answers_directory, self._request_ids.run_id, metrics, self._take)
         self._unsent: list[_Unsent] = []
         self._events_topic = f"{config.topic_prefix}.events"
         self._shards = 0
@@ -135,7 +135,7 @@ class EventsClient:
     ) -> None:
         """Send by this producer and take answers in this loop from now on."""
         self._loop, self._producer = loop, producer
-        self._handover = Handover(loop, self.take)
+        self._handover = Handover(loop, self._take)
         self._shards, self._reply_partition = shards, reply_partition
 
     def _new_producer(self, properties: Mapping[str, str]) -> Producer:
@@ -317,8 +317,7 @@ class EventsClient:
     def _is_ours(self, request_id: str) -> bool:
         return request_id in self._pending or request_id in self._late_heartbeats
 
-    def take(self, records: list[TopicRecord]) -> None:
-        """Answer those who wait for these answers; in the loop's thread."""
+    def _take(self, records: list[TopicRecord]) -> None:
         now_ms = time.time() * 1_000
         late_records: list[TopicRecord] = []
         for record in records:

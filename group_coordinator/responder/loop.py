@@ -64,10 +64,12 @@ _HANDLED_MAX = 10_000
 """Moments that are kept to measure the lead."""
 
 
-class _Unsent(NamedTuple):
+class _Decided(NamedTuple):
+    """An answer that follows from the log."""
+
     number: int
-    """Later answers have larger ones."""
-    answer: OutputRecord
+    """Later ones have larger numbers."""
+    record: OutputRecord
     decided_at: int
     """The offset of the event from which it follows."""
 
@@ -103,9 +105,9 @@ class Responder:
         self._writer = f"{RESPONDER_PREFIX}{config.partition}"
         self._failure: KafkaError | None = None
         self._answers = 0
-        self._new: list[_Unsent] = []
+        self._new: list[_Decided] = []
         """Answers that nobody has got yet."""
-        self._held: list[_Unsent] = []
+        self._held: list[_Decided] = []
         """Answers that were given, and that Kafka gets in a moment."""
         self._held_since_s = 0.0
         self._taken = TakenAnswers()
@@ -235,12 +237,12 @@ class Responder:
         if key is None:
             self._heed_fence(message)
         before = LogPlace(offset, self._shard.clock_ms)
-        answers = self._shard.take(
+        records = self._shard.take(
             None if key is None else bytes(key), message.value(), offset, message.timestamp()[1]
         )
-        for answer in answers:
+        for record in records:
             self._taken.sent(self._answers, before)
-            self._new.append(_Unsent(self._answers, answer, before.end_offset))
+            self._new.append(_Decided(self._answers, record, before.end_offset))
             self._answers += 1
         if self._ticker is not None:
             self._ticker.taken(message, self._shard.clock_ms)
@@ -268,25 +270,25 @@ class Responder:
         ):
             self._send(producer)
 
-    def _hand_over(self, answers: Iterable[_Unsent]) -> bool:
+    def _hand_over(self, answers: Iterable[_Decided]) -> bool:
         """Hand answers to gateways on this machine; return whether all of them have been."""
         return self._sender is not None and self._sender.hand_over(
-            HandedAnswer(unsent.answer.key or b"", unsent.answer.value or b"") for unsent in answers
+            HandedAnswer(answer.record.key or b"", answer.record.value or b"") for answer in answers
         )
 
     def _send(self, producer: Producer) -> None:
-        for unsent in self._held:
-            self._write(producer, unsent)
+        for answer in self._held:
+            self._write(producer, answer)
         self._held.clear()
 
-    def _write(self, producer: Producer, unsent: _Unsent) -> None:
-        answer = unsent.answer
-        headers = {**answer.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(unsent.decided_at)}
+    def _write(self, producer: Producer, answer: _Decided) -> None:
+        record = answer.record
+        headers = {**record.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(answer.decided_at)}
         while True:
             try:
                 producer.produce(
-                    answer.topic, key=answer.key, value=answer.value, partition=answer.partition,
-                    headers=list(headers.items()), on_delivery=partial(self._answer_delivered, unsent.number),
+                    record.topic, key=record.key, value=record.value, partition=record.partition,
+                    headers=list(headers.items()), on_delivery=partial(self._answer_delivered, answer.number),
                 )  # fmt: skip
             except BufferError:
                 producer.poll(0.1)

@@ -31,7 +31,7 @@ class ResponderStatus(Struct, frozen=True, kw_only=True):
     """How it goes with a responder."""
 
     answers: int = 0
-    """Answers that Kafka has taken, since the start."""
+    """Answers that it has given, since the start."""
     next_offset: int = 0
     """All events before this offset are answered."""
     lead_ms: int | None = None

@@ -4,11 +4,13 @@ they say when they are ready, serve clients, end clean, fail with a cause."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
 import urllib.request
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -16,6 +18,7 @@ from confluent_kafka.admin import NewTopic
 
 from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
+from group_coordinator.operations.gateway_metrics import HANDED_OVER
 from schemas.settings import settings_of
 from streaming.settings import ConfigError
 from streaming.topics import TopicSettings, admin_client, ensure_topics
@@ -172,16 +175,22 @@ def test_a_tap_records_and_its_recording_is_explained(kafka: EmbeddedKafka, topi
 
 @pytest.mark.end_to_end
 def test_run_with_a_gateway_of_its_own_ends_cleanly(tmp_path: Path, kafka_jars: Path) -> None:
-    port, data = free_port(), str(tmp_path / "data")
+    port, metrics_port, data = free_port(), free_port(), str(tmp_path / "data")
     arguments = (
         "run", "--embedded", "--embedded-data", data, "--group-initial-rebalance-delay-ms", "0", "--gateway",
-        f"127.0.0.1:{port}",
+        f"127.0.0.1:{port}", "--metrics-port", str(metrics_port),
     )  # fmt: skip
-    with command(tmp_path, *arguments, "--trigger-interval-ms", "8000") as process:
+    with (
+        TemporaryDirectory() as answers,
+        command(tmp_path, *arguments, "--trigger-interval-ms", "8000", "--answers-directory", answers) as process,
+    ):
         text = wait_for(process, tmp_path, rf"The gateway is ready: Kafka clients bootstrap at 127\.0\.0\.1:{port}\.")
         assert re.search(r"coordinator\.history +1 partition, created now", text)
         assert "A responder answers ahead of the query of each shard." in text
+        assert len(os.listdir(answers)) == 1
         assert consume(f"127.0.0.1:{port}", "own", "data", 10) == [str(number) for number in range(10)]
+        metrics = scrape(f"http://127.0.0.1:{metrics_port}/metrics")
+        assert re.search(rf"^{HANDED_OVER.name} [1-9]", metrics, re.MULTILINE)
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_TIMEOUT_S) == 0
     assert (tmp_path / "out").read_text().endswith("Stopped.\n")

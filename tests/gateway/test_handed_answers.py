@@ -93,7 +93,8 @@ def test_an_answer_that_was_handed_over_is_given_and_its_copies_in_kafka_are_com
         records = [TopicRecord(name.encode(), value, 0) for name, value in values.items()]
         bench.client.read([*records, *records, TopicRecord(b"of-another", b"gateway", 0)])
         assert bench.metrics.answers_differing == 0
-        bench.client.read([TopicRecord(request_ids[1].encode(), value_of(request_ids[1], ErrorCode.FENCED_INSTANCE_ID), 0)])
+        another = value_of(request_ids[1], ErrorCode.FENCED_INSTANCE_ID)
+        bench.client.read([TopicRecord(request_ids[1].encode(), another, 0)])
         assert bench.metrics.answers_differing == 1
         assert [request_ids[1] in record.message for record in caplog.records] == [True]
         assert len(bench.answers) == 3
