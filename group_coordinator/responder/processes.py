@@ -32,6 +32,8 @@ from streaming.stored_group import ShardState
 
 START_INTERVAL_S = 5.0
 """A responder that has ended is started again after so long at the earliest: reading the state costs the query."""
+UNREADABLE_INTERVAL_MAX_S = 60.0
+"""Where the state cannot be read, the pause doubles with each try up to this: a try may start a JVM."""
 SILENT_AFTER_S = 60.0
 """A responder says every second how it is going."""
 _STOP_TIMEOUT_S = 10.0
@@ -125,15 +127,19 @@ class ResponderProcesses:
         begin_s = time.monotonic()
         try:
             published = self._require_permission(shard)  # first: to read the state takes seconds, and a JVM
-            state = self._read_state(shard)
-            require_state_of(published, state.batch_id)
         except (ResponderRefusedError, ResponderAloneError) as reason:
             responder.wait(reason)
             return
         except Exception as problem:
-            if not self._stopping.is_set():
-                _log.warning("The state of shard %d cannot be read for its responder: %s", shard, problem)
-            responder.start_later("the state of the query cannot be read")
+            self._warn("How far the query of shard %d is cannot be read for its responder: %s", shard, problem)
+            responder.start_later("how far the query is cannot be read")
+            return
+        try:
+            state = self._read_state(shard)
+            require_state_of(published, state.batch_id)
+        except Exception as problem:
+            self._warn("The state of shard %d cannot be read for its responder: %s", shard, problem)
+            responder.read_later()
             return
         if self._stopping.is_set():
             return
@@ -154,6 +160,10 @@ class ResponderProcesses:
             "The responder of shard %d begins at offset %d with %d groups; its start took %.1f s.",
             shard, state.end_offset, len(state.groups), time.monotonic() - begin_s,
         )  # fmt: skip
+
+    def _warn(self, text: str, shard: int, problem: Exception) -> None:
+        if not self._stopping.is_set():  # then it is no wonder
+            _log.warning(text, shard, problem)
 
     def _require_permission(self, shard: int) -> int:
         """Return the last batch that the query has published. Raises ResponderRefusedError, ResponderAloneError,
@@ -181,6 +191,8 @@ class _Responder:
         self._reader: threading.Thread | None = None
         """Reads what the process says."""
         self._not_before_s = 0.0
+        self._unreadable_pause_s = 0.0
+        """The last pause after the state could not be read; 0: it could."""
         self._heard_s = 0.0
         """When the process has said something last, or was started."""
 
@@ -210,10 +222,16 @@ class _Responder:
             return ResponderReport(ResponderState.STARTING, "it is starting")
         return ResponderReport(ResponderState.ANSWERING)
 
-    def start_later(self, problem: str) -> None:
+    def start_later(self, problem: str, pause_s: float | None = None) -> None:
         """Start none for a moment; `problem`: the reason."""
         self._problem = problem
-        self._not_before_s = time.monotonic() + START_INTERVAL_S
+        self._not_before_s = time.monotonic() + (START_INTERVAL_S if pause_s is None else pause_s)
+
+    def read_later(self) -> None:
+        """Start none for a moment, which is longer each time: the state cannot be read."""
+        doubled_s = 2 * self._unreadable_pause_s or START_INTERVAL_S
+        self._unreadable_pause_s = min(doubled_s, UNREADABLE_INTERVAL_MAX_S)
+        self.start_later("the state of the query cannot be read", self._unreadable_pause_s)
 
     def wait(self, reason: ResponderRefusedError | ResponderAloneError) -> None:
         """Start none: it may not answer now. The reason is logged once."""
@@ -224,7 +242,7 @@ class _Responder:
         self.start_later(str(reason))
 
     def start(self, start: ResponderStart) -> None:
-        self._is_refused, self._told = False, ""
+        self._is_refused, self._told, self._unreadable_pause_s = False, "", 0.0
         self._heard_s = time.monotonic()
         self._process = subprocess.Popen(
             _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -85,6 +86,27 @@ def test_a_process_without_permission_is_not_started_and_no_state_is_read(
     running.stop()
     assert caplog.text.count("another hash") == 1
     assert "was read" not in caplog.text
+
+
+def test_a_state_that_cannot_be_read_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each try may start a JVM."""
+    tries_s: list[float] = []
+
+    def read_state(shard: int) -> ShardState:
+        tries_s.append(time.monotonic())
+        raise OSError("no such directory")
+
+    monkeypatch.setattr(processes, "_POLL_S", 0.01)
+    monkeypatch.setattr(processes, "START_INTERVAL_S", 0.1)
+    monkeypatch.setattr(processes, "UNREADABLE_INTERVAL_MAX_S", 0.3)
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: -1)
+    running = ResponderProcesses(StreamingConfig(), {}, read_state)
+    running.start()
+    wait_until(lambda: len(tries_s) == 5)
+    running.stop()
+    assert running.reports() == {0: (ResponderState.FALLEN_BACK, "the state of the query cannot be read")}
+    pauses_s = [later - earlier for earlier, later in pairwise(tries_s)]
+    assert all(pause_s >= least_s for pause_s, least_s in zip(pauses_s, (0.1, 0.2, 0.3, 0.3), strict=True))
 
 
 def test_a_process_that_cannot_be_started_is_tried_again(
