@@ -1,7 +1,8 @@
 """Answers that responders on this machine hand over, before Kafka has them.
 
-The responder writes each of them to Kafka, too, and so does the query. What a client was told is compared with both:
-also where the responder was killed before Kafka had its answer, which the coordinator's auditor does not see.
+The responder writes each of them to Kafka, too, and so does the query. What a client was told is compared with both,
+and with what another responder hands over: so also where a responder was killed before Kafka had its answer, which the
+coordinator's auditor does not see. Only the last answers are remembered.
 """
 
 from __future__ import annotations
@@ -10,17 +11,37 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
 
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.system.answer_sockets import AnswerSocket, AnswerSocketError
 
 REMEMBERED_MAX = 50_000
-"""Answers that are remembered to be compared, some 200 bytes each: those of the last seconds."""
+"""Answers that are remembered to be compared, some 300 bytes each: those of the last seconds."""
 _TAKEN_AT_ONCE_MAX = 10
 """Then the event loop looks what else there is to do."""
 _log = logging.getLogger(__name__)
 
+
+class _Place(Struct, frozen=True):
+    """The place of an answer among the outputs of its group: a request that comes twice has two answers."""
+
+    epoch: int = -1
+    seq: int = -1
+
+
+class _Given(NamedTuple):
+    """What a client was told."""
+
+    digest: int
+    place: _Place
+
+
+_read_place = msgspec.json.Decoder(_Place).decode
 
 class HandedAnswers:
     """Takes the answers to the requests of one run. All but `compare` is called in the event loop's thread."""
@@ -32,8 +53,8 @@ class HandedAnswers:
         self._directory, self._run_id = directory, run_id
         self._metrics = metrics
         self._take = take
-        self._digests: OrderedDict[bytes, int] = OrderedDict()
-        """Request id -> the digest of the answer that was handed over. (A large `dict` loses its first item slowly.)"""
+        self._given: OrderedDict[bytes, _Given] = OrderedDict()
+        """By request id: the first that was handed over. (A large `dict` loses its first item slowly.)"""
         self._socket: AnswerSocket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -60,14 +81,20 @@ class HandedAnswers:
     def compare(self, records: Iterable[TopicRecord]) -> None:
         """Compare what Kafka has with what was handed over; may be called in another thread."""
         for record in records:
-            digest = self._digests.get(record.key)
-            if digest is not None and digest != hash(record.value):
-                self._metrics.answers_differing += 1
-                _log.error(
-                    "The answer to request %s that a responder on this machine has handed over differs from that in "
-                    "Kafka, partition %d of the responses topic, offset %d.",
-                    record.key.decode(errors="replace"), record.partition, record.offset,
-                )  # fmt: skip
+            given = self._given.get(record.key)
+            if given is not None:
+                self._insist_on(given, record, "is in Kafka")
+
+    def _insist_on(self, given: _Given, record: TopicRecord, where: str) -> None:
+        if given.digest == hash(record.value) or given.place != _place_of(record):
+            return
+        self._metrics.answers_differing += 1
+        _log.error(
+            "The answer to request %s that a responder on this machine has handed over differs from that which %s "
+            "(epoch %d, seq %d; partition %d of the responses topic, offset %d).",
+            record.key.decode(errors="replace"), where, given.place.epoch, given.place.seq, record.partition,
+            record.offset,
+        )  # fmt: skip
 
     def _receive(self) -> None:
         for _ in range(_TAKEN_AT_ONCE_MAX):
@@ -80,6 +107,17 @@ class HandedAnswers:
             self._take(records)
 
     def _remember(self, record: TopicRecord) -> None:
-        self._digests[record.key] = hash(record.value)
-        if len(self._digests) > REMEMBERED_MAX:
-            self._digests.popitem(last=False)
+        given = self._given.get(record.key)
+        if given is not None:
+            self._insist_on(given, record, "another one has handed over")
+            return
+        self._given[record.key] = _Given(hash(record.value), _place_of(record))
+        if len(self._given) > REMEMBERED_MAX:
+            self._given.popitem(last=False)
+
+
+def _place_of(record: TopicRecord) -> _Place:
+    try:
+        return _read_place(record.value or b"")
+    except msgspec.DecodeError:
+        return _Place()

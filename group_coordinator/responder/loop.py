@@ -5,14 +5,15 @@ It has no state of its own that must outlive it: it begins with the query's stat
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from group_coordinator.kafka_topics.reader import TopicReader, headers_of, offset_of
 from group_coordinator.responder.answering import AnsweringShard
@@ -62,6 +63,7 @@ HELD_MAX = 100
 """The same, for a number of answers."""
 _HANDLED_MAX = 10_000
 """Moments that are kept to measure the lead."""
+_log = logging.getLogger(__name__)
 
 
 class _Decided(NamedTuple):
@@ -110,6 +112,8 @@ class Responder:
         self._held: list[_Decided] = []
         """Answers that were given, and that Kafka gets in a moment."""
         self._held_since_s = 0.0
+        self._backlog_end = 0
+        """Events before this offset were there at the start."""
         self._taken = TakenAnswers()
         self._lead_ms: int | None = None
         self._published_ms = NO_CLOCK
@@ -139,10 +143,18 @@ class Responder:
                 self._begin(reader, progress_end)
                 self._answer(reader, producer, is_wanted)
         finally:
-            if self._ticker is not None:
-                self._ticker.stop()
+            self._end(producer)
+
+    def _end(self, producer: Producer) -> None:
+        """Send what is held, and end; whatever comes of that, the reason of the end is the one to be told."""
+        try:
             if self._failure is None:
                 self._send(producer)
+        except (ResponderError, KafkaException, BufferError):
+            _log.warning("Kafka has not taken the last answers; the query gives them.")
+        finally:
+            if self._ticker is not None:
+                self._ticker.stop()
             producer.flush(_FLUSH_TIMEOUT_S)
 
     def _require_permission(self, reader: TopicReader) -> None:
@@ -166,7 +178,7 @@ class Responder:
     def _begin(self, reader: TopicReader, progress_end: int) -> None:
         topics, partition = self._config.topics, self._config.partition
         start_offset, end_offset = self._state_offsets
-        log_begin = reader.bounds_when_led(topics.events, partition).begin
+        log_begin, self._backlog_end = reader.bounds_when_led(topics.events, partition)
         if log_begin > start_offset and end_offset:  # a new coordinator begins where the log does
             raise ResponderError(
                 f"Events before offset {log_begin} are deleted, and from {start_offset} on they are needed: the ticks "
@@ -270,9 +282,12 @@ class Responder:
         ):
             self._send(producer)
 
-    def _hand_over(self, answers: Iterable[_Decided]) -> bool:
-        """Hand answers to gateways on this machine; return whether all of them have been."""
-        return self._sender is not None and self._sender.hand_over(
+    def _hand_over(self, answers: Sequence[_Decided]) -> bool:
+        """Hand answers to gateways on this machine; return whether all of them have been. Those to the backlog of the
+        start are not: most of them were given long ago."""
+        if self._sender is None or answers[0].decided_at < self._backlog_end:
+            return False
+        return self._sender.hand_over(
             HandedAnswer(answer.record.key or b"", answer.record.value or b"") for answer in answers
         )
 
@@ -336,7 +351,7 @@ class Responder:
             self._failure = error
 
     def _require_delivery(self) -> None:
-        """An answer that Kafka has not taken would be a gap: the next answers of its group must not be given."""
+        """An answer that Kafka has not taken would be a gap: it must not get the next answers of the group."""
         if self._failure is not None:
             raise ResponderError(f"Kafka has not taken an answer: {self._failure.str()}.")
 

@@ -15,7 +15,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +28,11 @@ _HANDED_BYTES_MAX = 65_536
 """The most that is handed over at once; Linux takes three times as much from a socket with its defaults."""
 _REQUEST_ID = re.compile(rb"([0-9a-f]{16})-[0-9a-f]+")
 """Whoever may write events chooses the request ids in them, and must not choose a path."""
+_NAME = re.compile(r"[0-9a-f]{16}")
+_PATH_BYTES_MAX = 103
+"""The longest name of a socket everywhere: macOS takes 103 bytes, Linux 107."""
+_GATEWAYS_MAX = 100
+"""Gateways on one machine that have a socket of their own at the sender."""
 
 
 class AnswerSocketError(RuntimeError):
@@ -73,10 +78,11 @@ class AnswerSocket:
         self._path = home / run_id
         self._socket = _datagram_socket()
         try:
-            self._socket.bind(str(self._path))
-        except OSError as problem:
+            with _explaining(self._path):
+                self._socket.bind(str(self._path))
+        except AnswerSocketError:
             self._socket.close()
-            raise AnswerSocketError(f"{self._path} cannot be made: {problem.strerror or problem}") from problem
+            raise
         self._buffer = bytearray(2 * _HANDED_BYTES_MAX)
         self._view = memoryview(self._buffer)
 
@@ -109,7 +115,10 @@ class AnswerSender:
     def __init__(self, directory: str | None) -> None:
         """`directory`: the setting. Raises AnswerSocketError."""
         self._home = str(_home(directory))
-        self._socket = _datagram_socket()
+        self._by_gateway: dict[str, socket.socket] = {}
+        """What a gateway has not taken yet fills the socket that it was sent by, so each has one of its own."""
+        self._spare = _datagram_socket()
+        """For the next gateway that is found."""
 
     def hand_over(self, answers: Iterable[HandedAnswer]) -> bool:
         """Hand each answer to the gateway that has asked. Return whether all of them have been: a gateway may be on
@@ -130,50 +139,83 @@ class AnswerSender:
 
     def close(self) -> None:
         """Hand over nothing more."""
-        self._socket.close()
+        self._spare.close()
+        self._close_all()
+
+    def _close_all(self) -> None:
+        for own in self._by_gateway.values():
+            own.close()
+        self._by_gateway.clear()
 
     def _send(self, packed: bytes, run_id: str) -> bool:
-        with suppress(OSError):  # there is no such socket, nobody reads it, or it is full
-            self._socket.sendto(packed, f"{self._home}/{run_id}")
-            return True
-        return False
+        own = self._by_gateway.get(run_id)
+        try:
+            (own or self._spare).sendto(packed, f"{self._home}/{run_id}")
+        except BlockingIOError:  # it is full
+            return False
+        except OSError:  # there is no such gateway here, or no more
+            if own is not None:
+                self._by_gateway.pop(run_id).close()
+            return False
+        if own is None:
+            self._found(run_id)
+        return True
+
+    def _found(self, run_id: str) -> None:
+        with suppress(AnswerSocketError):  # no descriptor is left: they go on to share one
+            spare = _datagram_socket()
+            if len(self._by_gateway) >= _GATEWAYS_MAX:
+                self._close_all()  # the living ones are found again
+            self._by_gateway[run_id], self._spare = self._spare, spare
 
 
 def _home(directory: str | None) -> Path:
     """Return the directory, which is made if it is not there. Raises AnswerSocketError."""
     if not hasattr(socket, "AF_UNIX"):
         raise AnswerSocketError("this system has no Unix sockets")
-    if directory is None:
-        home = Path(tempfile.gettempdir()) / f"group-coordinator-{os.geteuid()}"
-    else:
-        home = Path(directory)
-    try:
+    with _explaining(directory or "The directory of sockets"):
+        if directory is None:
+            home = Path(tempfile.gettempdir()) / f"group-coordinator-{os.geteuid()}"
+        else:
+            home = Path(directory)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = home.lstat()
-    except OSError as problem:
-        raise AnswerSocketError(f"{home} cannot be used: {problem.strerror or problem}") from problem
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise AnswerSocketError(f"{home} must be a directory that belongs to this user and that no other may enter")
+    if len(os.fsencode(home)) + len("/0123456789abcdef") > _PATH_BYTES_MAX:
+        raise AnswerSocketError(f"{home} is too long: the name of a socket in it has at most {_PATH_BYTES_MAX} bytes")
     return home
 
 
 def _remove_abandoned(home: Path) -> None:
     """Remove the sockets of gateways that were killed."""
-    for path in _sockets(home):
-        with _datagram_socket() as attempt:
-            try:
-                attempt.connect(str(path))
-            except ConnectionRefusedError:
+    with suppress(OSError, AnswerSocketError):  # if not this time, then next time
+        for path in home.iterdir():
+            if _NAME.fullmatch(path.name) and path.is_socket() and _is_abandoned(path):
                 path.unlink(missing_ok=True)
-            except OSError:
-                pass  # another gateway has removed it
 
 
-def _sockets(home: Path) -> Iterator[Path]:
-    return (path for path in home.iterdir() if path.is_socket())
+def _is_abandoned(path: Path) -> bool:
+    with _datagram_socket() as attempt:
+        try:
+            attempt.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+    return False
 
 
 def _datagram_socket() -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    made.setblocking(False)
-    return made
+    """Raises AnswerSocketError."""
+    with _explaining("A socket"):
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        made.setblocking(False)
+        return made
+
+
+@contextmanager
+def _explaining(what: object) -> Iterator[None]:
+    """Raise AnswerSocketError where the system refuses."""
+    try:
+        yield
+    except OSError as problem:
+        raise AnswerSocketError(f"{what} cannot be used: {problem.strerror or problem}") from problem

@@ -63,9 +63,9 @@ class Bench:
         self.client.end()
 
 
-def value_of(request_id: str, error_code: ErrorCode = ErrorCode.NONE) -> bytes:
+def value_of(request_id: str, error_code: ErrorCode = ErrorCode.NONE, seq: int = 1) -> bytes:
     document = ResponseDocument(
-        request_id=request_id, group_id="g", epoch=0, seq=1, api="Heartbeat", api_version=4, answers_offset=1,
+        request_id=request_id, group_id="g", epoch=0, seq=seq, api="Heartbeat", api_version=4, answers_offset=1,
         time_ms=0, body=HeartbeatResponse(error_code=error_code),
     )  # fmt: skip
     return encode_json(document)
@@ -115,6 +115,29 @@ def test_more_answers_than_are_taken_at_once_all_come(home: str) -> None:
             while not responder.hand_over([HandedAnswer(name.encode(), value_of(name))]):
                 await asyncio.sleep(0)  # the socket is full: the gateway has to take some
         await until(lambda: len(bench.answers) == 100)
+        await bench.end()
+        responder.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("seq", "differing"), [(1, 3), (2, 0)])
+def test_what_the_client_was_told_counts_whatever_another_responder_hands_over(
+    home: str, seq: int, differing: int
+) -> None:
+    """It follows a responder that was killed. Only a request that came twice has two answers, each at its place."""
+
+    async def story() -> None:
+        bench, responder = Bench(home), AnswerSender(home)
+        await bench.begin()
+        name = await bench.ask()
+        key, another = name.encode(), value_of(name, ErrorCode.REBALANCE_IN_PROGRESS, seq)
+        for value in (value_of(name), another):
+            assert responder.hand_over([HandedAnswer(key, value)])
+        await until(lambda: bench.metrics.answers_handed_over == 2)
+        bench.client.read([TopicRecord(key, another, 0), TopicRecord(key, another, 0)])
+        assert bench.metrics.answers_differing == differing
+        assert bench.answers == [HeartbeatResponse()]
         await bench.end()
         responder.close()
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from group_coordinator.gateway.request_ids import RequestIds
 from group_coordinator.responder import loop
@@ -160,6 +161,40 @@ def test_at_its_end_nothing_is_held(kafka: FakeKafka, gateway: Gateway, is_refus
     else:
         run(gateway, story())
     assert in_kafka(kafka) == gateway.answers() != []
+
+
+def test_what_was_asked_before_the_start_is_not_handed_over(kafka: FakeKafka, gateway: Gateway) -> None:
+    """Most of it was answered long ago, by a responder before this one."""
+    first = gateway.ask(kafka)
+
+    def story() -> Iterator[None]:
+        yield
+        assert [key for key, _ in in_kafka(kafka)] == [first]
+        assert gateway.answers() == []
+        second = gateway.ask(kafka)
+        yield
+        assert [answer.request_id for answer in gateway.answers()] == [second]
+
+    run(gateway, story())
+
+
+@pytest.mark.parametrize("problem", [KafkaException(KafkaError(KafkaError._FATAL)), BufferError()])
+def test_the_reason_of_the_end_is_told_whatever_comes_of_what_is_held(
+    kafka: FakeKafka, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise problem
+
+    def story() -> Iterator[None]:
+        gateway.ask(kafka)
+        yield
+        monkeypatch.setattr(Responder, "_write", fail)
+        theirs = QueryProgress(core_hash="theirs", batch_id=4, start_offset=0, end_offset=1, clock_ms=1_000)
+        kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(theirs))
+        yield
+
+    with pytest.raises(ResponderRefusedError):
+        run(gateway, story())
 
 
 def test_where_the_gateway_has_ended_kafka_has_an_answer_at_once(kafka: FakeKafka, gateway: Gateway) -> None:

@@ -102,10 +102,10 @@ def test_a_state_that_cannot_be_read_is_tried_less_and_less_often(monkeypatch: p
     monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: -1)
     running = ResponderProcesses(StreamingConfig(), {}, read_state)
     running.start()
-    wait_until(lambda: len(tries_s) == 5)
+    wait_until(lambda: len(tries_s) >= 5)
     running.stop()
     assert running.reports() == {0: (ResponderState.FALLEN_BACK, "the state of the query cannot be read")}
-    pauses_s = [later - earlier for earlier, later in pairwise(tries_s)]
+    pauses_s = [later - earlier for earlier, later in pairwise(tries_s[:5])]
     assert all(pause_s >= least_s for pause_s, least_s in zip(pauses_s, (0.1, 0.2, 0.3, 0.3), strict=True))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import stat
 import tempfile
@@ -91,29 +90,63 @@ def test_a_start_removes_what_killed_gateways_have_left_and_nothing_else(stack: 
     end = gateway(stack, home, living)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
         left.bind(f"{home}/{killed.run_id}")
-    Path(home, "notes").write_text("of somebody else")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
+        left.bind(f"{home}/of-somebody-else")
+    Path(home, "notes").write_text("of somebody else, too")
     gateway(stack, home, ids)
-    assert set(os.listdir(home)) == {living.run_id, ids.run_id, "notes"}
+    assert set(os.listdir(home)) == {living.run_id, ids.run_id, "of-somebody-else", "notes"}
     mine = answer(living.new())
     assert responder(stack, home).hand_over([mine])
     assert received(end) == [mine]
 
 
 @pytest.mark.parametrize(
-    "request_id", ["", "r", "../0123456789abcdef-1", "0123456789abcdef", "0123456789abcdef/-1", "0123456789ABCDEF-1"]
+    ("request_id", "path"),
+    [
+        ("r", "r"),
+        ("r-1", "r"),
+        ("0123456789abcdef", "0123456789abcdef"),
+        ("0123456789abcdef1-1", "0123456789abcdef1"),
+        ("0123456789ABCDEF-1", "0123456789ABCDEF"),
+        ("0123456789abcdef\n-1", "0123456789abcdef\n"),
+        ("../0123456789abcd-1", "../0123456789abcd"),
+        ("../other-1", "../other"),
+    ],
 )
-def test_who_writes_events_cannot_choose_a_path(stack: ExitStack, home: str, request_id: str) -> None:
+def test_who_writes_events_cannot_choose_a_path(stack: ExitStack, home: str, request_id: str, path: str) -> None:
     sender = responder(stack, home)
-    name = request_id.rpartition("-")[0] or "none"
-    if re.fullmatch(r"[\w./]+", name):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
-            other.setblocking(False)
-            other.bind(str(Path(home, name)))
-            assert not sender.hand_over([answer(request_id)])
-            with pytest.raises(BlockingIOError):
-                other.recv(1)
-    else:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        other.setblocking(False)
+        other.bind(f"{home}/{path}")
         assert not sender.hand_over([answer(request_id)])
+        with pytest.raises(BlockingIOError):
+            other.recv(1)
+
+
+def test_a_gateway_that_stands_still_holds_up_no_other(stack: ExitStack, home: str) -> None:
+    still, living = RequestIds(), RequestIds()
+    gateway(stack, home, still)
+    end, sender = gateway(stack, home, living), responder(stack, home)
+    while sender.hand_over([answer(still.new(), b"x" * 60_000)]):
+        pass
+    mine = answer(living.new(), b"x" * 60_000)
+    assert sender.hand_over([mine])
+    assert received(end) == [mine]
+
+
+def test_gateways_come_and_go_and_no_descriptor_is_left(stack: ExitStack, home: str) -> None:
+    sender = responder(stack, home)
+    before = len(os.listdir("/dev/fd"))
+    for number in range(300):
+        ids = RequestIds()
+        end = AnswerSocket(home, ids.run_id)
+        mine = answer(ids.new())
+        assert sender.hand_over([mine])
+        assert received(end) == [mine]
+        end.close()
+        if number % 2:
+            assert not sender.hand_over([mine])
+    assert len(os.listdir("/dev/fd")) - before <= 100
 
 
 def test_what_is_too_large_or_finds_no_room_goes_another_way(stack: ExitStack, home: str) -> None:
@@ -162,9 +195,30 @@ def test_nor_is_a_link_that_somebody_has_laid(tmp_path: Path) -> None:
         AnswerSender(str(tmp_path / "answers"))
 
 
-def test_a_name_that_is_too_long_is_told(tmp_path: Path) -> None:
-    with pytest.raises(AnswerSocketError, match="cannot be made"):
-        AnswerSocket(str(tmp_path / ("x" * 120)), RequestIds().run_id)
+def no_place_for_temporary_files() -> str:
+    raise FileNotFoundError(2, "No usable temporary directory found")
+
+
+def no_descriptor(*_: object) -> socket.socket:
+    raise OSError(24, "Too many open files")
+
+
+@pytest.mark.parametrize("is_of_the_gateway", [True, False])
+@pytest.mark.parametrize("trouble", ["too long", "no place", "no descriptor"])
+def test_whatever_the_system_refuses_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, home: str, trouble: str, is_of_the_gateway: bool
+) -> None:
+    directory: str | None = home
+    if trouble == "too long":
+        directory = str(tmp_path / ("x" * 120))
+    elif trouble == "no place":
+        directory = None
+        monkeypatch.setattr(tempfile, "gettempdir", no_place_for_temporary_files)
+    else:
+        monkeypatch.setattr(socket, "socket", no_descriptor)
+    words = {"too long": "too long", "no place": "No usable", "no descriptor": "Too many open files"}[trouble]
+    with pytest.raises(AnswerSocketError, match=words):
+        AnswerSocket(directory, RequestIds().run_id) if is_of_the_gateway else AnswerSender(directory)
 
 
 def test_by_default_they_meet_where_temporary_files_are(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
