@@ -43,6 +43,7 @@ class _Given(NamedTuple):
 
 _read_place = msgspec.json.Decoder(_Place).decode
 
+
 class HandedAnswers:
     """Takes the answers to the requests of one run. All but `compare` is called in the event loop's thread."""
 
@@ -83,17 +84,20 @@ class HandedAnswers:
         for record in records:
             given = self._given.get(record.key)
             if given is not None:
-                self._insist_on(given, record, "is in Kafka")
+                self._insist_on(given, record)
 
-    def _insist_on(self, given: _Given, record: TopicRecord, where: str) -> None:
+    def _insist_on(self, given: _Given, record: TopicRecord) -> None:
+        """Tell if an answer differs from the one that was given. One that was handed over has no offset."""
         if given.digest == hash(record.value) or given.place != _place_of(record):
             return
         self._metrics.answers_differing += 1
+        is_in_kafka = record.offset >= 0
+        place = f"in partition {record.partition} of the responses topic, offset {record.offset}"
         _log.error(
-            "The answer to request %s that a responder on this machine has handed over differs from that which %s "
-            "(epoch %d, seq %d; partition %d of the responses topic, offset %d).",
-            record.key.decode(errors="replace"), where, given.place.epoch, given.place.seq, record.partition,
-            record.offset,
+            "The answer to request %s (epoch %d, seq %d) that a responder on this machine has handed over differs from "
+            "that %s.",
+            record.key.decode(errors="replace"), given.place.epoch, given.place.seq,
+            place if is_in_kafka else "which another responder hands over",
         )  # fmt: skip
 
     def _receive(self) -> None:
@@ -109,7 +113,7 @@ class HandedAnswers:
     def _remember(self, record: TopicRecord) -> None:
         given = self._given.get(record.key)
         if given is not None:
-            self._insist_on(given, record, "another one has handed over")
+            self._insist_on(given, record)
             return
         self._given[record.key] = _Given(hash(record.value), _place_of(record))
         if len(self._given) > REMEMBERED_MAX:

@@ -57,7 +57,7 @@ class GatewayMetrics:
         self.answers_handed_over = 0
         """Answers that a responder on this machine has handed over, before Kafka had them."""
         self.answers_differing = 0
-        """Answers in Kafka that differ from what was handed over: one is one too many."""
+        """Answers, in Kafka or of another responder, that differ from what was handed over: one is one too many."""
         self.pending = 0
         """Events without an answer."""
         self.answer_ms: defaultdict[str, Histogram] = defaultdict(Histogram)

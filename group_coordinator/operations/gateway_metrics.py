@@ -77,7 +77,8 @@ HANDED_OVER = _metric(
 DIFFERING = _metric(
     "gauge",
     "answers_differing",
-    "Answers in Kafka that differ from what a responder on this machine has handed over, since the start.",
+    "Answers, in Kafka or of another responder, that differ from what a responder on this machine has handed over, "
+    "since the start.",
 )
 ANSWER_SECONDS = _metric(
     "histogram",

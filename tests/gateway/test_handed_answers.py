@@ -94,9 +94,10 @@ def test_an_answer_that_was_handed_over_is_given_and_its_copies_in_kafka_are_com
         bench.client.read([*records, *records, TopicRecord(b"of-another", b"gateway", 0)])
         assert bench.metrics.answers_differing == 0
         another = value_of(request_ids[1], ErrorCode.FENCED_INSTANCE_ID)
-        bench.client.read([TopicRecord(request_ids[1].encode(), another, 0)])
+        bench.client.read([TopicRecord(request_ids[1].encode(), another, 0, partition=2, offset=7)])
         assert bench.metrics.answers_differing == 1
         assert [request_ids[1] in record.message for record in caplog.records] == [True]
+        assert "in partition 2 of the responses topic, offset 7" in caplog.text
         assert len(bench.answers) == 3
         await bench.end()
         assert not responder.hand_over([HandedAnswer(request_ids[0].encode(), b"")])
@@ -123,7 +124,7 @@ def test_more_answers_than_are_taken_at_once_all_come(home: str) -> None:
 
 @pytest.mark.parametrize(("seq", "differing"), [(1, 3), (2, 0)])
 def test_what_the_client_was_told_counts_whatever_another_responder_hands_over(
-    home: str, seq: int, differing: int
+    home: str, caplog: pytest.LogCaptureFixture, seq: int, differing: int
 ) -> None:
     """It follows a responder that was killed. Only a request that came twice has two answers, each at its place."""
 
@@ -135,6 +136,7 @@ def test_what_the_client_was_told_counts_whatever_another_responder_hands_over(
         for value in (value_of(name), another):
             assert responder.hand_over([HandedAnswer(key, value)])
         await until(lambda: bench.metrics.answers_handed_over == 2)
+        assert ("which another responder hands over" in caplog.text) == bool(differing)
         bench.client.read([TopicRecord(key, another, 0), TopicRecord(key, another, 0)])
         assert bench.metrics.answers_differing == differing
         assert bench.answers == [HeartbeatResponse()]
