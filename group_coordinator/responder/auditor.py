@@ -95,7 +95,7 @@ class Auditor:
         self._given: OrderedDict[Identity, _Answer] = OrderedDict()
         """Answers that the query has given. (A large `dict` loses its first item slowly: 85 us of 200,000.)"""
         self._has_forgotten_given = False
-        self._unconfirmed: dict[Identity, _Answer] = {}
+        self._unconfirmed: OrderedDict[Identity, _Answer] = OrderedDict()
         """Answers of responders that the query has not given yet."""
         self._overdue: dict[Identity, _Answer] = {}
         """Those of them that the query should have given."""

@@ -150,7 +150,7 @@ class Responder:
         try:
             if self._failure is None:
                 self._send(producer)
-        except (ResponderError, KafkaException, BufferError):
+        except (ResponderError, KafkaException):
             _log.warning("Kafka has not taken the last answers; the query gives them.")
         finally:
             if self._ticker is not None:

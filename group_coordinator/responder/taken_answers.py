@@ -1,4 +1,4 @@
-"""How far a responder has answered: an answer is given when Kafka has taken it, and not when it is sent."""
+"""How far a responder has answered: an answer counts when Kafka has taken it, not when it is handed over or sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TakenAnswers:
         """Number of an answer -> the place before the event that it follows from."""
 
     def sent(self, number: int, before: LogPlace) -> None:
-        """Note that an answer is on its way; later ones have larger numbers."""
+        """Note an answer that Kafka is to get; later ones have larger numbers."""
         self._waiting[number] = before
 
     def taken(self, number: int) -> None:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from group_coordinator.gateway.request_ids import RequestIds
 from group_coordinator.responder import loop
 from group_coordinator.responder.loop import Responder
-from group_coordinator.responder.permission import ResponderRefusedError
+from group_coordinator.responder.permission import ResponderError, ResponderRefusedError
 from group_coordinator.system.answer_sockets import AnswerSender, AnswerSocket, HandedAnswer
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import HeartbeatRequest
@@ -178,7 +178,7 @@ def test_what_was_asked_before_the_start_is_not_handed_over(kafka: FakeKafka, ga
     run(gateway, story())
 
 
-@pytest.mark.parametrize("problem", [KafkaException(KafkaError(KafkaError._FATAL)), BufferError()])
+@pytest.mark.parametrize("problem", [KafkaException(KafkaError(KafkaError._FATAL)), ResponderError()])
 def test_the_reason_of_the_end_is_told_whatever_comes_of_what_is_held(
     kafka: FakeKafka, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, problem: Exception
 ) -> None:
