@@ -13,29 +13,17 @@ from group_coordinator.responder import loop
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderError, ResponderRefusedError
 from group_coordinator.system.answer_sockets import AnswerSender, AnswerSocket, HandedAnswer
-from schemas.events import encode_request_event, encode_tick
-from schemas.messages import HeartbeatRequest
+from schemas.events import encode_tick
 from schemas.query_progress import QueryProgress, ResponderProgress, decode_progress, encode_progress, key_of
-from streaming.config import StreamingConfig
-from streaming.stored_group import ShardState
 from tests.responder.fake_kafka import FakeKafka
-
-CONFIG = StreamingConfig(responders=True)
-TOPICS = CONFIG.topic_settings.topics
-STATE = ShardState(batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000, groups={})
-PROGRESS = QueryProgress(core_hash="ours", batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000)
+from tests.responder.fake_shard import CONFIG, STATE, TOPICS, heartbeat, kafka_with_progress
 
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
-    """The query has published its batch. Nothing is held for too long unless a test waits."""
-    kafka = FakeKafka()
-    monkeypatch.setattr(loop, "TopicReader", kafka.reader)
-    monkeypatch.setattr(loop, "Producer", kafka.producer)
-    monkeypatch.setattr(loop, "STATUS_INTERVAL_S", 0.0)
+    """Nothing is held for too long unless a test says so."""
     monkeypatch.setattr(loop, "HELD_S", 600.0)
-    kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(PROGRESS))
-    return kafka
+    return kafka_with_progress(monkeypatch)
 
 
 class Gateway:
@@ -70,9 +58,7 @@ def gateway() -> Iterator[Gateway]:
 
 def ask(kafka: FakeKafka, request_id: str) -> bytes:
     """Write a heartbeat to the log; return its request id."""
-    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    event = encode_request_event("Heartbeat", 4, request, request_id=request_id, reply_partition=0, client_id="c")
-    kafka.append(TOPICS.events, b"g", event)
+    kafka.append(TOPICS.events, b"g", heartbeat(request_id))
     return request_id.encode()
 
 

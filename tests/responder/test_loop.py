@@ -18,7 +18,6 @@ from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
 from schemas.events import decode_group_event, decode_tick, encode_request_event, encode_tick
 from schemas.messages import (
-    HeartbeatRequest,
     JoinGroupProtocol,
     JoinGroupRequest,
     OffsetCommitRequest,
@@ -36,19 +35,15 @@ from schemas.query_progress import (
     encode_progress,
     key_of,
 )
-from streaming import answered_ahead, progress_topic
+from streaming import answered_ahead
 from streaming.answered_ahead import begin_progress
 from streaming.checkpoints import CheckpointError
-from streaming.config import StreamingConfig
 from streaming.progress_topic import ProgressPublisher, PublishedRecord
 from streaming.stored_group import CommittedBatch, ShardState, StoredGroup
 from streaming.topics import TopicError, TopicReport
 from tests.responder.fake_kafka import FakeKafka
+from tests.responder.fake_shard import CONFIG, PROGRESS, STATE, TOPICS, heartbeat, kafka_with_progress
 
-CONFIG = StreamingConfig(responders=True)
-TOPICS = CONFIG.topic_settings.topics
-STATE = ShardState(batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000, groups={})
-PROGRESS = QueryProgress(core_hash="ours", batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000)
 JOIN = JoinGroupRequest(
     group_id="g", session_timeout_ms=60_000, rebalance_timeout_ms=60_000, protocol_type="consumer",
     protocols=(JoinGroupProtocol(name="range", metadata=b""),),
@@ -63,11 +58,6 @@ COMMIT = OffsetCommitRequest(
 )
 
 
-def heartbeat(request_id: str) -> bytes:
-    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    return encode_request_event("Heartbeat", 4, request, request_id=request_id, reply_partition=0, client_id="c")
-
-
 HEARTBEAT = heartbeat("r")
 ALONE_MAX_MS = 60_000
 Begin = Callable[..., ProgressPublisher | None]
@@ -75,14 +65,7 @@ Begin = Callable[..., ProgressPublisher | None]
 
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
-    """The query has published its batch."""
-    kafka = FakeKafka()
-    monkeypatch.setattr(loop, "TopicReader", kafka.reader)
-    monkeypatch.setattr(loop, "Producer", kafka.producer)
-    monkeypatch.setattr(progress_topic, "Producer", kafka.producer)
-    monkeypatch.setattr(loop, "STATUS_INTERVAL_S", 0.0)
-    kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(PROGRESS))
-    return kafka
+    return kafka_with_progress(monkeypatch)
 
 
 def run(doings: Iterator[object], state: ShardState = STATE) -> None:
