@@ -97,9 +97,13 @@ class EventsClient:
         self._request_ids = RequestIds()
         self._pending: dict[str, _Pending] = {}
         self._late_heartbeats = LateHeartbeats()
-        self._handed_answers = HandedAnswers(config.answers_directory, self._request_ids.run_id, metrics, self._take)
         self._unsent: list[_Unsent] = []
         self._events_topic = f"{config.topic_prefix}.events"
+        self._responses_topic = f"{config.topic_prefix}.responses"
+        self._handed_answers = HandedAnswers(
+            config.answers_directory, self._request_ids.run_id, self._responses_topic, metrics,
+            is_awaited=self._is_awaited, take=self._take,
+        )  # fmt: skip
         self._shards = 0
         self._reply_partition = 0
         self._producer: Producer | None = None
@@ -113,20 +117,19 @@ class EventsClient:
     def connect(self, loop: asyncio.AbstractEventLoop) -> None:
         """Find the topics, and stand ready for answers. Blocks; raises GatewayError when they are not there."""
         properties = self._config.coordinator_client_properties
-        responses_topic = f"{self._config.topic_prefix}.responses"
-        counts = partition_counts(properties, [self._events_topic, responses_topic])
+        counts = partition_counts(properties, [self._events_topic, self._responses_topic])
         shards = counts[self._events_topic]
         self._shard_count = ShardCount(properties, self._events_topic, shards)
         self._shard_count.insist_on_ends()
         # Gateways that happen to share a partition tell their answers by the request ids.
-        reply_partition = random.randrange(counts[responses_topic])
+        reply_partition = random.randrange(counts[self._responses_topic])
         self.attach(loop, self._new_producer(properties), shards, reply_partition)
         self._reader = TopicFollower(
             properties, "gateway", lambda messages: self.read(topic_records(messages)),
             on_failure=lambda problem: self._on_failure(reading_ended(problem)),
         )  # fmt: skip
         try:
-            self._reader.start(from_end=[(responses_topic, reply_partition)])
+            self._reader.start(from_end=[(self._responses_topic, reply_partition)])
         except TopicReadError as problem:
             raise GatewayError(str(problem)) from problem
 
@@ -135,7 +138,7 @@ class EventsClient:
     ) -> None:
         """Send by this producer and take answers in this loop from now on."""
         self._loop, self._producer = loop, producer
-        self._handover = Handover(loop, self._take)
+        self._handover = Handover(loop, self._take_read)
         self._shards, self._reply_partition = shards, reply_partition
 
     def _new_producer(self, properties: Mapping[str, str]) -> Producer:
@@ -158,7 +161,8 @@ class EventsClient:
         """Take answers of responders on this machine, and watch over deadlines and the number of shards, from now on;
         in the loop's thread."""
         assert self._loop is not None
-        self._handed_answers.begin(self._loop)
+        assert self._producer is not None
+        self._handed_answers.begin(self._loop, self._producer, self._reply_partition)
         if self._shard_count is not None:  # it has connected
             self._watching = self._loop.create_task(self._shard_count.watch(self._on_failure))
         self.sweep()
@@ -169,6 +173,7 @@ class EventsClient:
         assert self._producer is not None
         try:
             self._producer.poll(0)
+            self._handed_answers.look()
             now_s = self._loop.time()
             # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
             for request_id in [number for number, pending in self._pending.items() if pending.deadline_s <= now_s]:
@@ -308,14 +313,24 @@ class EventsClient:
     def read(self, records: list[TopicRecord]) -> None:
         """Hand over the answers among these records; called in the reader's thread."""
         assert self._handover is not None
-        self._handed_answers.compare(records)
-        own_records = [record for record in records if self._is_ours(record.key.decode(errors="replace"))]
-        self._metrics.answers_unexpected += len(records) - len(own_records)
-        if own_records:
-            self._handover.give(own_records, lambda: self._reader is not None and self._reader.is_stopping)
+        awaited: list[TopicRecord] = []
+        for record in records:
+            if self._is_awaited(record.key.decode(errors="replace")):
+                awaited.append(record)
+            else:
+                self._handed_answers.read(record)
+        self._metrics.answers_unexpected += len(records) - len(awaited)
+        if awaited:
+            self._handover.give(awaited, lambda: self._reader is not None and self._reader.is_stopping)
 
-    def _is_ours(self, request_id: str) -> bool:
+    def _is_awaited(self, request_id: str) -> bool:
         return request_id in self._pending or request_id in self._late_heartbeats
+
+    def _take_read(self, records: list[TopicRecord]) -> None:
+        """Take answers that Kafka has. A responder may have handed them over since they were read."""
+        for record in records:
+            self._handed_answers.read(record)
+        self._take(records)
 
     def _take(self, records: list[TopicRecord]) -> None:
         now_ms = time.time() * 1_000

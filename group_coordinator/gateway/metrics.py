@@ -56,8 +56,10 @@ class GatewayMetrics:
         """Answers that nobody waited for: of another gateway, late, or written twice."""
         self.answers_handed_over = 0
         """Answers that a responder on this machine has handed over, before Kafka had them."""
-        self.answers_differing = 0
-        """Answers, in Kafka or of another responder, that differ from what was handed over: one is one too many."""
+        self.answers_recorded = 0
+        """Answers that were handed over, and that the gateway has given to Kafka: their responder had not, in time."""
+        self.answers_not_recorded = 0
+        """How often Kafka has not taken one of them; it is tried again."""
         self.pending = 0
         """Events without an answer."""
         self.answer_ms: defaultdict[str, Histogram] = defaultdict(Histogram)

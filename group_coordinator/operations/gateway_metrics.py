@@ -74,11 +74,15 @@ HANDED_OVER = _metric(
     "answers_handed_over_total",
     "Answers that a responder on this machine has handed over, before Kafka had them.",
 )
-DIFFERING = _metric(
-    "gauge",
-    "answers_differing",
-    "Answers, in Kafka or of another responder, that differ from what a responder on this machine has handed over, "
-    "since the start.",
+RECORDED = _metric(
+    "counter",
+    "answers_recorded_total",
+    "Answers that were handed over, and that the gateway has given to Kafka itself: their responder had not, in time.",
+)
+NOT_RECORDED = _metric(
+    "counter",
+    "answers_not_recorded_total",
+    "How often Kafka has not taken such an answer from the gateway, which then tries again.",
 )
 ANSWER_SECONDS = _metric(
     "histogram",
@@ -128,7 +132,8 @@ class GatewayCollector(Collector):
         yield _counter(IN_DOUBT, {(): metrics.in_doubt})
         yield _counter(UNEXPECTED, {(): metrics.answers_unexpected})
         yield _counter(HANDED_OVER, {(): metrics.answers_handed_over})
-        yield _gauge(DIFFERING, metrics.answers_differing)
+        yield _counter(RECORDED, {(): metrics.answers_recorded})
+        yield _counter(NOT_RECORDED, {(): metrics.answers_not_recorded})
         yield _histogram(ANSWER_SECONDS, {(api,): histogram for api, histogram in metrics.answer_ms.copy().items()})
         yield _histogram(COORDINATOR_SECONDS, {(): metrics.coordinator_ms})
         yield _histogram(READING_SECONDS, {(): metrics.reading_ms})

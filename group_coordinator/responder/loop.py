@@ -74,6 +74,8 @@ class _Decided(NamedTuple):
     record: OutputRecord
     decided_at: int
     """The offset of the event from which it follows."""
+    headers: dict[str, str]
+    """Those of the record, and who has written it."""
 
 
 class Responder:
@@ -254,7 +256,8 @@ class Responder:
         )
         for record in records:
             self._taken.sent(self._answers, before)
-            self._new.append(_Decided(self._answers, record, before.end_offset))
+            writer = {WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(before.end_offset)}
+            self._new.append(_Decided(self._answers, record, before.end_offset, record.headers | writer))
             self._answers += 1
         if self._ticker is not None:
             self._ticker.taken(message, self._shard.clock_ms)
@@ -288,7 +291,7 @@ class Responder:
         if self._sender is None or answers[0].decided_at < self._backlog_end:
             return False
         return self._sender.hand_over(
-            HandedAnswer(answer.record.key or b"", answer.record.value or b"") for answer in answers
+            HandedAnswer(answer.record.key or b"", answer.record.value or b"", answer.headers) for answer in answers
         )
 
     def _send(self, producer: Producer) -> None:
@@ -298,12 +301,11 @@ class Responder:
 
     def _write(self, producer: Producer, answer: _Decided) -> None:
         record = answer.record
-        headers = {**record.headers, WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(answer.decided_at)}
         while True:
             try:
                 producer.produce(
                     record.topic, key=record.key, value=record.value, partition=record.partition,
-                    headers=list(headers.items()), on_delivery=partial(self._answer_delivered, answer.number),
+                    headers=list(answer.headers.items()), on_delivery=partial(self._answer_delivered, answer.number),
                 )  # fmt: skip
             except BufferError:
                 producer.poll(0.1)

@@ -54,6 +54,7 @@ class HandedAnswer(NamedTuple):
 
     request_id: bytes
     value: bytes
+    headers: dict[str, str]
 
 
 class AnswerDatagram(NamedTuple):

@@ -10,14 +10,26 @@ class Producer:
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, bytes, bytes, int]] = []
+        self.headers: list[list[tuple[str, str]]] = []
+        """Of each."""
         self.on_delivery: list[Any] = []
         """Of each, what is called if Kafka does not take it."""
         self.is_full = False
 
-    def produce(self, topic: str, value: bytes, key: bytes, partition: int, *, on_delivery: Any) -> None:
+    def produce(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes,
+        partition: int,
+        *,
+        on_delivery: Any,
+        headers: list[tuple[str, str]] | None = None,
+    ) -> None:
         if self.is_full:
             raise BufferError
         self.on_delivery.append(on_delivery)
+        self.headers.append(headers or [])
         self.sent.append((topic, value, key, partition))
 
     def poll(self, _: float) -> None:

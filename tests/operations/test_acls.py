@@ -27,7 +27,11 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 USERS = ("coordinator", "gateway", "member", "reader", "app", "stranger")
 TOPICS = Topics.of_prefix("coordinator")
 ALL_TOPICS = (TOPICS.events, *TOPICS.outputs, TOPICS.progress, TOPICS.topics)
-WRITES = {"coordinator": set(ALL_TOPICS), "gateway": {TOPICS.events, TOPICS.progress}, "member": {TOPICS.events}}
+WRITES = {
+    "coordinator": set(ALL_TOPICS),
+    "gateway": {TOPICS.events, TOPICS.progress, TOPICS.responses},
+    "member": {TOPICS.events},
+}
 READS = {
     "coordinator": set(ALL_TOPICS),
     "gateway": {TOPICS.responses, TOPICS.assignments, TOPICS.topics},

@@ -14,7 +14,15 @@ from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderError, ResponderRefusedError
 from group_coordinator.system.answer_sockets import AnswerSender, AnswerSocket, HandedAnswer
 from schemas.events import encode_tick
-from schemas.query_progress import QueryProgress, ResponderProgress, decode_progress, encode_progress, key_of
+from schemas.query_progress import (
+    DECIDED_AT_HEADER,
+    WRITER_HEADER,
+    QueryProgress,
+    ResponderProgress,
+    decode_progress,
+    encode_progress,
+    key_of,
+)
 from tests.responder.fake_kafka import FakeKafka
 from tests.responder.fake_shard import CONFIG, STATE, TOPICS, heartbeat, kafka_with_progress
 
@@ -72,8 +80,12 @@ def run(gateway: Gateway, doings: Iterator[object]) -> None:
         sender.close()
 
 
-def in_kafka(kafka: FakeKafka) -> list[tuple[bytes, bytes]]:
-    return [(record.key() or b"", record.value() or b"") for record in kafka.logs[TOPICS.responses, 0]]
+def in_kafka(kafka: FakeKafka) -> list[HandedAnswer]:
+    answers: list[HandedAnswer] = []
+    for record in kafka.logs[TOPICS.responses, 0]:
+        headers = {name: text.decode() for name, text in record.headers()}
+        answers.append(HandedAnswer(record.key() or b"", record.value() or b"", headers))
+    return answers
 
 
 def clock_answered_ms(kafka: FakeKafka) -> int:
@@ -92,6 +104,7 @@ def test_the_gateway_has_an_answer_before_kafka_and_the_same(
         yield
         (answer,) = gateway.answers()
         assert answer.request_id == request_id
+        assert answer.headers.items() >= {WRITER_HEADER: "responder-0", DECIDED_AT_HEADER: "1"}.items()
         yield
         assert in_kafka(kafka) == []
         assert clock_answered_ms(kafka) == 2_000, "what Kafka has not taken is not answered"
@@ -116,7 +129,7 @@ def test_an_answer_for_another_machine_takes_those_before_it_along(kafka: FakeKa
         second, third = ask(kafka, elsewhere.new()), gateway.ask(kafka)
         yield
         assert [answer.request_id for answer in gateway.answers()] == [third]
-        assert [key for key, _ in in_kafka(kafka)] == [first, second, third]
+        assert [answer.request_id for answer in in_kafka(kafka)] == [first, second, third]
 
     run(gateway, story())
 
@@ -126,7 +139,7 @@ def test_many_answers_are_not_held(kafka: FakeKafka, gateway: Gateway) -> None:
         asked = [gateway.ask(kafka) for _ in range(loop.HELD_MAX + 1)]
         yield
         assert [answer.request_id for answer in gateway.answers()] == asked
-        assert [key for key, _ in in_kafka(kafka)][: loop.HELD_MAX] == asked[: loop.HELD_MAX]
+        assert [answer.request_id for answer in in_kafka(kafka)][: loop.HELD_MAX] == asked[: loop.HELD_MAX]
 
     run(gateway, story())
 
@@ -155,7 +168,7 @@ def test_what_was_asked_before_the_start_is_not_handed_over(kafka: FakeKafka, ga
 
     def story() -> Iterator[None]:
         yield
-        assert [key for key, _ in in_kafka(kafka)] == [first]
+        assert [answer.request_id for answer in in_kafka(kafka)] == [first]
         assert gateway.answers() == []
         second = gateway.ask(kafka)
         yield
@@ -190,6 +203,6 @@ def test_where_the_gateway_has_ended_kafka_has_an_answer_at_once(kafka: FakeKafk
         gateway.close()
         second = gateway.ask(kafka)
         yield
-        assert [key for key, _ in in_kafka(kafka)] == [first, second]
+        assert [answer.request_id for answer in in_kafka(kafka)] == [first, second]
 
     run(gateway, story())

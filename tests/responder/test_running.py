@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,17 +13,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.request_ids import RequestIds
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
-from group_coordinator.responder.auditor import Auditor, AuditorThread, undecided_since_ms
+from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
-from group_coordinator.responder.processes import ResponderProcesses, ResponderState
+from group_coordinator.responder.processes import ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
-from group_coordinator.system.answer_sockets import AnswerSocket
 from schemas.events import encode_tick
-from schemas.messages import HeartbeatResponse, JoinGroupProtocol, JoinGroupRequest
+from schemas.messages import JoinGroupProtocol, JoinGroupRequest
 from schemas.query_progress import (
     WRITER_HEADER,
     AnswerDifference,
@@ -43,80 +36,14 @@ from streaming.events_tail import last_tick_ms, open_reader
 from streaming.progress_topic import ProgressPublisher, read_progress
 from streaming.stored_group import ShardState
 from streaming.topics import ensure_topics
+from tests.responder.running_world import SESSION_LONG_MS, Configure, World
 from tests.streaming.running_app import GROUP, HEARTBEAT, TIMEOUT_S, Client, RunningApp
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SESSION_LONG_MS = 120_000
-"""Nobody expires while a test waits."""
 DAY_MS = 86_400_000
-Configure = Callable[..., StreamingConfig]
-
-
-@pytest.fixture
-def configure(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> Configure:
-    def configuration(**settings: object) -> StreamingConfig:
-        values: dict[str, object] = {
-            "bootstrap_servers": kafka.bootstrap_servers,
-            "topic_prefix": topic_prefix,
-            "responses_partitions": 2,
-            "offsets_partitions": 4,
-            "checkpoint": str(tmp_path / "checkpoint"),
-            "group_initial_rebalance_delay_ms": 0,
-            "responders": True,
-        }
-        return StreamingConfig(**(values | settings))  # type: ignore[arg-type]
-
-    return configuration
-
-
-class World:
-    """The app, its auditor and its responders."""
-
-    def __init__(self, config: StreamingConfig, spark: SparkSession, stack: ExitStack) -> None:
-        self.config = config
-        self.app = stack.enter_context(RunningApp(config, spark))
-        publisher = self.app.application.progress_publisher
-        assert publisher is not None
-        begins, properties = publisher.begins, config.client_properties
-        self.auditor = Auditor(publisher.core_hashes, publisher.differs, begins=begins)
-        self.app.listeners.append(self.auditor.batch_ended)
-        topics = config.topic_settings.topics
-        audit = AuditorThread(self.auditor, properties, topics.responses, config.responses_partitions)
-        audit.start(undecided_since_ms(properties, topics.events, begins))
-        stack.callback(audit.stop)
-        self.responders = ResponderProcesses(config, {}, self.app.application.read_state)
-        stack.callback(self.responders.stop)
-        self.client = Client(config)
-        self.topics = topics
-
-    def start_responders(self) -> None:
-        self.responders.start()
-        self.wait_for_a_responder()
-
-    def wait_for_a_responder(self) -> None:
-        wait_until(lambda: self.responders.statuses[0] is not None, TIMEOUT_S)
-
-    def answers(self) -> dict[tuple[bytes, str, str], list[tuple[str, int, bytes]]]:
-        """Request id, epoch and seq -> writer, partition and value of each record, in the order of the topic."""
-        answers: dict[tuple[bytes, str, str], list[tuple[str, int, bytes]]] = defaultdict(list)
-        for message in read_topic(self.config.client_properties, self.topics.responses):
-            headers = headers_of(message)
-            place = bytes(message.key() or b""), headers["epoch"], headers["seq"]
-            record = headers.get(WRITER_HEADER, "query"), message.partition() or 0, message.value() or b""
-            answers[place].append(record)
-        return answers
-
-    def heartbeat(self) -> None:
-        assert self.client.answer(self.client.send("Heartbeat", 4, HEARTBEAT)) == HeartbeatResponse()
-
-
-@pytest.fixture
-def world(configure: Configure, spark: SparkSession) -> Iterator[World]:
-    with ExitStack() as stack:
-        yield World(configure(), spark, stack)
 
 
 def both_have_answered(world: World) -> bool:
@@ -164,31 +91,6 @@ def test_a_responder_begins_with_the_querys_state_and_is_started_again_when_it_i
     wait_until(lambda: all(any(w == "query" for w, *_ in records) for records in world.answers().values()), TIMEOUT_S)
     assert all(len({record[1:] for record in records}) == 1 for records in world.answers().values())
     assert world.auditor.counts.differences == 0
-
-
-def test_what_a_killed_responder_has_handed_over_the_query_says_too(configure: Configure, spark: SparkSession) -> None:
-    with ExitStack() as stack:
-        directory = stack.enter_context(TemporaryDirectory())
-        world, ids = World(configure(answers_directory=f"{directory}/answers"), spark, stack), RequestIds()
-        gateway = AnswerSocket(f"{directory}/answers", ids.run_id)
-        stack.callback(gateway.close)
-        world.client.join(SESSION_LONG_MS)
-        world.start_responders()
-        request_id = ids.new()
-        key = request_id.encode()
-        world.client.send("Heartbeat", 4, HEARTBEAT, request_id=request_id)
-        datagram = wait_until(gateway.receive, TIMEOUT_S, interval_s=0.001)
-        os.kill(world.responders.process_ids[0], signal.SIGKILL)  # most likely before Kafka has the answer
-        assert datagram is not None
-        (answer,) = datagram.answers
-
-        def said() -> dict[str, bytes]:
-            """By each writer."""
-            records = [record for place, records in world.answers().items() for record in records if place[0] == key]
-            return {writer: value for writer, _, value in records}
-
-        wait_until(lambda: "query" in said(), TIMEOUT_S)
-        assert set(said().values()) == {answer.value}
 
 
 @pytest.mark.parametrize("is_an_answer_of_the_query", [True, False])

@@ -47,7 +47,7 @@ def responder(stack: ExitStack, home: str) -> AnswerSender:
 
 
 def answer(request_id: str, value: bytes = b"value") -> HandedAnswer:
-    return HandedAnswer(request_id.encode(), value)
+    return HandedAnswer(request_id.encode(), value, {"epoch": "0", "seq": "1"})
 
 
 def received(end: AnswerSocket) -> list[HandedAnswer]:
