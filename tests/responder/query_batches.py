@@ -1,4 +1,5 @@
-"""The batches of a query without Spark: the state of a shard after each of them, as the checkpoint would have it."""
+"""The batches of a query without Spark: what it answers, and the state of a shard after each batch, as the checkpoint
+would have it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from schemas.records_file import Record
 from schemas.ticks import NO_CLOCK, read_tick
 from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
-from streaming.rows import EventRow
+from streaming.rows import EventRow, OutputRecord
 from streaming.stored_group import ShardState, StoredGroup
 
 
@@ -41,6 +42,17 @@ def states_after_batches(log: Sequence[Record], config: OperatorConfig, batch_re
         )
         watermark_ms = max(watermark_ms, clock_ms)
     return states
+
+
+def answers_of_the_query(log: Sequence[Record], config: OperatorConfig) -> list[OutputRecord]:
+    """Return all answers to a log, group by group."""
+    clock_ms, rows = _rows_by_key(log, config, NO_CLOCK)
+    return [
+        output
+        for key, of_group in rows.items()
+        for output in coordinate_rows(key, of_group, config, group=None, clock_ms=clock_ms).records
+        if output.topic == config.topics.responses
+    ]
 
 
 def _rows_by_key(
