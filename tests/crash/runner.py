@@ -2,6 +2,7 @@
 
 The log is fixed by the seed, its ticks are part of it: so an undisturbed run over the same log is known, and at the end
 every output must be there with the same bytes, and Kafka's own tools must read the offsets log that the query wrote.
+What responders hand to a gateway on the machine must be the same, also where they are killed before Kafka has it.
 It has classic groups, consumer groups, and groups that migrate between the two.
 When and whom to kill is chance, by the seed too.
 """
@@ -39,6 +40,7 @@ from tests.crash.outputs import (
     written_of,
 )
 from tests.crash.promises import require_promises
+from tests.crash.told import ToldClients
 from tests.offsets_log.readers import require_kafka_reads_as_we_do, require_the_log_tells_the_groups
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log
@@ -76,6 +78,7 @@ class Report:
     outputs: int = 0
     repeated: int = 0
     by_responder: int = 0
+    handed_over: int = 0
     duration_s: float = 0.0
 
     @property
@@ -89,7 +92,7 @@ class Report:
             f"{self.kills.total()} kills ({kills}), {self.starts} starts, {self.events} events, "
             f"{self.outputs} outputs as of an "
             f"undisturbed run, {self.repeated} written again, {self.by_responder} by responders, "
-            f"{self.duration_s:.0f} s"
+            f"{self.handed_over} handed over, {self.duration_s:.0f} s"
         )
 
 
@@ -170,7 +173,11 @@ class CrashRun:
 
     def __init__(self, directory: Path, *, kills: int, seed: int, report: Callable[[str], None] = print) -> None:
         self._chance = random.Random(f"kills-{seed}")
-        self._log = make_log(seed, groups=3, mixed_groups=4, requests=REQUESTS_PER_KILL * (kills + 1))
+        self._told = ToldClients(seed)
+        self._log = make_log(
+            seed, groups=3, mixed_groups=4, requests=REQUESTS_PER_KILL * (kills + 1),
+            request_id_of=self._told.request_id_of,
+        )  # fmt: skip
         self._kinds = [*KINDS[: min(kills, 4)], *(self._chance.choice(KINDS) for _ in range(kills - 4))]
         self._chance.shuffle(self._kinds)
         self._report = report
@@ -181,13 +188,15 @@ class CrashRun:
     def run(self) -> Report:
         """Raises AssertionError when anything differs from an undisturbed run."""
         begun_s = time.monotonic()
-        with self._kafka:
+        with self._kafka, self._told:
             self._config = self._settings()
             ensure_topics(admin_client(self._config.bootstrap_servers, {"log_level": "0"}), self._config.topic_settings)
             self._producer = Producer(
                 {"log_level": 0, "enable.idempotence": True, "linger.ms": 5, **self._config.client_properties}
             )
-            self._app = App(self._config, self._directory, "--responder")
+            self._app = App(
+                self._config, self._directory, "--responder", "--answers-directory", self._told.directory
+            )  # fmt: skip
             self._app.start()
             try:
                 self._disturb()
@@ -332,5 +341,7 @@ class CrashRun:
         written = written_of(self._config)
         require_same(written.outputs, expected)
         require_promises(log, written.outputs, self._config)
+        self._told.require(expected, self._config.topic_settings.topics.responses)
         self.report.outputs, self.report.repeated = count(expected), written.repeated
         self.report.by_responder = answers_of_responders(self._config)
+        self.report.handed_over = len(self._told.answers)

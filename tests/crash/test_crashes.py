@@ -25,5 +25,6 @@ def test_crashes_leave_no_trace(tmp_path: Path) -> None:
     assert "kafka.Kafka" in commands["broker"]
     assert "group_coordinator.responder" in commands["responder"]
     assert report.by_responder
+    assert report.handed_over
     assert report.starts >= 2
     print(report)

@@ -6,7 +6,7 @@ each group, which hears what the coordinator decided.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -39,7 +39,9 @@ SETTINGS: dict[str, Any] = {
 class MixedGroups:
     """These groups, in some log."""
 
-    def __init__(self, seed: int, count: int, reply_partitions: int) -> None:
+    def __init__(
+        self, seed: int, count: int, reply_partitions: int, request_id_of: Callable[[str], str] = str
+    ) -> None:
         self._dice = Random(f"mixed groups of {seed}")
         self._reply_partitions = reply_partitions
         config = GroupConfig(**SETTINGS)
@@ -48,6 +50,7 @@ class MixedGroups:
         self._generator = ConsumerRequestGenerator(self._dice, config, self._cluster, classic)
         self._models = {f"mixed-{number}": Model(f"mixed-{number}", config) for number in range(count)}
         self._requests = 0
+        self._request_id_of = request_id_of
 
     def events(self, clock_ms: int) -> Iterator[tuple[str, bytes]]:
         """Yield a request of one group, after what the group is told besides: group id and value.
@@ -91,7 +94,7 @@ class MixedGroups:
         self._requests += 1
         attached = self._cluster.told() if self._dice.random() < 0.4 else UNSET
         return encode_request_event(
-            api, version, request, request_id=f"mixed-request-{self._requests}", client_id=client_id,
-            reply_partition=self._dice.randrange(self._reply_partitions), new_member_id=new_member_id,
-            topic_metadata=attached,
+            api, version, request, request_id=self._request_id_of(f"mixed-request-{self._requests}"),
+            client_id=client_id, reply_partition=self._dice.randrange(self._reply_partitions),
+            new_member_id=new_member_id, topic_metadata=attached,
         )  # fmt: skip

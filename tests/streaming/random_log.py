@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -113,14 +113,15 @@ class _Log:
 
 def make_log(
     seed: int, *, groups: int = 4, mixed_groups: int = 0, requests: int = 150, poisons: bool = True,
-    renewals: bool = True,
+    renewals: bool = True, request_id_of: Callable[[str], str] = str,
 ) -> list[Record]:  # fmt: skip
     """A log of one partition: joins, syncs, heartbeats, commits, crashes and leaves of some groups, with ticks,
     renewals and poisons. Besides `groups` of the classic protocol there may be some whose members use both; they take
-    their part of the requests, and need a coordinator with `mixed_groups.SETTINGS`."""
+    their part of the requests, and need a coordinator with `mixed_groups.SETTINGS`. `request_id_of`: what becomes of
+    the names of requests."""
     chance, pauses, turns = random.Random(seed), random.Random(f"pauses of {seed}"), random.Random(f"turns of {seed}")
     members = [Member(f"group-{number % groups}", f"client-{number}") for number in range(groups * 3)]
-    mixed = MixedGroups(seed, mixed_groups, RESPONSES_PARTITIONS)
+    mixed = MixedGroups(seed, mixed_groups, RESPONSES_PARTITIONS, request_id_of)
     poison = iter(POISONS if poisons else ())
     log = _Log()
     for number in range(requests):
@@ -138,23 +139,17 @@ def make_log(
         member = chance.choice([m for m in members if m.silent_until_ms <= log.now_ms] or members)
         request = _next_request(member, chance, log.now_ms)
         if request is not None:
-            value = _as_event(member, request, chance.randrange(RESPONSES_PARTITIONS), log.waiting)
+            request_id = request_id_of(f"{member.client_id}-{member.sent}")
+            member.sent += 1
+            log.waiting[request_id] = member
+            value = encode_request_event(
+                *request, request_id=request_id, reply_partition=chance.randrange(RESPONSES_PARTITIONS),
+                client_id=member.client_id,
+            )  # fmt: skip
             log.handle(member.group_id, value)
     log.now_ms = log.tick_ms + 4_000
     log.append(None, encode_tick(log.now_ms))
     return log.records
-
-
-def _as_event(
-    member: Member, request: tuple[str, int, Request], reply_partition: int, waiting: dict[str, Member]
-) -> bytes:
-    """The next request of a member, which waits for its answer from now on."""
-    request_id = f"{member.client_id}-{member.sent}"
-    member.sent += 1
-    waiting[request_id] = member
-    return encode_request_event(
-        *request, request_id=request_id, reply_partition=reply_partition, client_id=member.client_id
-    )
 
 
 def _next_request(member: Member, chance: random.Random, now_ms: int) -> tuple[str, int, Request] | None:
