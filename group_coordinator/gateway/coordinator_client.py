@@ -99,11 +99,9 @@ class EventsClient:
         self._late_heartbeats = LateHeartbeats()
         self._unsent: list[_Unsent] = []
         self._events_topic = f"{config.topic_prefix}.events"
-        self._responses_topic = f"{config.topic_prefix}.responses"
         self._handed_answers = HandedAnswers(
-            config.answers_directory, self._request_ids.run_id, self._responses_topic, metrics,
-            is_awaited=self._is_awaited, take=self._take,
-        )  # fmt: skip
+            config, self._request_ids.run_id, metrics, is_awaited=self._is_awaited, take=self._take
+        )
         self._shards = 0
         self._reply_partition = 0
         self._producer: Producer | None = None
@@ -117,19 +115,20 @@ class EventsClient:
     def connect(self, loop: asyncio.AbstractEventLoop) -> None:
         """Find the topics, and stand ready for answers. Blocks; raises GatewayError when they are not there."""
         properties = self._config.coordinator_client_properties
-        counts = partition_counts(properties, [self._events_topic, self._responses_topic])
+        responses_topic = f"{self._config.topic_prefix}.responses"
+        counts = partition_counts(properties, [self._events_topic, responses_topic])
         shards = counts[self._events_topic]
         self._shard_count = ShardCount(properties, self._events_topic, shards)
         self._shard_count.insist_on_ends()
         # Gateways that happen to share a partition tell their answers by the request ids.
-        reply_partition = random.randrange(counts[self._responses_topic])
+        reply_partition = random.randrange(counts[responses_topic])
         self.attach(loop, self._new_producer(properties), shards, reply_partition)
         self._reader = TopicFollower(
             properties, "gateway", lambda messages: self.read(topic_records(messages)),
             on_failure=lambda problem: self._on_failure(reading_ended(problem)),
         )  # fmt: skip
         try:
-            self._reader.start(from_end=[(self._responses_topic, reply_partition)])
+            self._reader.start(from_end=[(responses_topic, reply_partition)])
         except TopicReadError as problem:
             raise GatewayError(str(problem)) from problem
 
@@ -161,8 +160,7 @@ class EventsClient:
         """Take answers of responders on this machine, and watch over deadlines and the number of shards, from now on;
         in the loop's thread."""
         assert self._loop is not None
-        assert self._producer is not None
-        self._handed_answers.begin(self._loop, self._producer, self._reply_partition)
+        self._handed_answers.begin(self._loop, self._reply_partition)
         if self._shard_count is not None:  # it has connected
             self._watching = self._loop.create_task(self._shard_count.watch(self._on_failure))
         self.sweep()
@@ -173,12 +171,12 @@ class EventsClient:
         assert self._producer is not None
         try:
             self._producer.poll(0)
-            self._handed_answers.look()
             now_s = self._loop.time()
             # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
             for request_id in [number for number, pending in self._pending.items() if pending.deadline_s <= now_s]:
                 self._in_doubt(request_id)
             self._late_heartbeats.sweep(now_s)
+            self._handed_answers.look()
         finally:
             # Whatever one answer ran into: the other deadlines must not be forgotten for it.
             self._sweeper = self._loop.call_later(_SWEEP_INTERVAL_S, self.sweep)
@@ -199,6 +197,7 @@ class EventsClient:
             self._reader.stop()
         if self._producer is not None:
             self._producer.flush(2.0)
+        self._handed_answers.flush(2.0)
 
     # ------------------------------------------------------------------------------------------------------- sending
 

@@ -6,8 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from confluent_kafka import Producer
-
+from group_coordinator.gateway.config import GatewayConfig
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.unrecorded_answers import UnrecordedAnswers
@@ -19,35 +18,33 @@ _log = logging.getLogger(__name__)
 
 
 class HandedAnswers:
-    """Takes the answers to the requests of one run. All but `read` is called in the event loop's thread."""
+    """Takes the answers to the requests of one run. All but `read` and `flush` is called in the event loop's thread."""
 
     def __init__(
         self,
-        directory: str | None,
+        config: GatewayConfig,
         run_id: str,
-        responses_topic: str,
         metrics: GatewayMetrics,
         *,
         is_awaited: Callable[[str], bool],
         take: Callable[[list[TopicRecord]], None],
     ) -> None:
-        """`directory`: the setting `answers_directory`; `run_id`: of the request ids; `is_awaited`: whether somebody
-        waits for the answer to this request."""
-        self._directory, self._run_id = directory, run_id
+        """`run_id`: of the request ids; `is_awaited`: whether somebody waits for the answer to this request."""
+        self._directory, self._run_id = config.answers_directory, run_id
         self._metrics = metrics
-        self._unrecorded = UnrecordedAnswers(responses_topic, metrics)
+        self._unrecorded = UnrecordedAnswers(config, metrics)
         self._is_awaited = is_awaited
         self._take = take
         self._socket: AnswerSocket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_paused = False
 
-    def begin(self, loop: asyncio.AbstractEventLoop, producer: Producer, partition: int) -> None:
+    def begin(self, loop: asyncio.AbstractEventLoop, partition: int) -> None:
         """Take answers from now on. Where that is not possible they come through Kafka alone, and the log says why.
 
-        `producer`: of the gateway; `partition`: of the responses topic, which has the answers to its requests.
+        `partition`: of the responses topic, which has the answers to the gateway's requests.
         """
-        self._unrecorded.begin(producer, partition)
+        self._unrecorded.begin(partition)
         if self._directory == "":
             return
         try:
@@ -70,13 +67,17 @@ class HandedAnswers:
             self._loop.add_reader(self._socket.fileno(), self._receive)
 
     def end(self) -> None:
-        """Take no more; the producer is to be flushed after that."""
+        """Take no more, and give to Kafka what it may not have."""
         self._unrecorded.end()
         if self._socket is None or self._loop is None:
             return
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
         self._socket = None
+
+    def flush(self, timeout_s: float) -> None:
+        """Wait after the end until Kafka has it. Blocks; may be called in any thread."""
+        self._unrecorded.flush(timeout_s)
 
     def _receive(self) -> None:
         for _ in range(_TAKEN_AT_ONCE_MAX):

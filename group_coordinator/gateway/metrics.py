@@ -57,9 +57,9 @@ class GatewayMetrics:
         self.answers_handed_over = 0
         """Answers that a responder on this machine has handed over, before Kafka had them."""
         self.answers_recorded = 0
-        """Answers that were handed over, and that the gateway has given to Kafka: their responder had not, in time."""
+        """Answers that were handed over, and that the gateway has given to Kafka: nobody else had, in time."""
         self.answers_not_recorded = 0
-        """How often Kafka has not taken one of them; it is tried again."""
+        """Those of them that Kafka has not taken."""
         self.pending = 0
         """Events without an answer."""
         self.answer_ms: defaultdict[str, Histogram] = defaultdict(Histogram)

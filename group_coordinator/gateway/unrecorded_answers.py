@@ -1,8 +1,8 @@
 """Answers that clients have got from a responder on this machine, and that Kafka may not have yet.
 
 The responder gives each of them to Kafka a moment later, where the coordinator's auditor compares it with the query's.
-If the responder is killed before that, the gateway gives the answer to Kafka in its place: the auditor sees every
-answer that a client was given.
+If the responder is killed before that, and the query has not said the same either, the gateway gives the answer to
+Kafka: so the auditor sees every answer that a client was given. Readers of the topic pass over what a gateway writes.
 """
 
 from __future__ import annotations
@@ -11,20 +11,23 @@ import logging
 import time
 from collections import deque
 from collections.abc import Mapping
-from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from group_coordinator.gateway.config import GatewayConfig
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.system.answer_sockets import HandedAnswer
+from schemas.query_progress import GATEWAY_PREFIX, RESPONDER_PREFIX, WRITER_HEADER
 
-RECORDED_AFTER_S = 0.5
-"""So long a responder has time to give an answer to Kafka; it needs some 20 ms."""
+RECORDED_AFTER_S = 2.0
+"""So long a responder or the query has time to give an answer to Kafka. A responder needs some 20 ms; a gateway that
+lags behind so much must not make it worse."""
 KEPT_BYTES_MAX = 16_777_216
 _ANSWER_BYTES = 700
 """What an answer takes besides its id and value."""
+_DELIVERY_TIMEOUT_MS = 300_000
 _TOLD_INTERVAL_S = 60.0
 _Identity = tuple[bytes, bytes]
 """Request id and value. A request that came twice has two answers, of another epoch or seq in the value."""
@@ -40,24 +43,24 @@ class _Due(NamedTuple):
 
 
 class UnrecordedAnswers:
-    """All but `read` is called in the event loop's thread."""
+    """All but `read` and `flush` is called in the event loop's thread."""
 
-    def __init__(self, topic: str, metrics: GatewayMetrics) -> None:
-        """`topic`: where the answers belong."""
-        self._topic, self._metrics = topic, metrics
-        self._producer: Producer | None = None
+    def __init__(self, config: GatewayConfig, metrics: GatewayMetrics) -> None:
+        self._config, self._metrics = config, metrics
         self._partition = 0
+        self._producer: Producer | None = None
+        """Of its own, once it is needed: what the broker refuses must not disturb the events."""
         self._headers: dict[_Identity, Mapping[str, str]] = {}
-        """Of the answers that have not been read yet."""
+        """Of the answers that Kafka may not have."""
         self._order: deque[_Due] = deque()
-        """These, and what has been read since behind the first of them."""
+        """These, and what Kafka has of those behind the first of them."""
         self._bytes = 0
         """Of what the order holds."""
         self._told_s = -_TOLD_INTERVAL_S
 
-    def begin(self, producer: Producer, partition: int) -> None:
-        """Write to this partition. The producer calls back where its `poll` is called, and reports errors alone."""
-        self._producer, self._partition = producer, partition
+    def begin(self, partition: int) -> None:
+        """`partition`: of the responses topic, which has the answers to the gateway's requests."""
+        self._partition = partition
 
     @property
     def is_full(self) -> bool:
@@ -66,7 +69,11 @@ class UnrecordedAnswers:
 
     def given(self, answer: HandedAnswer) -> None:
         """Note an answer before its client gets it."""
-        self._note((answer.request_id, answer.value), answer.headers)
+        identity = answer.request_id, answer.value
+        due = _Due(time.monotonic() + RECORDED_AFTER_S, identity, _ANSWER_BYTES + sum(map(len, identity)))
+        self._headers[identity] = answer.headers
+        self._order.append(due)
+        self._bytes += due.size_bytes
 
     def read(self, record: TopicRecord) -> None:
         """Note that Kafka has an answer, whoever has written it. May be called in any thread."""
@@ -77,32 +84,30 @@ class UnrecordedAnswers:
         now_s = time.monotonic()
         while self._order and (self._order[0].due_s <= now_s or self._order[0].identity not in self._headers):
             if not self._record_first():
-                return
+                break
+        if self._producer is not None:
+            self._producer.poll(0)
 
     def end(self) -> None:
-        """Give to Kafka what it may not have; the producer is to be flushed."""
+        """Give to Kafka what it may not have."""
         while self._order and self._record_first():
             pass
 
-    def _note(self, identity: _Identity, headers: Mapping[str, str]) -> None:
-        due = _Due(time.monotonic() + RECORDED_AFTER_S, identity, _ANSWER_BYTES + sum(map(len, identity)))
-        self._headers[identity] = headers
-        self._order.append(due)
-        self._bytes += due.size_bytes
+    def flush(self, timeout_s: float) -> None:
+        """Wait after the end until Kafka has it. Blocks; may be called in any thread."""
+        left = len(self._headers)
+        if self._producer is not None:
+            left += self._producer.flush(timeout_s)
+        if left:
+            self._metrics.answers_not_recorded += left
+            _log.error("Kafka has not taken %d answers that clients were given: nobody compares them.", left)
 
     def _record_first(self) -> bool:
-        """Give the first in the order to Kafka if it was not read; return whether it could be sent."""
-        assert self._producer is not None
+        """Give the first in the order to Kafka if Kafka does not have it; return whether it could be sent."""
         _, identity, size_bytes = self._order[0]
         headers = self._headers.get(identity)
         if headers is not None:
-            key, value = identity
-            try:
-                self._producer.produce(
-                    self._topic, key=key, value=value, partition=self._partition, headers=list(headers.items()),
-                    on_delivery=partial(self._not_recorded, identity, headers),
-                )  # fmt: skip
-            except (BufferError, KafkaException):
+            if not self._record(identity, headers):
                 return False
             self._metrics.answers_recorded += 1
             self._headers.pop(identity, None)
@@ -110,19 +115,41 @@ class UnrecordedAnswers:
         self._bytes -= size_bytes
         return True
 
-    def _not_recorded(
-        self, identity: _Identity, headers: Mapping[str, str], error: KafkaError | None, message: Message
-    ) -> None:
-        """Try it again in a while."""
+    def _record(self, identity: _Identity, headers: Mapping[str, str]) -> bool:
+        if self._producer is None:
+            self._producer = self._new_producer()
+        writer = headers.get(WRITER_HEADER, "").replace(RESPONDER_PREFIX, GATEWAY_PREFIX, 1)
+        key, value = identity
+        try:
+            self._producer.produce(
+                f"{self._config.topic_prefix}.responses", value, key, self._partition,
+                headers=[*{**headers, WRITER_HEADER: writer}.items()], on_delivery=self._delivered,
+            )  # fmt: skip
+        except (BufferError, KafkaException):
+            return False
+        return True
+
+    def _new_producer(self) -> Producer:
+        return Producer(
+            {
+                "log_level": "0",  # what fails is told once, by us
+                **self._config.coordinator_client_properties,
+                "acks": "all",
+                "message.timeout.ms": str(_DELIVERY_TIMEOUT_MS),
+                "queue.buffering.max.kbytes": str(KEPT_BYTES_MAX // 1_024),
+                "delivery.report.only.error": True,
+            }
+        )
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             return
         self._metrics.answers_not_recorded += 1
-        self._note(identity, headers)
         now_s = time.monotonic()
         if now_s - self._told_s >= _TOLD_INTERVAL_S:
             self._told_s = now_s
             _log.error(
-                "Kafka has not taken an answer that a client was given by a responder that has ended: %s. Nobody "
-                "compares it with the query's until then. It is tried again; the gateway needs Write on %s.",
-                error.str(), self._topic,
+                "Kafka has not taken an answer that a client was given by a responder, and that the responder has not "
+                "given to Kafka: %s. Nobody compares it with the query's. The gateway needs Write on %s.",
+                error.str(), message.topic(),
             )  # fmt: skip

@@ -77,12 +77,12 @@ HANDED_OVER = _metric(
 RECORDED = _metric(
     "counter",
     "answers_recorded_total",
-    "Answers that were handed over, and that the gateway has given to Kafka itself: their responder had not, in time.",
+    "Answers that were handed over, and that the gateway has given to Kafka itself: nobody else had, in time.",
 )
 NOT_RECORDED = _metric(
     "counter",
     "answers_not_recorded_total",
-    "How often Kafka has not taken such an answer from the gateway, which then tries again.",
+    "Those of them that Kafka has not taken: nobody compares them with the query's.",
 )
 ANSWER_SECONDS = _metric(
     "histogram",

@@ -21,6 +21,7 @@ from group_coordinator.operations.group_log import GroupLog
 from group_coordinator.operations.metrics import READER_LAG, Value
 from group_coordinator.operations.tally import Tally
 from schemas.history import History, decode_history
+from schemas.query_progress import GATEWAY_PREFIX, WRITER_HEADER
 from streaming.topics import Topics
 
 _log = logging.getLogger(__name__)
@@ -129,6 +130,8 @@ class TopicsReader:
         )
 
     def _answer(self, message: Message) -> None:
+        if headers_of(message).get(WRITER_HEADER, "").startswith(GATEWAY_PREFIX):
+            return  # it has no place in the order of answers
         self._tally.answer(message.partition() or 0, message.timestamp()[1], message.value() or b"")
 
     def _history(self, message: Message) -> None:

@@ -20,7 +20,13 @@ from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.errors import TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.kafka_topics.reader import TopicReader, headers_of, offset_of, partition_of
-from schemas.query_progress import DECIDED_AT_HEADER, RESPONDER_PREFIX, WRITER_HEADER, AnswerDifference
+from schemas.query_progress import (
+    DECIDED_AT_HEADER,
+    GATEWAY_PREFIX,
+    RESPONDER_PREFIX,
+    WRITER_HEADER,
+    AnswerDifference,
+)
 from streaming.stored_group import CommittedBatch
 from streaming.watcher import ShardProgress
 
@@ -120,7 +126,8 @@ class Auditor:
         if writer is None:
             self._take_of_query(identity, partition, digest, offset)
             return
-        shard, decided_at = _number(writer.removeprefix(RESPONDER_PREFIX)), _number(headers.get(DECIDED_AT_HEADER, ""))
+        shard = _number(writer.removeprefix(RESPONDER_PREFIX).removeprefix(GATEWAY_PREFIX))
+        decided_at = _number(headers.get(DECIDED_AT_HEADER, ""))
         if shard not in self._core_hashes:
             return  # whoever runs the query of that shard compares
         begin = self._begins.get(shard)

@@ -22,12 +22,14 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import NewTopic
+from prometheus_client.parser import text_string_to_metric_families
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.kafka_topics.follower import TopicFollower
@@ -172,6 +174,7 @@ class Endurance:
             compile_go(directory)
         say("Kafka, the coordinator and the gateway start")
         servers, port = stack.enter_context(EmbeddedKafka()).bootstrap_servers, free_port()
+        self._metrics_port = free_port()
         self.history: list[History] = []
         self._servers = servers
         self._away_ms = 0, 0
@@ -212,7 +215,7 @@ class Endurance:
         self._run = Command(directory / "run", "The coordinator runs", "run", *settings, *apart)
         self._gateway = Command(
             directory / "gateway", "The gateway is ready", "gateway", "--bootstrap-servers", self._servers, "--listen",
-            f"127.0.0.1:{port}",
+            f"127.0.0.1:{port}", "--metrics-port", str(self._metrics_port),
         )  # fmt: skip
         responder = Command(directory / "responder", "shard 0: ", "responder", *settings)
         for command in (self._run, *([responder] if self._away_minutes else []), self._gateway):
@@ -297,7 +300,14 @@ class Endurance:
     def _judge_answers(self) -> list[str]:
         """What is wrong with the answers that the responder has given while the coordinator was away."""
         result = wait_for_the_query(self._servers, "coordinator.responses", *self._away_ms)
-        say(f"{result.by_responders} answers by the responder meanwhile; errors: {dict(result.errors)}")
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics") as scraped:
+            families = text_string_to_metric_families(scraped.read().decode())
+        samples = {sample.name: sample.value for family in families for sample in family.samples}
+        handed_over = samples["group_coordinator_gateway_answers_handed_over_total"]
+        say(
+            f"{result.by_responders} answers by the responder meanwhile, {handed_over:.0f} handed over since the "
+            f"start; errors: {dict(result.errors)}"
+        )
         return result.problems + [f"an answer with the error {name}" for name in result.final_errors]
 
     def _restart_gateway(self) -> None:

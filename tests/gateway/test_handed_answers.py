@@ -29,7 +29,8 @@ from tests.gateway.told_loop import Producer
 
 TIMEOUT_S = 10.0
 PARTITION = 3
-HEADERS = {"epoch": "0", "seq": "1", WRITER_HEADER: "responder-0", DECIDED_AT_HEADER: "12"}
+HEADERS = {"epoch": "0", "seq": "1", WRITER_HEADER: "responder-7", DECIDED_AT_HEADER: "12"}
+RECORDED = {**HEADERS, WRITER_HEADER: "gateway-7"}
 
 
 @pytest.fixture
@@ -45,12 +46,20 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unrecorded_answers, "RECORDED_AFTER_S", 0.0)
 
 
+@pytest.fixture(autouse=True)
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Producer:
+    """Keeps what a gateway gives to Kafka in the place of a responder."""
+    producer = Producer()
+    monkeypatch.setattr(unrecorded_answers, "Producer", lambda properties: producer)
+    return producer
+
+
 class Bench:
     """A gateway's client in a real event loop, whose producer keeps what it sends."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, recorder: Producer) -> None:
         self.metrics = GatewayMetrics()
-        self.producer = Producer()
+        self.producer, self.recorder = Producer(), recorder
         self.answers: list[Response] = []
         config = GatewayConfig(bootstrap_servers="unused", answers_directory=directory)
         self.client = EventsClient(config, self.metrics, AnswerSizes(), lambda failure: None)
@@ -68,10 +77,9 @@ class Bench:
     @property
     def recorded(self) -> list[tuple[bytes, bytes]]:
         """Key and value of the answers that the gateway has given to Kafka."""
-        written = zip(self.producer.sent, self.producer.headers, strict=True)
-        answers = [(*record, headers) for record, headers in written if record[0] == "coordinator.responses"]
-        assert all((partition, dict(headers)) == (PARTITION, HEADERS) for *_, partition, headers in answers)
-        return [(key, value) for _, value, key, *_ in answers]
+        assert all(dict(headers) == RECORDED for headers in self.recorder.headers)
+        assert {(topic, place) for topic, *_, place in self.recorder.sent} <= {("coordinator.responses", PARTITION)}
+        return [(key, value) for _, value, key, _ in self.recorder.sent]
 
     def look(self) -> list[tuple[bytes, bytes]]:
         self.client.sweep()
@@ -79,9 +87,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def both(home: str) -> AsyncIterator[tuple[Bench, AnswerSender]]:
+async def both(home: str, recorder: Producer) -> AsyncIterator[tuple[Bench, AnswerSender]]:
     """A gateway and a responder."""
-    bench, responder = Bench(home), AnswerSender(home)
+    bench, responder = Bench(home, recorder), AnswerSender(home)
     bench.client.attach(asyncio.get_running_loop(), cast(Any, bench.producer), 1, PARTITION)
     bench.client.begin()
     yield bench, responder
@@ -112,9 +120,9 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_an_answer_that_was_handed_over_is_given_and_kafkas_copies_are_dropped(home: str) -> None:
+def test_an_answer_that_was_handed_over_is_given_and_kafkas_copies_are_dropped(home: str, recorder: Producer) -> None:
     async def story() -> None:
-        async with both(home) as (bench, responder):
+        async with both(home, recorder) as (bench, responder):
             names = [await bench.ask() for _ in range(3)]
             assert responder.hand_over(handed(name) for name in names)
             await until(lambda: len(bench.answers) == 3)
@@ -131,12 +139,12 @@ def test_an_answer_that_was_handed_over_is_given_and_kafkas_copies_are_dropped(h
 
 
 def test_kafka_gets_what_a_client_was_told_if_its_responder_does_not_give_it(
-    home: str, monkeypatch: pytest.MonkeyPatch
+    home: str, recorder: Producer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unrecorded_answers, "RECORDED_AFTER_S", 600.0)
 
     async def story() -> None:
-        async with both(home) as (bench, responder):
+        async with both(home, recorder) as (bench, responder):
             first, second, third = [await bench.ask() for _ in range(3)]
             assert responder.hand_over([handed(first), handed(second)])
             await until(lambda: len(bench.answers) == 2)
@@ -155,9 +163,9 @@ def test_kafka_gets_what_a_client_was_told_if_its_responder_does_not_give_it(
     asyncio.run(story())
 
 
-def test_what_another_responder_hands_over_later_is_not_what_the_client_was_told(home: str) -> None:
+def test_what_another_responder_hands_over_later_is_not_what_the_client_was_told(home: str, recorder: Producer) -> None:
     async def story() -> None:
-        async with both(home) as (bench, responder):
+        async with both(home, recorder) as (bench, responder):
             name = await bench.ask()
             for error_code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE):
                 assert responder.hand_over([handed(name, error_code)])
@@ -170,11 +178,11 @@ def test_what_another_responder_hands_over_later_is_not_what_the_client_was_told
 
 
 @pytest.mark.parametrize("is_first_here", [True, False])
-def test_what_was_read_when_it_was_handed_over_is_in_kafka(home: str, is_first_here: bool) -> None:
+def test_what_was_read_when_it_was_handed_over_is_in_kafka(home: str, recorder: Producer, is_first_here: bool) -> None:
     """The reader's thread may be ahead of the event loop."""
 
     async def story() -> None:
-        async with both(home) as (bench, responder):
+        async with both(home, recorder) as (bench, responder):
             other, name = [await bench.ask() for _ in range(2)]
             assert responder.hand_over([handed(name)])
             if not is_first_here:  # the loop takes what was handed over between the two
@@ -187,21 +195,22 @@ def test_what_was_read_when_it_was_handed_over_is_in_kafka(home: str, is_first_h
     asyncio.run(story())
 
 
-def test_what_kafka_does_not_take_is_tried_again(home: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_kafka_does_not_take_is_told(
+    home: str, recorder: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story() -> None:
-        async with both(home) as (bench, responder):
+        async with both(home, recorder) as (bench, responder):
             names = [await bench.ask() for _ in range(2)]
             assert responder.hand_over(handed(name) for name in names)
             await until(lambda: len(bench.answers) == 2)
-            bench.producer.is_full = True
+            recorder.is_full = True
             assert bench.look() == []
-            bench.producer.is_full = False
-            told = [(name.encode(), value_of(name)) for name in names]
-            assert bench.look() == told
-            for on_delivery in bench.producer.on_delivery[-2:]:
-                on_delivery(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None)
-            assert bench.look() == told * 2
-            assert bench.metrics.answers_not_recorded == 2
+            recorder.is_full = False
+            assert len(bench.look()) == 2
+            for on_delivery in recorder.on_delivery:
+                on_delivery(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Refused())
+            assert len(bench.look()) == 2
+            assert (bench.metrics.answers_recorded, bench.metrics.answers_not_recorded) == (2, 2)
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(story())
@@ -209,9 +218,35 @@ def test_what_kafka_does_not_take_is_tried_again(home: str, caplog: pytest.LogCa
     assert "needs Write on coordinator.responses" in line
 
 
-def test_more_answers_than_are_taken_at_once_all_come(home: str) -> None:
+class Refused:
+    """A record that Kafka has not taken."""
+
+    def topic(self) -> str:
+        return "coordinator.responses"
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_at_the_end_it_says_what_kafka_has_not_taken(
+    home: str, recorder: Producer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_full: bool
+) -> None:
     async def story() -> None:
-        async with both(home) as (bench, responder):
+        async with both(home, recorder) as (bench, responder):
+            names = [await bench.ask() for _ in range(3)]
+            assert responder.hand_over(handed(name) for name in names)
+            await until(lambda: len(bench.answers) == 3)
+            recorder.is_full = is_full
+            monkeypatch.setattr(recorder, "flush", lambda _: 0 if is_full else 3)
+        assert bench.metrics.answers_not_recorded == 3
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(story())
+    (line,) = caplog.messages
+    assert "not taken 3 answers" in line
+
+
+def test_more_answers_than_are_taken_at_once_all_come(home: str, recorder: Producer) -> None:
+    async def story() -> None:
+        async with both(home, recorder) as (bench, responder):
             names = [await bench.ask() for _ in range(100)]
             for name in names:
                 while not responder.hand_over([handed(name)]):
@@ -221,13 +256,15 @@ def test_more_answers_than_are_taken_at_once_all_come(home: str) -> None:
     asyncio.run(story())
 
 
-def test_while_kafka_takes_nothing_only_so_many_are_taken(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_kafka_takes_nothing_only_so_many_are_taken(
+    home: str, recorder: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(unrecorded_answers, "KEPT_BYTES_MAX", 3_000)
 
     async def story() -> None:
-        async with both(home) as (bench, responder):
+        async with both(home, recorder) as (bench, responder):
             names = [await bench.ask() for _ in range(1_000)]
-            bench.producer.is_full = True
+            recorder.is_full = True
             count = 0
             while responder.hand_over([handed(names[count])]):
                 count += 1
@@ -237,7 +274,7 @@ def test_while_kafka_takes_nothing_only_so_many_are_taken(home: str, monkeypatch
             bench.look()
             await asyncio.sleep(0.1)
             assert bench.metrics.answers_handed_over == taken
-            bench.producer.is_full = False
+            recorder.is_full = False
             while bench.metrics.answers_handed_over < count:
                 bench.look()
                 await asyncio.sleep(0.01)
@@ -249,10 +286,10 @@ def test_while_kafka_takes_nothing_only_so_many_are_taken(home: str, monkeypatch
 
 @pytest.mark.parametrize("directory", ["", "/proc/answers"])
 def test_without_a_directory_answers_come_through_kafka_alone(
-    directory: str, caplog: pytest.LogCaptureFixture
+    directory: str, recorder: Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        bench = Bench(directory)
+        bench = Bench(directory, recorder)
         bench.client.attach(asyncio.get_running_loop(), cast(Any, bench.producer), 1, PARTITION)
         bench.client.begin()
         name = await bench.ask()

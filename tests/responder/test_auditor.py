@@ -78,6 +78,19 @@ def test_repeats_of_either_side_and_a_second_responder_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("query_is_first", [True, False])
+def test_what_a_gateway_has_written_for_a_responder_is_compared(query_is_first: bool) -> None:
+    audit = Audit()
+    for seq, value in ((1, b"answer"), (2, b"other")):
+        if query_is_first:
+            audit.query(seq)
+        audit.responder(seq, value, writer="gateway-0")
+        if not query_is_first:
+            audit.query(seq)
+    assert audit.auditor.counts.compared == 2
+    assert [(difference.shard, difference.seq) for difference in audit.differences] == [(0, 2)]
+
+
+@pytest.mark.parametrize("query_is_first", [True, False])
 @pytest.mark.parametrize("difference", [{"value": b"other"}, {"partition": 1}])
 def test_other_bytes_or_another_partition_are_a_difference(query_is_first: bool, difference: dict[str, object]) -> None:
     audit = Audit()

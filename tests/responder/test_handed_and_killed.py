@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import pytest
 
+from group_coordinator.gateway import unrecorded_answers
 from group_coordinator.gateway.answer_sizes import AnswerSizes
 from group_coordinator.gateway.config import GatewayConfig
 from group_coordinator.gateway.coordinator_client import EventsClient
 from group_coordinator.gateway.group_events import GroupEvent
 from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.gateway.unrecorded_answers import RECORDED_AFTER_S
 from group_coordinator.kafka_topics.reader import offset_of, read_topic
 from group_coordinator.system.answer_sockets import AnswerSender, HandedAnswer
 from schemas.error_codes import ErrorCode
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 TRIGGER_INTERVAL_MS = 3_000
+RECORDED_AFTER_S = 0.5
 
 
 class GatewayOnThisMachine:
@@ -78,8 +79,9 @@ def _fail(problem: Exception) -> NoReturn:
 
 
 @pytest.fixture
-def world(configure: Configure, spark: SparkSession) -> Iterator[World]:
+def world(configure: Configure, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """One whose responders hand answers over in a directory of its own, and whose query takes its time."""
+    monkeypatch.setattr(unrecorded_answers, "RECORDED_AFTER_S", RECORDED_AFTER_S)
     with ExitStack() as stack:
         directory = stack.enter_context(TemporaryDirectory())
         config = configure(answers_directory=f"{directory}/answers", trigger_interval_ms=TRIGGER_INTERVAL_MS)
@@ -102,7 +104,8 @@ def test_what_it_has_handed_over_is_compared(world: World) -> None:
 
     asyncio.run(story())
     answers = world.answers()
-    by_responders = [1 for records in answers.values() if "responder-0" in {writer for writer, *_ in records}]
+    by_responders = [1 for records in answers.values() if {writer for writer, *_ in records} != {"query"}]
+    assert "gateway-0" in {writer for records in answers.values() for writer, *_ in records}
     wait_until(lambda: world.auditor.counts.compared == len(by_responders), TIMEOUT_S)
     assert all(len({record[1:] for record in records}) == 1 for records in world.answers().values())
     assert world.auditor.counts.differences == 0
