@@ -107,13 +107,15 @@ def running(
 
 
 @contextmanager
-def command(log: Path, last_line: str, *arguments: str) -> Iterator[int]:
-    """A command that runs, once it has printed this; its process."""
+def command(log: Path, last_line: str, *arguments: str, tree: Path | None = None) -> Iterator[int]:
+    """A command that runs, once it has printed this; its process. `tree`: a checkout, if not this one."""
     with log.open("w") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", "group_coordinator.command_line.main", *arguments],
             stdout=out,
             stderr=subprocess.STDOUT,
+            cwd=tree,
+            env=None if tree is None else {**os.environ, "PYTHONPATH": str(tree)},
         )
     try:
         give_up_s = time.monotonic() + _START_TIMEOUT_S

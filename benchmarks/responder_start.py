@@ -4,24 +4,28 @@
 
 Groups with a commit of one partition are decided by the running app. Then a responder is started beside it, as `run
 --responder` does: the state is read from the checkpoint in the app's session, and handed over. The start is the time
-from there to the first answer to a request that was in the log before. The memory is that of the responder's process
-(resident), once it has answered.
+from there until it has answered all that was in the log before. The memory is that of the responder's process
+(resident) then. *By itself* is `group-coordinator responder`, with a JVM of its own to read the state: the time from
+the command's start until its health endpoint says that it answers.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
+from http import HTTPStatus
 from pathlib import Path
+from urllib.request import urlopen
 
 from confluent_kafka import Producer
 
 from benchmarks.arguments import command_parser
 from benchmarks.document import Printed
-from benchmarks.heartbeat_groups import config
+from benchmarks.gateway_latency import command
+from benchmarks.heartbeat_groups import SETTINGS, config
 from benchmarks.idle_groups import commit
 from benchmarks.latency import coordinating
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.responder.processes import ResponderProcesses
 from streaming.application import Application
 from streaming.config import StreamingConfig
@@ -70,6 +74,33 @@ def start(settings: StreamingConfig, app: Application) -> tuple[float, float, in
         responders.stop()
 
 
+def start_by_itself(settings: StreamingConfig, scratch: Path) -> float:
+    """Return the seconds from the command's start until it is ready."""
+    port = free_port()
+    flags = {
+        "bootstrap-servers": settings.bootstrap_servers, "topic-prefix": settings.topic_prefix,
+        "checkpoint": settings.checkpoint, "responses-partitions": settings.responses_partitions,
+        "group-buckets": settings.group_buckets, "metrics-port": port,
+        **{name.replace("_", "-"): value for name, value in SETTINGS.items()},
+    }  # fmt: skip
+    begin_s = time.perf_counter()
+    arguments = (f"--{name}={text}" for name, text in flags.items())
+    with command(scratch / "responder.log", "Metrics and health", "responder", *arguments):
+        while not is_ready(port):
+            if time.perf_counter() - begin_s > TIMEOUT_S:
+                raise RuntimeError("the responder has not begun")
+            time.sleep(0.02)
+        return time.perf_counter() - begin_s
+
+
+def is_ready(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=5) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:
+        return False
+
+
 def main() -> None:
     parser = command_parser("responder_start", __doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[100, 100_000], help="groups in state")
@@ -77,7 +108,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
     say = Printed()
-    say(f"{'groups':>10} {'state read in s':>16} {'starts in s':>12} {'MiB':>6} {'bytes a group':>14}")
+    times = f"{'state read in s':>16} {'starts in s':>12} {'by itself in s':>15}"
+    say(f"{'groups':>10} {times} {'MiB':>6} {'bytes a group':>14}")
     base_bytes, base_groups = 0, 0
     with EmbeddedKafka() as kafka:
         for groups in arguments.groups:
@@ -95,6 +127,7 @@ def main() -> None:
                     with coordinating(settings, spark) as app:
                         fill(settings, app, groups)
                         read_s, start_s, resident = start(settings, app)
+                        alone_s = start_by_itself(settings, Path(scratch))
                 finally:
                     spark.stop()
             if not base_groups:
@@ -102,7 +135,8 @@ def main() -> None:
                 each = ""
             else:
                 each = f"{(resident - base_bytes) / (groups - base_groups):,.0f}"
-            say(f"{groups:10,} {read_s:16.2f} {start_s:12.2f} {resident / 2**20:6.0f} {each:>14}")
+            times = f"{read_s:16.2f} {start_s:12.2f} {alone_s:15.2f}"
+            say(f"{groups:10,} {times} {resident / 2**20:6.0f} {each:>14}")
     if arguments.write:
         say.write_section("responder_start")
 

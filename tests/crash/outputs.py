@@ -13,7 +13,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
 from schemas.kafka.records import decode_record
-from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER
+from schemas.query_progress import DECIDED_AT_HEADER, GATEWAY_PREFIX, WRITER_HEADER
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
@@ -72,8 +72,8 @@ def expected_of(config: StreamingConfig, log: Iterable[Record]) -> Outputs:
 def written_of(config: StreamingConfig) -> Written:
     """What a careful reader makes of the output topics.
 
-    It remembers the last (epoch, seq) of each stream and partition and drops what is not beyond it. Fails when a name
-    ever stands for other bytes than before.
+    It remembers the last (epoch, seq) of each stream and partition and drops what is not beyond it. It passes over what
+    a gateway has written. Fails when a name ever stands for other bytes than before.
     """
     first_records: dict[tuple[Stream, Name], OutputRecord] = {}
     last: dict[tuple[Stream, int], Name] = {}
@@ -83,6 +83,8 @@ def written_of(config: StreamingConfig) -> Written:
         for message in read_topic(config.client_properties, topic):
             partition = message.partition()
             assert partition is not None
+            if headers_of(message).get(WRITER_HEADER, "").startswith(GATEWAY_PREFIX):
+                continue
             record = OutputRecord(topic, partition, message.key(), message.value(), _own_headers(message))
             stream, name = _stream(record, config), _name(record)
             before = first_records.setdefault((stream, name), record)
