@@ -25,6 +25,7 @@ from benchmarks.gateway_latency import command
 from benchmarks.heartbeat_groups import SETTINGS, config
 from benchmarks.idle_groups import commit
 from benchmarks.latency import coordinating
+from group_coordinator.command_line.own_responders import TRIGGER_INTERVAL_MS
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.responder.processes import ResponderProcesses
 from streaming.application import Application
@@ -119,6 +120,7 @@ def main() -> None:
                     topic_prefix=f"start-{groups}",
                     responses_partitions=1,
                     responders=True,
+                    trigger_interval_ms=TRIGGER_INTERVAL_MS,
                     group_buckets=arguments.buckets,
                     checkpoint=f"{scratch}/checkpoint",
                 )

@@ -74,7 +74,7 @@ TICKS_GO_ON: Mapping[str, str] = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 """For a session whose queries have a ticker."""
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _TIER4_THRESHOLDS: Mapping[str, int] = {
     "Tier4InvocationThreshold": 5_000,
     "Tier4MinInvocationThreshold": 600,
@@ -118,7 +118,7 @@ def open_session(config: StreamingConfig) -> SparkSession:
     else:
         with spared("that the JVM of spark-submit logs as ours does"):
             _log_as_our_own_jvm_does(config)
-    settings |= {**config.spark, _JAVA_OPTIONS: java_options(config)}
+    settings |= {**config.spark, JAVA_OPTIONS: java_options(config)}
     for name, value in settings.items():
         builder = builder.config(name, value)
     if config.spark_niceness and "PYSPARK_GATEWAY_PORT" not in os.environ and sys.platform == "linux":
@@ -211,7 +211,7 @@ def java_options(config: StreamingConfig) -> str:
 
     Under spark-submit the JVM runs already; there they do nothing (see `_log_as_our_own_jvm_does`).
     """
-    user_options = config.spark.get(_JAVA_OPTIONS, "")
+    user_options = config.spark.get(JAVA_OPTIONS, "")
     options = [
         *(JVM_OPTIONS if config.tuning_heap else ()),
         *_compiler_options(config.spark_tier4_factor),

@@ -14,6 +14,7 @@ from group_coordinator.command_line.responder_operations import ResponderHealth,
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, require_spark
 from group_coordinator.command_line.tables import print_lines
+from group_coordinator.jars.java import SHORT_LIVED
 from group_coordinator.kafka_topics.reader import partition_count
 from streaming.config import StreamingConfig
 
@@ -92,6 +93,14 @@ def _watch(
             output.write(status_line(processes.statuses, processes.reports()))
 
 
+def short_lived(config: StreamingConfig) -> StreamingConfig:
+    """Return the settings of a JVM that ends within seconds. Options that the user has set stand alone: some exclude
+    each other."""
+    from streaming.session import JAVA_OPTIONS
+
+    return config.changed(spark={JAVA_OPTIONS: " ".join(SHORT_LIVED), **config.spark})
+
+
 def _read_state(config: StreamingConfig, shard: int) -> ShardState:
     """Read a shard's state in a JVM that ends with it: a responder needs none."""
     from py4j.protocol import Py4JError
@@ -100,7 +109,7 @@ def _read_state(config: StreamingConfig, shard: int) -> ShardState:
     from streaming.session import open_session
     from streaming.shard_state import read_shard_state
 
-    spark = open_session(config)
+    spark = open_session(short_lived(config))
     try:
         return read_shard_state(spark, config, shard)
     except (PySparkException, Py4JError) as problem:
