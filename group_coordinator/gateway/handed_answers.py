@@ -68,12 +68,11 @@ class HandedAnswers:
 
     def end(self) -> None:
         """Take no more, and give to Kafka what it may not have."""
+        if self._socket is not None and self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
         self._unrecorded.end()
-        if self._socket is None or self._loop is None:
-            return
-        self._loop.remove_reader(self._socket.fileno())
-        self._socket.close()
-        self._socket = None
 
     def flush(self, timeout_s: float) -> None:
         """Wait after the end until Kafka has it. Blocks; may be called in any thread."""

@@ -59,7 +59,7 @@ class GatewayMetrics:
         self.answers_recorded = 0
         """Answers that were handed over, and that the gateway has given to Kafka: nobody else had, in time."""
         self.answers_not_recorded = 0
-        """Those of them that Kafka has not taken."""
+        """Answers that were handed over, and that Kafka may not have: it has not taken them from the gateway."""
         self.pending = 0
         """Events without an answer."""
         self.answer_ms: defaultdict[str, Histogram] = defaultdict(Histogram)

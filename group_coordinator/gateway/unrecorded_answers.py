@@ -53,7 +53,7 @@ class UnrecordedAnswers:
         self._headers: dict[_Identity, Mapping[str, str]] = {}
         """Of the answers that Kafka may not have."""
         self._order: deque[_Due] = deque()
-        """These, and what Kafka has of those behind the first of them."""
+        """The answers as they came. One that Kafka has leaves when it is the first."""
         self._bytes = 0
         """Of what the order holds."""
         self._told_s = -_TOLD_INTERVAL_S
@@ -99,35 +99,35 @@ class UnrecordedAnswers:
         if self._producer is not None:
             left += self._producer.flush(timeout_s)
         if left:
-            self._metrics.answers_not_recorded += left
-            _log.error("Kafka has not taken %d answers that clients were given: nobody compares them.", left)
+            self._not_recorded("the gateway has ended before Kafka had taken them", left)
 
     def _record_first(self) -> bool:
-        """Give the first in the order to Kafka if Kafka does not have it; return whether it could be sent."""
+        """Give the first in the order to Kafka if Kafka may not have it; return whether there was room for it."""
         _, identity, size_bytes = self._order[0]
         headers = self._headers.get(identity)
         if headers is not None:
-            if not self._record(identity, headers):
+            try:
+                self._record(identity, headers)
+            except BufferError:
                 return False
-            self._metrics.answers_recorded += 1
+            except KafkaException as problem:
+                self._not_recorded(str(problem))
             self._headers.pop(identity, None)
         self._order.popleft()
         self._bytes -= size_bytes
         return True
 
-    def _record(self, identity: _Identity, headers: Mapping[str, str]) -> bool:
+    def _record(self, identity: _Identity, headers: Mapping[str, str]) -> None:
+        """Raises BufferError, and KafkaException."""
         if self._producer is None:
             self._producer = self._new_producer()
         writer = headers.get(WRITER_HEADER, "").replace(RESPONDER_PREFIX, GATEWAY_PREFIX, 1)
         key, value = identity
-        try:
-            self._producer.produce(
-                f"{self._config.topic_prefix}.responses", value, key, self._partition,
-                headers=[*{**headers, WRITER_HEADER: writer}.items()], on_delivery=self._delivered,
-            )  # fmt: skip
-        except (BufferError, KafkaException):
-            return False
-        return True
+        self._producer.produce(
+            f"{self._config.topic_prefix}.responses", value, key, self._partition,
+            headers=[*{**headers, WRITER_HEADER: writer}.items()], on_delivery=self._delivered,
+        )  # fmt: skip
+        self._metrics.answers_recorded += 1
 
     def _new_producer(self) -> Producer:
         return Producer(
@@ -142,14 +142,15 @@ class UnrecordedAnswers:
         )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            return
-        self._metrics.answers_not_recorded += 1
+        if error is not None:
+            self._not_recorded(error.str())
+
+    def _not_recorded(self, reason: str, answers: int = 1) -> None:
+        self._metrics.answers_not_recorded += answers
         now_s = time.monotonic()
         if now_s - self._told_s >= _TOLD_INTERVAL_S:
             self._told_s = now_s
             _log.error(
-                "Kafka has not taken an answer that a client was given by a responder, and that the responder has not "
-                "given to Kafka: %s. Nobody compares it with the query's. The gateway needs Write on %s.",
-                error.str(), message.topic(),
+                "Answers that clients were given by a responder may not be in Kafka: %s. Then nobody compares them "
+                "with the query's. The gateway needs Write on %s.responses.", reason, self._config.topic_prefix,
             )  # fmt: skip

@@ -82,7 +82,7 @@ RECORDED = _metric(
 NOT_RECORDED = _metric(
     "counter",
     "answers_not_recorded_total",
-    "Those of them that Kafka has not taken: nobody compares them with the query's.",
+    "Answers that were handed over, and that Kafka may not have: then nobody compares them with the query's.",
 )
 ANSWER_SECONDS = _metric(
     "histogram",

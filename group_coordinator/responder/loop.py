@@ -58,7 +58,7 @@ SENT_TOGETHER_MAX = 20
 by one; but the first does not wait for more than so many."""
 HELD_S = 0.01
 """Nobody waits for Kafka's copy of an answer that was handed over: it goes there after so long, with those that
-follow. A responder that is killed meanwhile leaves it to the query."""
+follow. A responder that is killed meanwhile leaves it to the query and the gateway."""
 HELD_MAX = 100
 """The same, for a number of answers."""
 _HANDLED_MAX = 10_000

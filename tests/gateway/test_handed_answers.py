@@ -7,11 +7,12 @@ import logging
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 import msgspec
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from group_coordinator.gateway import coordinator_client, unrecorded_answers
 from group_coordinator.gateway.answer_sizes import AnswerSizes
@@ -208,7 +209,7 @@ def test_what_kafka_does_not_take_is_told(
             recorder.is_full = False
             assert len(bench.look()) == 2
             for on_delivery in recorder.on_delivery:
-                on_delivery(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), Refused())
+                on_delivery(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), None)
             assert len(bench.look()) == 2
             assert (bench.metrics.answers_recorded, bench.metrics.answers_not_recorded) == (2, 2)
 
@@ -218,11 +219,28 @@ def test_what_kafka_does_not_take_is_told(
     assert "needs Write on coordinator.responses" in line
 
 
-class Refused:
-    """A record that Kafka has not taken."""
+def test_what_cannot_even_be_sent_is_told_and_holds_up_nothing(
+    home: str, recorder: Producer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError.INVALID_CONFIG))
 
-    def topic(self) -> str:
-        return "coordinator.responses"
+    async def story() -> None:
+        async with both(home, recorder) as (bench, responder):
+            names = [await bench.ask() for _ in range(2)]
+            monkeypatch.setattr(unrecorded_answers, "Producer", refuse)
+            assert responder.hand_over([handed(names[0])])
+            await until(lambda: len(bench.answers) == 1)
+            bench.look()
+            monkeypatch.setattr(unrecorded_answers, "Producer", lambda properties: recorder)
+            assert responder.hand_over([handed(names[1])])
+            await until(lambda: len(bench.answers) == 2)
+            assert bench.look() == [(names[1].encode(), value_of(names[1]))]
+            assert (bench.metrics.answers_recorded, bench.metrics.answers_not_recorded) == (1, 1)
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(story())
+    assert len(caplog.messages) == 1
 
 
 @pytest.mark.parametrize("is_full", [True, False])
@@ -241,7 +259,7 @@ def test_at_the_end_it_says_what_kafka_has_not_taken(
     with caplog.at_level(logging.ERROR):
         asyncio.run(story())
     (line,) = caplog.messages
-    assert "not taken 3 answers" in line
+    assert "has ended before" in line
 
 
 def test_more_answers_than_are_taken_at_once_all_come(home: str, recorder: Producer) -> None:
@@ -275,11 +293,31 @@ def test_while_kafka_takes_nothing_only_so_many_are_taken(
             await asyncio.sleep(0.1)
             assert bench.metrics.answers_handed_over == taken
             recorder.is_full = False
-            while bench.metrics.answers_handed_over < count:
-                bench.look()
-                await asyncio.sleep(0.01)
+            await until(lambda: (bench.look(), bench.metrics.answers_handed_over == count)[1])
             assert len(bench.answers) == count
         assert len(bench.recorded) == count
+
+    asyncio.run(story())
+
+
+def has(bench: Bench, answers: int) -> bool:
+    return len(bench.answers) == answers
+
+
+def test_what_kafka_has_makes_room_at_once(
+    home: str, recorder: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unrecorded_answers, "KEPT_BYTES_MAX", 3_000)
+    monkeypatch.setattr(unrecorded_answers, "RECORDED_AFTER_S", 600.0)
+
+    async def story() -> None:
+        async with both(home, recorder) as (bench, responder):
+            for count in range(1, 30):
+                name = await bench.ask()
+                assert responder.hand_over([handed(name)])
+                await until(partial(has, bench, count))
+                bench.client.read([in_kafka(name)])
+                assert bench.look() == []
 
     asyncio.run(story())
 

@@ -96,7 +96,7 @@ def test_what_it_has_handed_over_is_compared(world: World) -> None:
         os.kill(world.responders.process_ids[0], signal.SIGKILL)
 
     async def story() -> None:
-        async with GatewayOnThisMachine(world.config) as gateway:
+        async with GatewayOnThisMachine(world.config) as gateway, asyncio.timeout(TIMEOUT_S):
             while not gateway.metrics.answers_recorded:  # responder or query may have been faster
                 await asyncio.to_thread(world.wait_for_a_responder)
                 assert await gateway.heartbeat(kill_the_responder) == HeartbeatResponse()
@@ -141,8 +141,8 @@ def test_a_wrong_answer_is_loud(world: World) -> None:
         responder.close()
 
     asyncio.run(story())
-    wait_until(lambda: world.auditor.counts.differences == 1, TIMEOUT_S)
-    (record,) = read_topic(properties, world.topics.differences)
+    (record,) = wait_until(lambda: list(read_topic(properties, world.topics.differences)), TIMEOUT_S)
+    assert world.auditor.counts.differences == 1
     difference = decode_progress(record.value() or b"")
     assert isinstance(difference, AnswerDifference)
     assert (difference.seq, difference.query_offset) == (1_000, None)
