@@ -135,6 +135,12 @@ class ResponderProcesses:
             responder.start_later("how far the query is cannot be read")
             return
         try:
+            responder.prepare()
+        except OSError as problem:  # no memory, no descriptor
+            _log.warning("The responder of shard %d cannot be started: %s", shard, problem)
+            responder.start_later("its process cannot be started")
+            return
+        try:
             state = self._read_state(shard)
             require_state_of(published, state.batch_id)
         except Exception as problem:
@@ -150,12 +156,7 @@ class ResponderProcesses:
             state=state,
             may_tick=self._may_tick,
         )
-        try:
-            responder.start(start)
-        except OSError as problem:  # no memory, no descriptor
-            _log.warning("The responder of shard %d cannot be started: %s", shard, problem)
-            responder.start_later("its process cannot be started")
-            return
+        responder.start(start)
         _log.info(
             "The responder of shard %d begins at offset %d with %d groups; its start took %.1f s.",
             shard, state.end_offset, len(state.groups), time.monotonic() - begin_s,
@@ -188,6 +189,8 @@ class _Responder:
         """The reason that was logged last why it must wait."""
         self._shard = shard
         self._process: subprocess.Popen[bytes] | None = None
+        self._prepared: subprocess.Popen[bytes] | None = None
+        """A process that waits for its start."""
         self._reader: threading.Thread | None = None
         """Reads what the process says."""
         self._not_before_s = 0.0
@@ -224,6 +227,7 @@ class _Responder:
 
     def start_later(self, problem: str, pause_s: float | None = None) -> None:
         """Start none for a moment; `problem`: the reason."""
+        self._end_prepared()
         self._problem = problem
         self._not_before_s = time.monotonic() + (START_INTERVAL_S if pause_s is None else pause_s)
 
@@ -241,12 +245,16 @@ class _Responder:
             _log.warning("No responder answers for shard %d: %s", self._shard, reason)
         self.start_later(str(reason))
 
+    def prepare(self) -> None:
+        """Have a process load its modules, which takes it half a second, while the state is read. Raises OSError."""
+        self._prepared = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
     def start(self, start: ResponderStart) -> None:
+        """Let the process that was prepared answer."""
         self._is_refused, self._told, self._unreadable_pause_s = False, "", 0.0
         self._heard_s = time.monotonic()
-        self._process = subprocess.Popen(
-            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        self._process, self._prepared = self._prepared, None
+        assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
@@ -254,7 +262,13 @@ class _Responder:
         with suppress(BrokenPipeError):  # it has ended, which is found in a moment
             write_start(self._process.stdin, start)
 
+    def _end_prepared(self) -> None:
+        if self._prepared is not None:
+            end_process(self._prepared, _STOP_TIMEOUT_S)
+            self._prepared = None
+
     def stop(self) -> None:
+        self._end_prepared()
         if self._process is None or self._reader is None:
             return
         end_process(self._process, _STOP_TIMEOUT_S)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -107,6 +108,25 @@ def test_a_state_that_cannot_be_read_is_tried_less_and_less_often(monkeypatch: p
     assert running.reports() == {0: (ResponderState.FALLEN_BACK, "the state of the query cannot be read")}
     pauses_s = [later - earlier for earlier, later in pairwise(tries_s[:5])]
     assert all(pause_s >= least_s for pause_s, least_s in zip(pauses_s, (0.1, 0.2, 0.3, 0.3), strict=True))
+
+
+def test_a_process_loads_its_modules_while_the_state_is_read_and_ends_if_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    touch = "__import__('pathlib').Path({!r}).touch()"
+    script = f"import sys; {touch.format(str(begun))}; sys.stdin.read(); {touch.format(str(ended))}"
+    monkeypatch.setattr(processes, "_COMMAND", [sys.executable, "-c", script])
+    monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: -1)
+
+    def read_state(shard: int) -> ShardState:
+        wait_until(begun.exists)
+        raise OSError("no such directory")
+
+    running = ResponderProcesses(StreamingConfig(), {}, read_state)
+    running.start()
+    wait_until(ended.exists)
+    running.stop()
 
 
 def test_a_process_that_cannot_be_started_is_tried_again(
