@@ -64,7 +64,8 @@ def groups(
 ) -> None:
     """List groups, or describe one: what `kafka-consumer-groups` shows, for groups of this coordinator.
 
-    They are read from the coordinator's topics, whether it runs or not.
+    They are read from the coordinator's topics, whether it runs or not. Where a responder answers, these topics lag
+    behind the answers by a batch of Spark, two or three seconds.
 
     Examples:
 

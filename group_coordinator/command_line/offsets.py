@@ -64,7 +64,8 @@ def export(
     """Committed offsets as CSV that `kafka-consumer-groups --reset-offsets --from-file` takes.
 
     The lines are topic,partition,offset when one --group is named, and group,topic,partition,offset otherwise.
-    A moment in the past is told by the history topic, which must reach back to it.
+    A moment in the past is told by the history topic, which must reach back to it. Where a responder answers, the
+    topics lag behind the answers by a batch of Spark, two or three seconds.
 
     Examples:
 
