@@ -72,10 +72,9 @@ class _Decided(NamedTuple):
     number: int
     """Later ones have larger numbers."""
     record: OutputRecord
+    """Its headers also say who has written it."""
     decided_at: int
     """The offset of the event from which it follows."""
-    headers: dict[str, str]
-    """Those of the record, and who has written it."""
 
 
 class Responder:
@@ -257,7 +256,8 @@ class Responder:
         for record in records:
             self._taken.sent(self._answers, before)
             writer = {WRITER_HEADER: self._writer, DECIDED_AT_HEADER: str(before.end_offset)}
-            self._new.append(_Decided(self._answers, record, before.end_offset, record.headers | writer))
+            signed = record._replace(headers=record.headers | writer)
+            self._new.append(_Decided(self._answers, signed, before.end_offset))
             self._answers += 1
         if self._ticker is not None:
             self._ticker.taken(message, self._shard.clock_ms)
@@ -291,7 +291,7 @@ class Responder:
         if self._sender is None or answers[0].decided_at < self._backlog_end:
             return False
         return self._sender.hand_over(
-            HandedAnswer(answer.record.key or b"", answer.record.value or b"", answer.headers) for answer in answers
+            HandedAnswer(record.key or b"", record.value or b"", record.headers) for _, record, _ in answers
         )
 
     def _send(self, producer: Producer) -> None:
@@ -305,7 +305,7 @@ class Responder:
             try:
                 producer.produce(
                     record.topic, key=record.key, value=record.value, partition=record.partition,
-                    headers=list(answer.headers.items()), on_delivery=partial(self._answer_delivered, answer.number),
+                    headers=list(record.headers.items()), on_delivery=partial(self._answer_delivered, answer.number),
                 )  # fmt: skip
             except BufferError:
                 producer.poll(0.1)
