@@ -24,13 +24,13 @@ from benchmarks.latency import COMPILING_RATE, GROUPS, figure, measure
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
 
-HERE = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[1]
 
 
 @contextmanager
 def checked_out(commit: str, place: Path) -> Iterator[Path]:
     """The files of a commit."""
-    git = partial(subprocess.run, cwd=HERE, check=True, stdout=subprocess.DEVNULL)
+    git = partial(subprocess.run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     git(["git", "worktree", "add", "--quiet", "--detach", str(place), commit])
     try:
         yield place

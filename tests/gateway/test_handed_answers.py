@@ -121,12 +121,18 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+async def told(bench: Bench, responder: AnswerSender, requests: int) -> list[str]:
+    """Return the ids of so many requests whose clients have answers from the responder."""
+    names = [await bench.ask() for _ in range(requests)]
+    assert responder.hand_over(handed(name) for name in names)
+    await until(lambda: len(bench.answers) == requests)
+    return names
+
+
 def test_an_answer_that_was_handed_over_is_given_and_kafkas_copies_are_dropped(home: str, recorder: Producer) -> None:
     async def story() -> None:
         async with both(home, recorder) as (bench, responder):
-            names = [await bench.ask() for _ in range(3)]
-            assert responder.hand_over(handed(name) for name in names)
-            await until(lambda: len(bench.answers) == 3)
+            names = await told(bench, responder, 3)
             assert bench.answers == [HeartbeatResponse()] * 3
             assert (bench.metrics.pending, bench.metrics.answers_handed_over) == (0, 3)
             copies = [in_kafka(name) for name in names]
@@ -201,9 +207,7 @@ def test_what_kafka_does_not_take_is_told(
 ) -> None:
     async def story() -> None:
         async with both(home, recorder) as (bench, responder):
-            names = [await bench.ask() for _ in range(2)]
-            assert responder.hand_over(handed(name) for name in names)
-            await until(lambda: len(bench.answers) == 2)
+            await told(bench, responder, 2)
             recorder.is_full = True
             assert bench.look() == []
             recorder.is_full = False
@@ -249,9 +253,7 @@ def test_at_the_end_it_says_what_kafka_has_not_taken(
 ) -> None:
     async def story() -> None:
         async with both(home, recorder) as (bench, responder):
-            names = [await bench.ask() for _ in range(3)]
-            assert responder.hand_over(handed(name) for name in names)
-            await until(lambda: len(bench.answers) == 3)
+            await told(bench, responder, 3)
             recorder.is_full = is_full
             monkeypatch.setattr(recorder, "flush", lambda _: 0 if is_full else 3)
         assert bench.metrics.answers_not_recorded == 3
