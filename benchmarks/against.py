@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 
 from benchmarks.arguments import command_parser
 from benchmarks.gateway_latency import command
-from benchmarks.heartbeat_groups import SETTINGS, beginnings, config
+from benchmarks.heartbeat_groups import beginnings, config, flags
 from benchmarks.latency import COMPILING_RATE, GROUPS, figure, measure
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
@@ -41,14 +41,8 @@ def checked_out(commit: str, place: Path) -> Iterator[Path]:
 @contextmanager
 def coordinating(tree: Path | None, settings: StreamingConfig, scratch: Path) -> Iterator[None]:
     """The coordinator of a checkout, or of this one, with groups that are stable."""
-    prefix = settings.topic_prefix
-    flags = {
-        "bootstrap-servers": settings.bootstrap_servers, "topic-prefix": prefix, "checkpoint": scratch / prefix,
-        "responses-partitions": settings.responses_partitions,
-        **{name.replace("_", "-"): value for name, value in SETTINGS.items()},
-    }  # fmt: skip
-    arguments = (f"--{name}={value}" for name, value in flags.items())
-    with command(scratch / f"{prefix}.log", "The coordinator runs", "run", *arguments, tree=tree):
+    log = scratch / f"{settings.topic_prefix}.log"
+    with command(log, "The coordinator runs", "run", *flags(settings), tree=tree):
         producer = Producer(settings.client_properties)
         for key, value in beginnings(GROUPS):
             producer.produce(settings.topic_settings.topics.events, key=key, value=value, partition=0)
@@ -73,9 +67,8 @@ def main() -> None:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         servers = stack.enter_context(EmbeddedKafka()).bootstrap_servers
         trees = {"now": None, "before": stack.enter_context(checked_out(arguments.commit, scratch / "tree"))}
-        apps = {
-            name: config(bootstrap_servers=servers, topic_prefix=name, responses_partitions=1) for name in trees
-        }
+        shared = {"bootstrap_servers": servers, "responses_partitions": 1}
+        apps = {name: config(topic_prefix=name, checkpoint=f"{scratch}/{name}", **shared) for name in trees}
         for name, tree in trees.items():
             stack.enter_context(coordinating(tree, apps[name], scratch))
         for settings in apps.values():

@@ -33,6 +33,13 @@ def config(**settings: object) -> StreamingConfig:
     return StreamingConfig.load({**SETTINGS, **settings})
 
 
+def flags(settings: StreamingConfig, **more: object) -> list[str]:
+    """The flags of a command that works for an app with these settings, and more of them."""
+    names = ("bootstrap_servers", "topic_prefix", "checkpoint", "responses_partitions", "group_buckets", *SETTINGS)
+    values = {name: getattr(settings, name) for name in names} | more
+    return [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
+
+
 def group_id(number: int) -> str:
     return f"group-{number:06d}"
 

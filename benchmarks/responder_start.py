@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 from benchmarks.arguments import command_parser
 from benchmarks.document import Printed
 from benchmarks.gateway_latency import command
-from benchmarks.heartbeat_groups import SETTINGS, config
+from benchmarks.heartbeat_groups import config, flags
 from benchmarks.idle_groups import commit
 from benchmarks.latency import coordinating
 from group_coordinator.command_line.own_responders import TRIGGER_INTERVAL_MS
@@ -78,14 +78,8 @@ def start(settings: StreamingConfig, app: Application) -> tuple[float, float, in
 def start_by_itself(settings: StreamingConfig, scratch: Path) -> float:
     """Return the seconds from the command's start until it is ready."""
     port = free_port()
-    flags = {
-        "bootstrap-servers": settings.bootstrap_servers, "topic-prefix": settings.topic_prefix,
-        "checkpoint": settings.checkpoint, "responses-partitions": settings.responses_partitions,
-        "group-buckets": settings.group_buckets, "metrics-port": port,
-        **{name.replace("_", "-"): value for name, value in SETTINGS.items()},
-    }  # fmt: skip
     begin_s = time.perf_counter()
-    arguments = (f"--{name}={text}" for name, text in flags.items())
+    arguments = flags(settings, metrics_port=port)
     with command(scratch / "responder.log", "Metrics and health", "responder", *arguments):
         while not is_ready(port):
             if time.perf_counter() - begin_s > TIMEOUT_S:
