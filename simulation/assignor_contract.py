@@ -32,6 +32,25 @@ class Assigned(NamedTuple):
     counts: dict[str, int]
     """Topic id -> number of partitions."""
 
+    def fails(self) -> bool | None:
+        """Return whether there can be no assignment, because somebody's old target is a partition that is not there: a
+        topic was made again with fewer partitions while the group was a classic one, whose assignments have names.
+
+        Kafka's uniform assignor takes such a partition for one that is there. Where all subscribe alike it then comes
+        out uneven, unless it had taken the partition from a member that had too much: None, for that depends on the
+        order of a hash map.
+        """
+        if self.assignor != "uniform":
+            return False
+        loads = [
+            sum(topic in member.topics for topic, _ in member.old)
+            for member in self.members
+            if any(topic in member.topics and number >= self.counts[topic] for topic, number in member.old)
+        ]
+        if not loads or self.subscription_type != "Homogeneous":
+            return bool(loads)
+        return min(loads) <= sum(self.counts.values()) // len(self.members) or None
+
     def partitions(self, topics: frozenset[str]) -> set[Partition]:
         return {(topic, number) for topic in topics for number in range(self.counts[topic])}
 

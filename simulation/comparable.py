@@ -12,7 +12,7 @@ from schemas.consumer_group_messages import (
     ConsumerGroupHeartbeatResponse,
 )
 from schemas.wire import INT16
-from simulation.decided import TARGET_TYPE, decided_targets
+from simulation.decided import TARGET_TYPE, decode_target
 from simulation.model_consumer_records import GroupRecord
 from simulation.model_group import Answered, Logged, ModelOutput
 
@@ -61,7 +61,7 @@ def _plain(output: ModelOutput) -> ModelOutput:
 
 def _sorted_target(key: bytes, value: bytes) -> bytes:
     """A target lists topics and partitions in the order of Kafka's tables."""
-    ((member_id, target),) = decided_targets([(key, value)]).items()
+    member_id, target = decode_target(key, value)
     _, in_order = GroupRecord(TARGET_TYPE, member_id, target).encode("")
     assert in_order is not None
     return in_order

@@ -137,15 +137,24 @@ class ConsumerModelGroup(ModelLife):
         known = self.resolved.get(member.wishes.regex)
         return member.wishes.names | (known.topics if known is not None else frozenset())
 
-    def subscribed(self, members: Iterable[ConsumerMember] | None = None) -> frozenset[str]:
+    def subscribed(self, members: Collection[ConsumerMember] | None = None) -> frozenset[str]:
         """Return the topics that these members, or all, subscribe to."""
         chosen = self.members.values() if members is None else members
-        return frozenset().union(*map(self.topics_of, chosen))
+        matched = (known.topics for known in self._resolved_of(chosen))
+        return frozenset().union(*matched, *(member.wishes.names for member in chosen))
+
+    def _resolved_of(self, members: Collection[ConsumerMember]) -> list[Resolved]:
+        """Return the results of expressions when these are the members: those that nobody uses any more go.
+
+        One that nobody uses today stays. A member that takes an instance's place under the id of another member leaves
+        the other's expression behind, and as in Kafka what that matches counts until the group has no member.
+        """
+        gone = self.regexes() - self.regexes(members)
+        return [known for regex, known in self.resolved.items() if regex not in gone]
 
     def subscription_type_of(self, members: Collection[ConsumerMember]) -> str:
         """Return whether the members subscribe alike, when these are they."""
-        used = self.regexes(members)
-        return subscription_type(members, [known for regex, known in self.resolved.items() if regex in used])
+        return subscription_type(members, self._resolved_of(members))
 
     def regex_users(self, regex: str) -> int:
         return sum(member.wishes.regex == regex for member in self.members.values())
@@ -157,7 +166,7 @@ class ConsumerModelGroup(ModelLife):
     def is_owned(self, partition: Partition) -> bool:
         return any(partition in member.holding.partitions for member in self.members.values())
 
-    def hash_of(self, members: Iterable[ConsumerMember] | None = None) -> int:
+    def hash_of(self, members: Collection[ConsumerMember] | None = None) -> int:
         return self.known.hash_of(self.subscribed(members))
 
     def target_of(self, member: ConsumerMember) -> Target:

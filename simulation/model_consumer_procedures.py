@@ -56,7 +56,6 @@ class Outcome(NamedTuple):
     member: ConsumerMember
     """As it wishes, with what it has afterwards."""
     has_new_subscription: bool
-    metadata_deadline: tuple[int, int] | None
     is_resolving: bool
     epoch: int
     """The group's."""
@@ -122,14 +121,14 @@ class ConsumerProcedures(OffsetRequests):
         has_new_names = before.wishes.names != member.wishes.names
         bump = has_new_names or (has_new_regex and (is_resolved or change.every_regex_counts))
         members = group.with_changed(member)
-        kind, epoch, deadline = group.held_type, group.epoch, None
+        kind, epoch = group.held_type, group.epoch
         if bump or group.must_look_again():
             metadata_hash = group.hash_of(members)
             kind = group.subscription_type_of(members)
             if bump or metadata_hash != group.metadata_hash:
                 epoch += 1
                 records.append(GroupRecord(3, "", EpochRecord(epoch, metadata_hash)))
-            deadline = (now_ms + NEVER_MS, epoch)
+            group.looks_again = (now_ms + NEVER_MS, epoch)  # in Kafka it stays, also when the request fails then
         target_epoch, target = group.target_epoch, group.target_of(member)
         waits = group.target_ms and self.assignment_ms and now_ms < group.target_ms + self.assignment_ms
         if computes and target_epoch < epoch and not waits:
@@ -143,9 +142,7 @@ class ConsumerProcedures(OffsetRequests):
             ]
             records.append(GroupRecord(6, "", TargetEpochRecord(epoch, now_ms)))
             target_epoch, target = epoch, targets[member.member_id]
-        return Outcome(
-            records, member, has_new_names or has_new_regex, deadline, is_resolving, epoch, target_epoch, target
-        )
+        return Outcome(records, member, has_new_names or has_new_regex, is_resolving, epoch, target_epoch, target)
 
     def reconcile(self, group: ConsumerModelGroup, change: Change, outcome: Outcome) -> Outcome:
         """Move the member towards its target."""
@@ -160,8 +157,6 @@ class ConsumerProcedures(OffsetRequests):
         """Write the outcome of a change."""
         member = outcome.member
         self.write(group, outcome.records)
-        if outcome.metadata_deadline is not None:
-            group.looks_again = outcome.metadata_deadline
         if outcome.is_resolving:
             group.resolving_ms = group.now_ms
         if change.replaced_id not in (None, member.member_id):
@@ -241,9 +236,14 @@ class ConsumerProcedures(OffsetRequests):
             if (topic := group.known.named(topic_id)) is not None
         }
         asked = Assigned(self.assignor(members, changed), kind, tuple(assignees), counts)
+        fails = asked.fails()
+        if fails or (fails is None and not self.decided):
+            raise ModelError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if self.decided is None:
             return asked.some_assignment()
-        new = {assignee.member_id: self.decided.get(assignee.member_id, assignee.old) for assignee in assignees}
+        # What is as it is stored already is not stored again.
+        stored = {member.member_id: group.targets.get(member.member_id, frozenset()) for member in members}
+        new = {member_id: self.decided.get(member_id, target) for member_id, target in stored.items()}
         problem = broken_promise(asked, new)
         if problem is not None:
             self.broken_promises += (problem,)

@@ -92,7 +92,8 @@ class SessionsKept(Rule):
         for output in step.outputs:
             if isinstance(output, MemberExpired):
                 heard_ms, session_ms = self._last_heard_ms.pop(output.member.member_id, (output.time_ms, 0))
-                if output.time_ms - heard_ms < session_ms and output.member.member_id not in self._sent_away:
+                may_be_lost = session_ms == NEW_MEMBER_MS and output.member.member_id in self._sent_away
+                if output.time_ms - heard_ms < session_ms and not may_be_lost:
                     silent_ms = output.time_ms - heard_ms
                     return f"{output.member.member_id} is expired after a silence of {silent_ms} ms of {session_ms} ms"
             else:
@@ -131,6 +132,9 @@ class SessionsKept(Rule):
                 self._sent_away[member_id] = None
             case Answer(response=SyncGroupResponse(error_code=code), answers_offset=offset):
                 member_id = self._syncs.pop(offset, "")
+                if _upgrades(step):
+                    self._sent_away[member_id] = None
+                    return
                 was_parked = step.event is None or step.event.offset != offset
                 brought_assignments = (
                     step.before is not None

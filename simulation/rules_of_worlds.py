@@ -89,7 +89,8 @@ def _session_of(world: World, expiry: MemberExpired) -> int:
 
 def _returns(world: World, group_id: str) -> Iterator[int]:
     """Yield the times at which the clock went on after a pause of any kind: the log had no tick for half of the
-    shortest session, or, in a log at rest, for longer than its clock stands.
+    shortest session, or, in a log at rest, for longer than its clock stands. A clock that waits for its query repeats
+    its tick after half of a pause; a log that came to rest before that was at rest.
 
     A tick that is not valid moves nothing, but the log has taken it: it was no pause.
     """
@@ -109,7 +110,7 @@ def _returns(world: World, group_id: str) -> Iterator[int]:
         if record.time_ms - ticked_ms >= pause_ms + (rest_ms if was_at_rest else 0):
             yield clock_ms
         ticked_ms, tick_ms = record.time_ms, tick_of(record, bound_ms)
-        was_at_rest = ticked_ms - heard_ms >= REST_AFTER_MS - world.scenario.tick_ms
+        was_at_rest = heard_ms + REST_AFTER_MS <= ticked_ms + pause_ms // 2 + world.scenario.tick_ms
         if tick_ms is not None and tick_ms - clock_ms > rest_ms:
             yield tick_ms  # it left behind what it would not catch up
         clock_ms = max(clock_ms, tick_ms or 0)

@@ -193,6 +193,11 @@ def the_clock_runs_ahead_of_timers_that_have_not_fired(monkeypatch: pytest.Monke
     monkeypatch.setattr(clock_module.TickClock, "handled", handled)
 
 
+def a_log_rests_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock stands as long as that of a log at rest, and nobody's session begins anew when it goes on."""
+    monkeypatch.setattr(clock_module, "REST_AFTER_MS", clock_module.REST_AFTER_MS - 10_000)
+
+
 def sessions_go_on_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClassicKind, "renew_sessions", staticmethod(lambda step: None))
 

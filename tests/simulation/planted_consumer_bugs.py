@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.consumer import (
     classic_join,
     consumer_group_heartbeat,
@@ -18,12 +20,14 @@ from coordinator_state.consumer import (
     sessions,
     target,
     timers,
+    upgrade,
 )
 from coordinator_state.consumer.assignors.contract import AssignorGroup
 from coordinator_state.consumer.assignors.uniform import UniformAssignor
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
+from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.wire import INT16
@@ -138,3 +142,65 @@ def a_join_with_partitions_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def nobody_tells_groups_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GroupNews, "due", lambda self: iter(()))
+
+
+def an_expression_that_a_member_left_behind_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka keeps what it matches where the member came back as a static one, under its old id."""
+    real = ConsumerGroup.put_member
+
+    def put_member(self: ConsumerGroup, member: ConsumerMember) -> None:
+        real(self, member)
+        for regex in [regex for regex in self.resolved_regexes if not self.regex_counts[regex]]:
+            self.put_regex(regex, None)
+
+    monkeypatch.setattr(ConsumerGroup, "put_member", put_member)
+
+
+def a_refused_join_looks_at_the_topics_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the time of the next look were undone with the rest of the request."""
+    real: Any = vars(classic_join)["_join"]
+
+    def join(step: Step, group: ConsumerGroup, *arguments: Any) -> None:
+        before = group.metadata_deadline
+        try:
+            real(step, group, *arguments)
+        except Refusal:
+            group.metadata_deadline = before
+            raise
+
+    monkeypatch.setattr(classic_join, "_join", join)
+
+
+def partitions_that_are_not_there_are_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's uniform assignor does not look for them, and the request fails."""
+    real = UniformAssignor.assign
+
+    def assign(self: UniformAssignor, group: AssignorGroup) -> dict[str, TargetAssignment]:
+        def is_there(topic_id: str, partition: int) -> bool:
+            return topic_id not in group.topics or partition < group.topics[topic_id].partition_count
+
+        members = tuple(
+            replace(
+                member,
+                target=tuple(
+                    (topic_id, tuple(number for number in partitions if is_there(topic_id, number)))
+                    for topic_id, partitions in member.target
+                ),
+            )
+            for member in group.members
+        )
+        return real(self, replace(group, members=members))
+
+    monkeypatch.setattr(UniformAssignor, "assign", assign)
+
+
+def a_refused_upgrade_shortens_the_session_of_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    real: Any = vars(upgrade)["_answer_parked"]
+
+    def answer_parked(step: Step, classic: ClassicGroup) -> None:
+        waiting = [member.member_id for member in classic.members.values() if member.awaiting_sync is not None]
+        real(step, classic)
+        for member_id in waiting:
+            step.arm(f"session:{member_id}", 1)
+
+    monkeypatch.setattr(upgrade, "_answer_parked", answer_parked)

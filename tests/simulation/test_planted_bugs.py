@@ -68,6 +68,7 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (bugs.a_pause_is_not_noticed, WORLDS, {"PausesCostNobody"}),
     (bugs.waiting_for_the_query_is_taken_for_a_pause, WORLDS, {"GroupsSettle"}),
     (bugs.the_clock_runs_ahead_of_timers_that_have_not_fired, WORLDS, {"TheLivingStay"}),
+    (bugs.a_log_rests_too_soon, [71_000_223, 71_009_913], {"PausesCostNobody"}),
     (bugs.sessions_go_on_after_a_pause, WORLDS, {"PausesCostNobody"}),
     (bugs.sessions_go_on_after_a_pause, SOUPS, {"SameAsModel"}),
     (bugs.a_parked_answer_is_dropped, WORLDS, {"EveryRequestOnce"}),
@@ -112,6 +113,10 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (consumer_bugs.a_commit_of_an_older_epoch_is_taken, CONSUMER_SOUPS, {"SameAsModel"}),
     (consumer_bugs.the_last_native_member_leaves_a_consumer_group_behind, CONSUMER_WORLDS, {"GroupsSettle"}),
     (consumer_bugs.a_join_with_partitions_is_accepted, CONSUMER_SOUPS, {"SameAsModel"}),
+    (consumer_bugs.an_expression_that_a_member_left_behind_is_forgotten, [71_000_177], {"SameAsModel"}),
+    (consumer_bugs.a_refused_join_looks_at_the_topics_again, [71_003_315], {"SameAsModel"}),
+    (consumer_bugs.partitions_that_are_not_there_are_taken_away, [71_009_003], {"SameAsModel"}),
+    (consumer_bugs.a_refused_upgrade_shortens_the_session_of_who_waits, [71_006_054], {"SessionsKept"}),
     (consumer_bugs.nobody_tells_groups_of_topics, CONSUMER_WORLDS, {"GroupsSettle"}),
 ]
 
