@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import final
 
+from msgspec import UNSET, UnsetType
+
 from schemas.error_codes import ErrorCode
 from schemas.message_types import INT32, INT64, NO_GENERATION, UUID_TEXT, Message
 
@@ -70,6 +72,8 @@ class OffsetFetchRequest(Message, frozen=True, kw_only=True):
     groups: tuple[OffsetFetchRequestGroup, ...]
     """One event asks for one group; whoever has several sends several events."""
     require_stable: bool = False
+    tells_committed_ids: bool | UnsetType = UNSET
+    """Only in our events: whether the answer says under which topic id each offset is stored."""
 
 
 class OffsetFetchResponsePartition(Message, frozen=True, kw_only=True):
@@ -78,6 +82,9 @@ class OffsetFetchResponsePartition(Message, frozen=True, kw_only=True):
     committed_leader_epoch: INT32 = NO_LEADER_EPOCH
     metadata: str | None = ""
     error_code: ErrorCode = ErrorCode.NONE
+    committed_topic_id: str | UnsetType = UNSET
+    """Only in our events: the id of the topic for which the offset was committed, where the request asks for it and it
+    is known."""
 
 
 class OffsetFetchResponseTopic(Message, frozen=True, kw_only=True):

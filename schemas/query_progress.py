@@ -1,5 +1,5 @@
-"""The records of the progress topic: how far the query of a shard is, who answers ahead of it, and whether clients can
-be heard without the coordinator.
+"""The records of the progress topic: how far the query of a shard is, who answers ahead of it, whether clients can
+be heard without the coordinator, and what gateways ask of responders and of watchers of topics.
 
 The topic is compacted and has a partition for each shard, with at most one record of each type. A responder goes on
 from what the query has published; it never answers for another version of the coordinator than the query's.
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from schemas.foreign_json import json_decoder
+from schemas.message_types import UUID_TEXT
 
 WRITER_HEADER = "writer"
 """The header of an answer that a responder has written, and of a tick; those of the coordinator have none."""
@@ -87,7 +88,68 @@ class AnswerDifference(Struct, frozen=True, kw_only=True, tag="answer_difference
     schema_version: Literal[1] = 1
 
 
-ProgressRecord = QueryProgress | ResponderClaim | ResponderProgress | GatewayAlive | AnswerDifference
+class SeenTopic(Struct, frozen=True, gc=False):
+    """A topic that somebody has asked the brokers for."""
+
+    name: str
+    topic_id: UUID_TEXT | None = None
+    """An id under which the topic is, or was, there; null: not known."""
+
+
+class TopicsSeen(Struct, frozen=True, kw_only=True, tag="topics_seen"):
+    """The topics topic does not say what the brokers say of these topics, or what groups have committed. The shard's
+    watcher of topics looks at them at once. It believes what it sees itself."""
+
+    cluster_id: str | None
+    """The cluster whose brokers were asked; null: none were, and no id is named."""
+    topics: tuple[SeenTopic, ...]
+    schema_version: Literal[1] = 1
+
+
+class GroupsAsked(Struct, frozen=True, kw_only=True, tag="groups_asked"):
+    """Somebody who lists the groups asks the shard's responder which have changed lately."""
+
+    asker: str
+    number: int
+    """The asker's later questions have larger numbers."""
+    schema_version: Literal[1] = 1
+
+
+class ChangedGroup(Struct, frozen=True, kw_only=True, gc=False):
+    """A group as the responder's last answers show it, as far as ListGroups tells."""
+
+    group_id: str
+    epoch: int
+    seq: int
+    """It was so from this output on: what was published of the group with a later one is newer."""
+    state: str | None
+    """Null: it is not listed any more."""
+    group_type: str = ""
+    protocol_type: str = ""
+
+
+class GroupsChanged(Struct, frozen=True, kw_only=True, tag="groups_changed"):
+    """A responder answers which groups have changed since what the query has published for sure."""
+
+    asker: str
+    number: int
+    """The question's."""
+    groups: tuple[ChangedGroup, ...]
+    is_last: bool
+    """False: another record with more groups follows."""
+    schema_version: Literal[1] = 1
+
+
+ProgressRecord = (
+    QueryProgress
+    | ResponderClaim
+    | ResponderProgress
+    | GatewayAlive
+    | AnswerDifference
+    | TopicsSeen
+    | GroupsAsked
+    | GroupsChanged
+)
 
 
 class ProgressError(ValueError):

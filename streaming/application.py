@@ -337,8 +337,9 @@ _NO_STATE: Mapping[str, Any] = {"numRowsTotal": 0, "memoryUsedBytes": 0, "custom
 def _subscriptions(config: StreamingConfig, report: TopicReport) -> PublishedSubscriptions:
     topic = report.topics.assignments
     return PublishedSubscriptions(
-        topic, report.partitions[topic], config.shards, config.shards_here, config.client_properties
-    )
+        topic, report.partitions[topic], config.shards, config.shards_here, config.client_properties,
+        report.topics.progress,
+    )  # fmt: skip
 
 
 def _topic_watcher(

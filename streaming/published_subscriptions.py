@@ -1,4 +1,5 @@
-"""What consumer groups subscribe to, as the query has published it: read by one thread, for the watchers of all shards.
+"""What consumer groups subscribe to, as the query has published it, and which topics gateways have seen: read by one
+thread, for the watchers of all shards.
 
 A watcher asks for what is new; of a group it gets what was published last. The first that asks lets the reading begin.
 What is not asked for yet has the bound of what a watcher keeps (`streaming.group_news`).
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 
 import msgspec
@@ -18,6 +20,7 @@ from group_coordinator.kafka_topics.follower import TopicFollower
 from schemas.foreign_json import json_decoder
 from schemas.history import SnapshotSubscription
 from schemas.java_hash import group_partition
+from schemas.query_progress import ProgressError, TopicsSeen, decode_progress, key_of
 from streaming.group_news import KEPT_BYTES_MAX, kept_bytes
 
 _MARK = b'"subscription":'
@@ -27,6 +30,8 @@ _PENDING_MARK = b'"pending_topics":'
 PENDING_BYTES_MAX = 16_777_216
 """Of those groups and their topics; a group beyond it is not told that one of them is gone."""
 _PENDING_BYTES = 200
+_SEEN_MAX = 100
+"""Records of what gateways have seen that wait for a watcher; each look takes them all."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,10 +50,19 @@ class PublishedSubscriptions:
     """All methods may be called in any thread."""
 
     def __init__(
-        self, topic: str, partitions: int, shards: int, here: Collection[int], client_properties: Mapping[str, str]
+        self,
+        topic: str,
+        partitions: int,
+        shards: int,
+        here: Collection[int],
+        client_properties: Mapping[str, str],
+        progress_topic: str,
     ) -> None:
-        """`here`: the shards whose watchers ask."""
+        """`here`: the shards whose watchers ask. `progress_topic`: what gateways have seen of topics lies there."""
         self._partitions = [(topic, number) for number in range(partitions)]
+        self._progress = [(progress_topic, shard) for shard in here]
+        self._progress_topic = progress_topic
+        self._seen: dict[int, deque[TopicsSeen]] = {shard: deque(maxlen=_SEEN_MAX) for shard in here}
         self._shards = shards
         self._properties = client_properties
         self._lock = threading.Lock()
@@ -100,6 +114,13 @@ class PublishedSubscriptions:
         with self._lock:
             return dict(self._pending[shard]) if self._is_complete else None
 
+    def seen(self, shard: int) -> list[TopicsSeen]:
+        """Return what others have seen of topics since the last call."""
+        with self._lock:
+            seen = list(self._seen[shard])
+            self._seen[shard].clear()
+        return seen
+
     def _begin(self) -> None:
         with self._beginning:
             if self._follower is not None or self._is_over:
@@ -107,13 +128,16 @@ class PublishedSubscriptions:
             follower = TopicFollower(
                 self._properties, "topics", self._take, on_caught_up=self._complete, on_failure=self._failed
             )
-            follower.start(from_beginning=self._partitions)
+            follower.start(from_beginning=self._partitions, from_end=self._progress)
             self._follower = follower
 
     def _take(self, messages: list[Message]) -> None:
         concerned: set[int] = set()
         for message in messages:
             key, value = message.key(), message.value()
+            if message.topic() == self._progress_topic:
+                self._take_progress(message.partition() or 0, key, value)
+                continue
             try:
                 group_id = key.decode() if isinstance(key, bytes) else ""
                 shard = group_partition(group_id, self._shards)
@@ -131,6 +155,18 @@ class PublishedSubscriptions:
             concerned.add(shard)
         if self._is_complete:
             self._wake_up(concerned)
+
+    def _take_progress(self, shard: int, key: object, value: object) -> None:
+        if key != key_of(TopicsSeen) or not isinstance(value, bytes) or shard not in self._seen:
+            return
+        try:
+            seen = decode_progress(value)
+        except ProgressError:
+            return  # of another release
+        if isinstance(seen, TopicsSeen):
+            with self._lock:
+                self._seen[shard].append(seen)
+            self._wake_up((shard,))
 
     def _keep_news(self, shard: int, group_id: str, subscription: SnapshotSubscription | None) -> None:
         news = self._news[shard]

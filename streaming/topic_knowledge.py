@@ -67,11 +67,29 @@ class TopicKnowledge:
         """True if the next list decides about a topic."""
         return bool(self._missed)
 
-    def learn(self, listing: TopicListing) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the changes since the last list: (new topics, topics that are gone), id -> name."""
-        self._listings += 1
+    def meet(self, topics: Mapping[str, str]) -> None:
+        """Take in topics that others have seen, id -> name: they were there, and lists tell whether they still are."""
+        self._live |= {
+            topic_id: name
+            for topic_id, name in topics.items()
+            if topic_id not in self._live and not self._is_dead(topic_id)
+        }
+
+    def is_in_doubt(self, name: str) -> bool:
+        """Return whether the next list decides about a topic of this name."""
+        return any(self._live[topic_id] == name for topic_id in self._missed)
+
+    def learn(
+        self, listing: TopicListing, names: frozenset[str] | None = None
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the changes since the last list: (new topics, topics that are gone), id -> name. `names`: no others
+        were asked for; None: all were."""
+        if names is None:
+            self._listings += 1
         gone: dict[str, str] = {}
         for topic_id, name in list(self._live.items()):
+            if names is not None and name not in names:
+                continue
             missed = self._missed.pop(topic_id, 0)
             if not self._misses(topic_id, name, listing):
                 continue
@@ -81,7 +99,8 @@ class TopicKnowledge:
             del self._live[topic_id]
             gone[topic_id] = name
         self._gone |= gone
-        self._agreed = {name: self._agreement(name, listing) for name in sorted(set(self._gone.values()))}
+        if names is None:  # looks at a few topics follow one another too soon to agree
+            self._agreed = {name: self._agreement(name, listing) for name in sorted(set(self._gone.values()))}
         came = {
             topic_id: name
             for name, topic_id in listing.topics.items()

@@ -29,7 +29,7 @@ class TopicListings:
         self._admin = admin
         self._invisible: frozenset[str] = frozenset()
         self.partitions = 0
-        """How many the last look has shown."""
+        """How many the last look at all topics has shown."""
 
     def names(self) -> tuple[str, frozenset[str]]:
         """Return the cluster and the topics in it that may be seen. Raises KafkaException."""
@@ -39,13 +39,14 @@ class TopicListings:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return cluster_id, frozenset(metadata.topics)
 
-    def look(self, names: frozenset[str]) -> TopicListing:
-        """Ask for topics by their names. Raises KafkaException where there is no answer at all."""
+    def look(self, names: frozenset[str], *, at_all: bool = True) -> TopicListing:
+        """Ask for topics by their names; `at_all`: these are all there are. Raises KafkaException where there is no
+        answer at all."""
         topics: dict[str, str] = {}
         racks: dict[str, Racks] = {}
         absent: set[str] = set()
         hidden: set[str] = set()
-        partitions = 0
+        looked_at = 0
         in_order = sorted(names)
         for start in range(0, len(in_order), _NAMES_PER_REQUEST):
             requested = TopicCollection(in_order[start : start + _NAMES_PER_REQUEST])
@@ -61,7 +62,7 @@ class TopicListings:
                     elif code in _NO_ANSWER:
                         raise
                     continue
-                partitions += len(description.partitions)
+                looked_at += len(description.partitions)
                 if (topic_id := topic_id_of(description)) is not None:
                     topics[name], racks[name] = topic_id, racks_of(description)
         if hidden - self._invisible:
@@ -69,5 +70,6 @@ class TopicListings:
                 "Topic %s may not be described any more (%d such topics): whether they are deleted cannot be seen. "
                 "Allow Describe on them.", min(hidden - self._invisible), len(hidden),
             )  # fmt: skip
-        self._invisible, self.partitions = frozenset(hidden), partitions
+        if at_all:
+            self._invisible, self.partitions = frozenset(hidden), looked_at
         return TopicListing(topics=topics, racks=racks, absent=frozenset(absent))

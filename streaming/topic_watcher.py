@@ -27,7 +27,7 @@ from streaming.events_tail import open_reader
 from streaming.group_news import GroupNews
 from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.shard_writer import ShardWriter
-from streaming.topic_knowledge import TopicKnowledge, TopicRemoval
+from streaming.topic_knowledge import TopicKnowledge, TopicListing, TopicRemoval
 from streaming.topic_listings import LOOK_TIMEOUT_S, TopicListings
 from streaming.topic_records import TopicRecords
 from streaming.topics import Topics
@@ -87,6 +87,9 @@ class TopicWatcher:
         own_prefix = topics.events.removesuffix("events")
         self._news = GroupNews(self._records.table, own_prefix, min(event_bytes_max, _EVENT_BYTES_MAX))
         self._subscriptions = subscriptions
+        self._cluster_id = ""
+        self._to_look_at: dict[str, float] = {}
+        """Names of topics that others have seen -> when to look at them."""
         self._handled = 0
         self._answers = True
         self._failure: Exception | None = None
@@ -138,6 +141,7 @@ class TopicWatcher:
             try:
                 if is_time:
                     self._poll(listings, writer)
+                self._look_at_seen(listings, writer)
                 self._tell_groups(writer)
                 self._report(answered=True)
             except (KafkaException, TopicReadError) as problem:
@@ -145,13 +149,13 @@ class TopicWatcher:
             if is_time:
                 rest_s = min(CONFIRM_S, self._interval_s) if self._is_in_haste else self._interval_s
                 look_at_s = time.monotonic() + max(rest_s, REST_PER_PARTITION_S * listings.partitions)
-            self._wake.wait(look_at_s - time.monotonic())
+            self._wake.wait(min([look_at_s, *self._to_look_at.values()]) - time.monotonic())
             self._wake.clear()
 
     @property
     def _is_in_haste(self) -> bool:
         in_doubt = self._knowledge is not None and self._knowledge.in_doubt
-        return in_doubt or any(removal.is_new for removal in self._removals.values())
+        return in_doubt or not self._answers or any(removal.is_new for removal in self._removals.values())
 
     def _poll(self, listings: TopicListings, writer: ShardWriter) -> None:
         """Raises KafkaException."""
@@ -159,14 +163,36 @@ class TopicWatcher:
         if self._knowledge is None:
             with open_reader(self._properties) as reader:
                 self._knowledge = TopicKnowledge(self._records.load(reader, cluster_id))
-        knowledge = self._knowledge
-        listing = listings.look(listed | knowledge.names)
-        _, gone = knowledge.learn(listing)
+        self._cluster_id = cluster_id
+        self._learn(listings.look(listed | self._knowledge.names), self._knowledge, writer)
+
+    def _learn(
+        self, listing: TopicListing, knowledge: TopicKnowledge, writer: ShardWriter, names: frozenset[str] | None = None
+    ) -> None:
+        """Conclude from a look at all topics, or at some. Raises KafkaException."""
+        _, gone = knowledge.learn(listing, names)
         self._records.learn(listing, gone, knowledge.live)
         for topic_id, name in gone.items():
             self._removals[topic_id] = TopicRemoval(topic_id, name, time.monotonic(), self._settle_s)
         self._save(writer)
         self._bury(writer)
+
+    def _look_at_seen(self, listings: TopicListings, writer: ShardWriter) -> None:
+        """Look at the topics that others have seen otherwise than this watcher: at once, and once more at what is
+        missed. Raises KafkaException."""
+        knowledge, now_s = self._knowledge, time.monotonic()
+        if knowledge is None:
+            return
+        for seen in self._subscriptions.seen(self._shard):
+            if seen.cluster_id in (None, self._cluster_id):
+                knowledge.meet({topic.topic_id: topic.name for topic in seen.topics if topic.topic_id is not None})
+                self._to_look_at |= dict.fromkeys([topic.name for topic in seen.topics], now_s)
+        names = frozenset(name for name, at_s in self._to_look_at.items() if at_s <= now_s)
+        if not names:
+            return
+        self._to_look_at = {name: at_s for name, at_s in self._to_look_at.items() if name not in names}
+        self._learn(listings.look(names, at_all=False), knowledge, writer, names)
+        self._to_look_at |= {name: now_s + CONFIRM_S for name in names if knowledge.is_in_doubt(name)}
 
     def _save(self, writer: ShardWriter) -> None:
         if self._records.has_unsaved:

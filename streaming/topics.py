@@ -210,12 +210,10 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
             {**kept(settings.dead_letters_retention_ms), **outputs},
         ),
         (topics.topics, settings.shards, {"cleanup.policy": "compact"}),
+        (topics.progress, settings.shards, {"cleanup.policy": "compact", "segment.ms": _PROGRESS_SEGMENT_MS}),
     ]
     if settings.responders:
-        rows += [
-            (topics.progress, settings.shards, {"cleanup.policy": "compact", "segment.ms": _PROGRESS_SEGMENT_MS}),
-            (topics.differences, 1, kept(-1)),
-        ]
+        rows.append((topics.differences, 1, kept(-1)))
     return [_Plan(name=name, partitions=partitions, config=config) for name, partitions, config in rows]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from msgspec import UNSET
+
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES, CommittedOffset, offset_bytes
@@ -36,10 +38,11 @@ def offset_fetch(step: Step, request: OffsetFetchRequest) -> None:
     if seen is not None:
         seen.body.validate_offset_fetch(requested.member_id, requested.member_epoch)
     _require_answer_of_some_size(step, requested)
+    tells_ids = request.tells_committed_ids is True
     topics = (
-        _all_topics(seen, step.image)
+        _all_topics(seen, step.image, tells_ids)
         if requested.topics is None
-        else tuple(_topic(seen, topic) for topic in requested.topics)
+        else tuple(_topic(seen, topic, tells_ids) for topic in requested.topics)
     )
     if request.require_stable and step.group is not None and step.group.offsets.has_pending:
         topics = _stable(step, step.group, topics)
@@ -69,31 +72,31 @@ def _require_answer_of_some_size(step: Step, requested: OffsetFetchRequestGroup)
             )
 
 
-def _topic(group: Group | None, requested: OffsetFetchRequestTopic) -> OffsetFetchResponseTopic:
+def _topic(group: Group | None, requested: OffsetFetchRequestTopic, tells_ids: bool) -> OffsetFetchResponseTopic:
     return OffsetFetchResponseTopic(
         name=requested.name,
         topic_id=requested.topic_id,
         partitions=tuple(
-            _partition(index, None if group is None else group.offsets.get(requested.name, index))
+            _partition(index, None if group is None else group.offsets.get(requested.name, index), tells_ids)
             for index in requested.partition_indexes
         ),
     )
 
 
-def _all_topics(group: Group | None, image: TopicsImage) -> tuple[OffsetFetchResponseTopic, ...]:
+def _all_topics(group: Group | None, image: TopicsImage, tells_ids: bool) -> tuple[OffsetFetchResponseTopic, ...]:
     if group is None:
         return ()
     return tuple(
         OffsetFetchResponseTopic(
             name=topic,
             topic_id=image.topics[topic].topic_id if topic in image.topics else None,
-            partitions=tuple(_partition(partition, committed) for _, partition, committed in entries),
+            partitions=tuple(_partition(partition, committed, tells_ids) for _, partition, committed in entries),
         )
         for topic, entries in groupby(group.offsets, key=lambda entry: entry[0])
     )
 
 
-def _partition(index: int, committed: CommittedOffset | None) -> OffsetFetchResponsePartition:
+def _partition(index: int, committed: CommittedOffset | None, tells_id: bool) -> OffsetFetchResponsePartition:
     if committed is None:
         return OffsetFetchResponsePartition(partition_index=index)
     return OffsetFetchResponsePartition(
@@ -101,6 +104,7 @@ def _partition(index: int, committed: CommittedOffset | None) -> OffsetFetchResp
         committed_offset=committed.offset,
         committed_leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
+        committed_topic_id=UNSET if not tells_id or committed.topic_id is None else committed.topic_id,
     )
 
 

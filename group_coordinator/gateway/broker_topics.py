@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, TopicDescription
+from confluent_kafka.admin import AdminClient, DescribeClusterResult, TopicDescription
 
 from group_coordinator.gateway.topic_cache import ABSENT, Answers, Topic, Verdict
 from group_coordinator.kafka_topics.described import topic_id_of
@@ -26,6 +26,8 @@ class BrokerTopics:
     def __init__(self, properties: dict[str, str], loop: asyncio.AbstractEventLoop) -> None:
         self._admin = AdminClient({"log_level": "3", **properties})
         self._loop = loop
+        self.cluster_id: str | None = None
+        """That of the brokers; None: not known yet."""
 
     def ask(self, names: list[str], on_answers: Callable[[Answers], None]) -> None:
         """Ask for topics.
@@ -38,6 +40,8 @@ class BrokerTopics:
             _log.warning("the brokers cannot be asked for topics: %s", problem)
             self._loop.call_soon(on_answers, {})
             return
+        if self.cluster_id is None:
+            self._admin.describe_cluster(request_timeout=_TIMEOUT_S).add_done_callback(self._take_cluster)
         unanswered = len(futures)
         answers: dict[str, Verdict] = {}
 
@@ -53,6 +57,12 @@ class BrokerTopics:
 
         for name, future in futures.items():
             future.add_done_callback(partial(take, name))
+
+    def _take_cluster(self, future: Future[DescribeClusterResult]) -> None:
+        try:
+            self.cluster_id = future.result().cluster_id
+        except KafkaException as problem:
+            _log.debug("the cluster's id is not known: %s", problem)
 
 
 def _verdict(future: Future[TopicDescription]) -> Verdict | None:

@@ -7,6 +7,10 @@ coordinator's own topics are looked at: who may see others brokers know, and the
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+from msgspec.structs import replace
+
 from group_coordinator.gateway.topic_access import TopicAccess
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeResponse,
@@ -14,6 +18,14 @@ from schemas.consumer_group_messages import (
     DescribedConsumerGroup,
 )
 from schemas.error_codes import ErrorCode
+from schemas.messages import DescribedGroup
+
+_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 3, 6, 8, 10, 11
+"""Codes of `AclOperation`: those that there are for groups (Kafka: `AclEntry.supportedOperations`)."""
+_ALL_OPERATIONS = sum(
+    [1 << operation for operation in (_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)]
+)
+_Described = TypeVar("_Described", DescribedGroup, DescribedConsumerGroup)
 
 
 def subscribes_to_refused(request: ConsumerGroupHeartbeatRequest, topics: TopicAccess, principal: str) -> bool:
@@ -33,6 +45,14 @@ def without_refused(
             else group
             for group in answer.groups
         )
+    )
+
+
+def with_operations(groups: tuple[_Described, ...]) -> tuple[_Described, ...]:
+    """Say what the client may do with each group that it is shown: everything, since rules about groups know no single
+    operations."""
+    return tuple(
+        [each if each.error_code else replace(each, authorized_operations=_ALL_OPERATIONS) for each in groups]
     )
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from group_coordinator.gateway.topic_cache import UNKNOWN, Absent, Answers, Topic
+from group_coordinator.gateway.topic_cache import UNKNOWN, Absent, Answers, Topic, Verdict
 from schemas.error_codes import ErrorCode
 from schemas.message_versions import GroupRequest
 from schemas.messages import (
@@ -34,6 +34,7 @@ from schemas.messages import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from schemas.offset_messages import NO_OFFSET
 
 BY_ID_FROM = 10
 """From this version of OffsetCommit and OffsetFetch on topics have no names."""
@@ -171,6 +172,44 @@ def split_fetch(
             OffsetFetchResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions))
         )
     return group if group.topics is None else replace(group, topics=tuple(passed)), tuple(refused)
+
+
+def with_offsets(answer: OffsetFetchResponseGroup) -> list[str]:
+    """Return the topics of which an answer has offsets: brokers must be asked whether they are still there."""
+    return [
+        topic.name for topic in answer.topics if any(each.committed_offset != NO_OFFSET for each in topic.partitions)
+    ]
+
+
+def without_gone(
+    answer: OffsetFetchResponseGroup, topics: Answers, *, all_topics: bool
+) -> tuple[OffsetFetchResponseGroup, dict[str, set[str]]]:
+    """Return the answer without the offsets of topics that are not there any more, or not under the id for which they
+    were committed; and, by name, these ids. `all_topics`: an answer to a fetch of all topics does not name them."""
+    past_ids: dict[str, set[str]] = {}
+    shown_topics: list[OffsetFetchResponseTopic] = []
+    for topic in answer.topics:
+        verdict = topics.get(topic.name, UNKNOWN)
+        partitions: list[OffsetFetchResponsePartition] = []
+        for each in topic.partitions:
+            is_gone = each.committed_offset != NO_OFFSET and _is_gone(verdict, each)
+            if is_gone and each.committed_topic_id is not UNSET:
+                past_ids.setdefault(topic.name, set()).add(each.committed_topic_id)
+            if not is_gone:
+                partitions.append(each)
+            elif not all_topics:
+                partitions.append(OffsetFetchResponsePartition(partition_index=each.partition_index))
+        if partitions or not all_topics:
+            shown_topics.append(replace(topic, partitions=tuple(partitions)))
+    return replace(answer, topics=tuple(shown_topics)), past_ids
+
+
+def _is_gone(verdict: Verdict, committed: OffsetFetchResponsePartition) -> bool:
+    if isinstance(verdict, Absent):
+        return True
+    if not isinstance(verdict, Topic) or verdict.topic_id is None or verdict.is_doubtful:
+        return False
+    return committed.committed_topic_id not in (UNSET, verdict.topic_id)
 
 
 def without_id(answer: OffsetFetchResponseGroup, rules: Rules) -> list[str]:

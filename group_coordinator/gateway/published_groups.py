@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from sys import intern
 
 import msgspec
@@ -13,6 +13,7 @@ from group_coordinator.gateway.handover import TopicRecord
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.group_states import GroupState
 from schemas.messages import ListedGroup
+from schemas.query_progress import ChangedGroup
 
 _GROUP_BYTES = 300
 _MEMBER_BYTES = 200
@@ -56,6 +57,13 @@ class PublishedGroup(Struct, frozen=True):
     """The topics that a member of a consumer group names."""
     topics_version: int = -1
     """The last version of the cluster's topics that a consumer group was told of."""
+    epoch: int = -1
+    seq: int = -1
+    """It was so from this output on."""
+
+    def is_later_than(self, changed: ChangedGroup) -> bool:
+        """Return whether this was published with a later output than a responder speaks of."""
+        return (self.epoch, self.seq) > (changed.epoch, changed.seq)
 
     def hears_of(self, topic: str, version: int | None) -> bool:
         """Return whether the group knows this version of a topic, or the watcher sees that it does not. None: the topic
@@ -87,6 +95,8 @@ class _Snapshot(Struct, frozen=True):
     members: tuple[_SnapshotMember, ...]
     subscription: _Subscription | None = None
     configuration: GroupConfiguration | None = None
+    epoch: int = -1
+    seq: int = -1
 
 
 _decode = msgspec.json.Decoder(_Snapshot).decode
@@ -139,19 +149,34 @@ class PublishedGroups:
         """Return a group; None if it is not known."""
         return self._groups.get(group_id)
 
-    def listed(self) -> Iterable[ListedGroup] | None:
-        """Return all groups; None if they have not all been read yet."""
+    def listed(self, changed: Mapping[str, ChangedGroup]) -> Iterable[ListedGroup] | None:
+        """Return all groups, each as it is by the later of two outputs: what is published, or what responders say has
+        `changed`. None: the groups have not all been read yet."""
         if not self._is_complete:
             return None
-        return [
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state,
-                group_type="consumer" if group.is_consumer_group else "classic",
-            )
-            for group in self._groups.values()
-        ]
+        return [*self._listed_as_published(changed), *self._listed_as_changed(changed)]
+
+    def _listed_as_published(self, changed: Mapping[str, ChangedGroup]) -> Iterator[ListedGroup]:
+        for group in self._groups.values():
+            now = changed.get(group.group_id)
+            if now is None or group.is_later_than(now):
+                yield ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state,
+                    group_type="consumer" if group.is_consumer_group else "classic",
+                )
+
+    def _listed_as_changed(self, changed: Mapping[str, ChangedGroup]) -> Iterator[ListedGroup]:
+        for now in changed.values():
+            group = self._groups.get(now.group_id)
+            if now.state is not None and (group is None or not group.is_later_than(now)):
+                yield ListedGroup(
+                    group_id=now.group_id,
+                    protocol_type=now.protocol_type,
+                    group_state=now.state,
+                    group_type=now.group_type,
+                )
 
     def _forget(self, group_id: str) -> None:
         if self.configured.pop(group_id, None) is not None:
@@ -175,6 +200,8 @@ class PublishedGroups:
             subscription is not None,
             frozenset([intern(topic) for topic in subscription.topics] if subscription else ()),
             -1 if subscription is None else subscription.topics_version,
+            snapshot.epoch,
+            snapshot.seq,
         )
         if self._bytes + group.size <= self._bytes_max:
             self._groups[group_id] = group

@@ -1,8 +1,8 @@
 """The gateway answers some requests itself; it sends all others to the coordinator group by group, and merges the
 answers.
 
-It answers FindCoordinator (a pure function), ListGroups (from the groups as last published), requests that are not
-allowed, and the first JoinGroup of a new member, which only asks for a member id (KIP-394).
+It answers FindCoordinator (a pure function), ListGroups (from what coordinator and responders say of groups), requests
+that are not allowed, and the first JoinGroup of a new member, which only asks for a member id (KIP-394).
 """
 
 from __future__ import annotations
@@ -13,14 +13,19 @@ from itertools import islice
 from typing import Protocol, cast
 from uuid import uuid4
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
 from group_coordinator.gateway.authorization import Authorizer
 from group_coordinator.gateway.brokers import Coordinators, Node
 from group_coordinator.gateway.config import Bounds
-from group_coordinator.gateway.consumer_groups import in_kafkas_order, subscribes_to_refused, without_refused
+from group_coordinator.gateway.consumer_groups import (
+    in_kafkas_order,
+    subscribes_to_refused,
+    with_operations,
+    without_refused,
+)
 from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeatCache
 from group_coordinator.gateway.fan_out import FanOut
 from group_coordinator.gateway.group_configs import ConfigsRequest
@@ -39,7 +44,6 @@ from schemas.consumer_group_messages import (
 )
 from schemas.error_codes import ErrorCode
 from schemas.events import groups_named
-from schemas.group_metadata_events import TopicMetadata
 from schemas.message_versions import GroupResponse
 from schemas.messages import (
     Coordinator,
@@ -72,9 +76,6 @@ answer."""
 _UNVOUCHED_VERSION = _MEMBER_ID_REQUIRED_VERSION - 1
 
 
-AttachedMetadata = Callable[[ConsumerGroupHeartbeatRequest | JoinGroupRequest], TopicMetadata | UnsetType]
-
-
 class CoordinatorClient(Protocol):
     """The coordinator answers every event exactly once, in doubt with a code that costs no membership."""
 
@@ -82,9 +83,9 @@ class CoordinatorClient(Protocol):
 
 
 class Groups(Protocol):
-    """The groups as last published."""
+    """The groups, as clients were answered (`group_coordinator.gateway.group_lists`)."""
 
-    def listed(self) -> Iterable[ListedGroup] | None: ...
+    def list(self, on_listed: Callable[[Iterable[ListedGroup] | None], None]) -> None: ...
 
 
 class RequestRouter:
@@ -103,14 +104,12 @@ class RequestRouter:
         heartbeats: HeartbeatCache | None = None,
         consumer_heartbeats: ConsumerHeartbeatCache | None = None,
         topics: TopicAccess | None = None,
-        topic_metadata: AttachedMetadata = lambda _: UNSET,
         own_settings: OwnSettings | None = None,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`sizes` knows how long answers are. `heartbeats` answers heartbeats at once, by the time of `now_ms`, and
         `consumer_heartbeats` those of consumer groups; where one is None, the coordinator answers. `topics` knows which
-        topics clients may name; None: all. `topic_metadata` says what a group is to be told of topics with a request
-        that joins it. `own_settings` alters and describes the settings of groups."""
+        topics clients may name; None: all. `own_settings` alters and describes the settings of groups."""
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
@@ -121,7 +120,6 @@ class RequestRouter:
         self._heartbeats = heartbeats
         self._consumer_heartbeats = consumer_heartbeats
         self._topics = topics
-        self._topic_metadata = topic_metadata
         self._own_settings = own_settings
         self._now_ms = now_ms
         self._issued_ids = IssuedMemberIds(now_ms)
@@ -141,13 +139,14 @@ class RequestRouter:
                 coordinators = [self._find(context, key, brokers) for key in request.coordinator_keys]
                 reply(FindCoordinatorResponse(coordinators=tuple(coordinators)))
             case ListGroupsRequest() as request:
-                reply(self._list(context, request, node_id))
+                self._groups.list(partial(self._list, context, request, node_id))
             case (JoinGroupRequest() | SyncGroupRequest() | ConsumerGroupHeartbeatRequest()) as request:
                 self._hold_request(context, request)
             case DescribeGroupsRequest() as request:
-                self._ask_groups(context, [replace(request, groups=(group_id,)) for group_id in request.groups])
+                shown = replace(context, reply=partial(self._show_classic, context, request))
+                self._ask_groups(shown, [replace(request, groups=(group_id,)) for group_id in request.groups])
             case ConsumerGroupDescribeRequest() as request:
-                shown = replace(context, reply=partial(self._show, context))
+                shown = replace(context, reply=partial(self._show, context, request))
                 self._ask_groups(shown, [replace(request, group_ids=(group_id,)) for group_id in request.group_ids])
             case DeleteGroupsRequest() as request:
                 # Brokers drop repeated names before they ask the coordinator.
@@ -206,12 +205,8 @@ class RequestRouter:
         since_ms = self._now_ms()
 
         def send(request: ConsumerGroupHeartbeatRequest, on_response: OnAnswer) -> None:
-            event = replace(
-                context.event(request.group_id, request),
-                topic_metadata=self._topic_metadata(request),
-                waited_ms=self._now_ms() - since_ms,  # behind the one before, which was answered at once
-            )
-            self._coordinator.ask(event, on_response)
+            waited_ms = self._now_ms() - since_ms  # behind the one before, which was answered at once
+            self._coordinator.ask(replace(context.event(request.group_id, request), waited_ms=waited_ms), on_response)
 
         if self._consumer_heartbeats is None:
             send(request, on_answer)
@@ -247,12 +242,22 @@ class RequestRouter:
             and subscribes_to_refused(request, self._topics, context.pending.principal)
         )
 
-    def _show(self, context: _RequestContext, answer: GroupResponse) -> None:
+    def _show(
+        self, context: _RequestContext, request: ConsumerGroupDescribeRequest, answer: GroupResponse
+    ) -> None:
         """Show consumer groups as far as the client may see their topics."""
         assert isinstance(answer, ConsumerGroupDescribeResponse)
         if self._topics is not None:
             answer = without_refused(answer, self._topics, context.pending.principal)
+        if request.include_authorized_operations:
+            answer = replace(answer, groups=with_operations(answer.groups))
         context.reply(in_kafkas_order(answer))
+
+    def _show_classic(self, context: _RequestContext, request: DescribeGroupsRequest, answer: GroupResponse) -> None:
+        assert isinstance(answer, DescribeGroupsResponse)
+        if request.include_authorized_operations:
+            answer = replace(answer, groups=with_operations(answer.groups))
+        context.reply(answer)
 
     def _allows(self, context: _RequestContext, group_id: str) -> bool:
         return self._authorizer.allows(context.pending.principal, context.pending.client_host, group_id)
@@ -295,7 +300,7 @@ class RequestRouter:
             new_member_id = request.member_id
             request, version = replace(request, member_id=""), _UNVOUCHED_VERSION
         event = context.event(group_id, request, version=version, new_member_id=new_member_id)
-        self._coordinator.ask(replace(event, topic_metadata=self._topic_metadata(request)), context.reply)
+        self._coordinator.ask(event, context.reply)
 
     def _asks_for_member_id_only(self, version: int, request: JoinGroupRequest) -> bool:
         return (
@@ -314,11 +319,17 @@ class RequestRouter:
             key=group_id, node_id=node.node_id, host=node.address.host, port=node.address.port, error_message=""
         )
 
-    def _list(self, context: _RequestContext, request: ListGroupsRequest, node_id: int | None) -> ListGroupsResponse:
-        """Return the groups of this broker: admin tools ask all brokers and merge their answers."""
-        listed = self._groups.listed()
+    def _list(
+        self,
+        context: _RequestContext,
+        request: ListGroupsRequest,
+        node_id: int | None,
+        listed: Iterable[ListedGroup] | None,
+    ) -> None:
+        """Show the groups of this broker: admin tools ask all brokers and merge their answers."""
         if listed is None:
-            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            context.reply(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
         states = {state.strip().lower() for state in request.states_filter}
         types = {kind.lower() for kind in request.types_filter}
         brokers = None if node_id is None else Coordinators(self._nodes())
@@ -332,7 +343,7 @@ class RequestRouter:
                 and self._allows(context, group.group_id)
             )
 
-        return ListGroupsResponse(groups=tuple(filter(is_wanted, listed)))
+        context.reply(ListGroupsResponse(groups=tuple(filter(is_wanted, listed))))
 
 
 class _RequestContext(Struct, frozen=True, kw_only=True):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from uuid import uuid4
 
 from confluent_kafka import Message
-from msgspec import UNSET, UnsetType
 
 from group_coordinator.gateway.answer_sizes import AnswerSizes
 from group_coordinator.gateway.authorization import Authorizer, RulesError, parse_rules
@@ -17,11 +17,14 @@ from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
 from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeatCache
 from group_coordinator.gateway.coordinator_client import EventsClient, reading_ended
+from group_coordinator.gateway.group_lists import GroupLists
 from group_coordinator.gateway.handover import Handover, topic_records
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
+from group_coordinator.gateway.joined_topics import JoinedTopics
 from group_coordinator.gateway.own_settings import OwnSettings, write_to
 from group_coordinator.gateway.pending_request import MAY_BE_PARKED, PendingRequest
 from group_coordinator.gateway.ports import Ports
+from group_coordinator.gateway.progress_channel import ProgressChannel
 from group_coordinator.gateway.proxy_server import ProxyServer
 from group_coordinator.gateway.published_groups import PublishedGroups
 from group_coordinator.gateway.request_bounds import cost_of_listing
@@ -36,10 +39,7 @@ from group_coordinator.gateway.topic_images import TopicImages
 from group_coordinator.gateway.versions import accepted_versions
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.follower import TopicFollower
-from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
-from schemas.group_metadata_events import TopicMetadata
 from schemas.http_host import is_loopback
-from schemas.messages import JoinGroupRequest
 
 _PUBLISHED_TIMEOUT_S = 60.0
 _log = logging.getLogger(__name__)
@@ -63,7 +63,8 @@ class Gateway(ProxyServer):
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
         self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
-        self._images: TopicImages | None = None
+        self._asker = str(uuid4())
+        self._channel = ProgressChannel(config, self._asker)
         self._follower: TopicFollower | None = None
         self._router: RequestRouter | None = None
         self._topics: TopicAccess | None = None
@@ -71,12 +72,21 @@ class Gateway(ProxyServer):
     async def _begin(self, ports: Ports) -> None:
         loop = asyncio.get_running_loop()
         config = self._config
-        topics = TopicCache(BrokerTopics(config.broker_client_properties, loop).ask, loop.call_later, loop.time)
+        brokers = BrokerTopics(config.broker_client_properties, loop)
+        topics = TopicCache(brokers.ask, loop.call_later, loop.time)
         authorizer = _authorizer(config)
+        await asyncio.to_thread(self._events.connect, loop)
+        lists = GroupLists(self._published, self._channel, self._asker, loop.call_later, loop.time)
+        await asyncio.to_thread(self._channel.start, loop, lists.answered)
+        are_read = asyncio.Event()
+        images = await asyncio.to_thread(self._read_published, loop, are_read)
+        joined = JoinedTopics(
+            images, self._published.group, topics, self._channel, lambda: brokers.cluster_id, loop.call_later, loop.time
+        )
         self._topics = TopicAccess(config.topic_prefix, authorizer)
         self._router = RequestRouter(
-            CheckedOffsets(self._events, topics, self._topics),
-            self._published,
+            CheckedOffsets(self._events, topics, self._topics, joined),
+            lists,
             ports.nodes,
             authorizer,
             hands_out_member_ids=config.hands_out_member_ids,
@@ -87,17 +97,13 @@ class Gateway(ProxyServer):
             else None,
             consumer_heartbeats=ConsumerHeartbeatCache(self._published.group) if config.answers_heartbeats else None,
             topics=self._topics,
-            topic_metadata=self._metadata_for,
             own_settings=OwnSettings(
                 config, lambda: self._published.configured, write_to(self._events), loop.time,
                 config.bounds.groups_per_request_max,
             ),
             now_ms=lambda: loop.time() * 1_000,
         )
-        await asyncio.to_thread(self._events.connect, loop)
         self._events.begin()
-        are_read = asyncio.Event()
-        await asyncio.to_thread(self._read_published, loop, are_read)
         try:
             async with asyncio.timeout(_PUBLISHED_TIMEOUT_S):
                 await are_read.wait()  # who is told that the gateway is ready may list the groups, and join one
@@ -115,6 +121,7 @@ class Gateway(ProxyServer):
         await asyncio.to_thread(self._events.end)
         if self._follower is not None:
             await asyncio.to_thread(self._follower.stop)
+        await asyncio.to_thread(self._channel.stop)
 
     def _machine(self, locate: Locate | None) -> Connection:
         assert self._topics is not None
@@ -140,17 +147,13 @@ class Gateway(ProxyServer):
             return 0  # others of the group may wait for it
         return min(super()._weigh(pending) + self._router.weigh(pending), self._config.bounds.under_way_bytes_max // 2)
 
-    def _metadata_for(self, request: ConsumerGroupHeartbeatRequest | JoinGroupRequest) -> TopicMetadata | UnsetType:
-        published = self._published.group(request.group_id)
-        return UNSET if self._images is None else self._images.metadata_for(request, published)
-
-    def _read_published(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> None:
+    def _read_published(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> TopicImages:
         """Begin to follow what the coordinator publishes of groups and of topics."""
         properties = self._config.coordinator_client_properties
         assignments, topics = (f"{self._config.topic_prefix}.{name}" for name in ("assignments", "topics"))
         counts = partition_counts(properties, [assignments, topics])
-        self._images = TopicImages(counts[topics])
-        handovers = {assignments: Handover(loop, self._published.take), topics: Handover(loop, self._images.take)}
+        images = TopicImages(counts[topics])
+        handovers = {assignments: Handover(loop, self._published.take), topics: Handover(loop, images.take)}
 
         def take(messages: list[Message]) -> None:
             for topic, handover in handovers.items():
@@ -174,6 +177,7 @@ class Gateway(ProxyServer):
             )
         except TopicReadError as problem:
             raise GatewayError(str(problem)) from problem
+        return images
 
 
 def _authorizer(config: GatewayConfig) -> Authorizer:

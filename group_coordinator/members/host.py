@@ -129,7 +129,10 @@ class MemberHost:
                 self._find_topics()
         except TopicReadError as problem:
             raise HostError(str(problem)) from None
-        self._published = PublishedTopics(self.properties, f"{prefix}.topics", self._shard_count)
+        self._published = PublishedTopics(
+            self.properties, f"{prefix}.topics", self._shard_count,
+            lambda shard, key, value: self._producer.produce(f"{prefix}.progress", value, key, shard),
+        )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="member-host", daemon=True)
         self._thread.start()
 
@@ -149,6 +152,7 @@ class MemberHost:
         ids = request_ids(uuid5(self._namespace, str(next(self._member_numbers))))
         if config.group_protocol == "consumer":
             self._read_published_topics()
+            self._published.expect(config.group_id, topics := list(topics), self._cluster)
             ids = chain([f"{config.client_id}-{next(ids)}"], ids)  # its own id is the first: one that tells who it is
         machine = new_member(config, ids, shard_count=self._shard_count, assignors=self._assignors)
         hosted = HostedMember(self, machine)

@@ -2,16 +2,19 @@
 
 Their assignments name topics by ids, whose names are here. And their group knows of topics what its log tells: so a
 heartbeat that names topics brings along what they are, as it does behind a gateway, and a group's first member need
-not wait for the coordinator's watcher.
+not wait for the coordinator's watcher. Before a member joins, the watcher is told of topics that the brokers have and
+that are not here yet, and is waited for.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Protocol
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaException, Message
 from msgspec import UNSET, UnsetType
 
 from group_coordinator.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX, ClusterTopics, SharedRacks
@@ -21,17 +24,35 @@ from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
 from schemas.messages import Request
+from schemas.query_progress import SeenTopic, TopicsSeen, encode_progress, key_of
 
+BROKERS_WITHIN_S = 3.0
+PUBLISHED_WITHIN_S = 0.4
+"""So long brokers and the watcher are waited for before a member joins."""
 _log = logging.getLogger(__name__)
+
+
+class Counts(Protocol):
+    """Brokers, asked for the numbers of partitions (`group_coordinator.members.cluster`)."""
+
+    def partition_counts(self, topics: Iterable[str], on_found: Callable[[dict[str, int]], None]) -> None: ...
 
 
 class PublishedTopics:
     """Follows the topics topic between the first `start` and `stop`. Its methods may be called in any thread."""
 
-    def __init__(self, client_properties: Mapping[str, str], topic: str, shards: int) -> None:
+    def __init__(
+        self,
+        client_properties: Mapping[str, str],
+        topic: str,
+        shards: int,
+        say: Callable[[int, bytes, bytes], None] = lambda shard, key, value: None,
+    ) -> None:
+        """`say`: write a record with this key and value to a shard's partition of the progress topic."""
         self._client_properties = client_properties
         self._topic = topic
-        self._lock = threading.Lock()
+        self._say = say
+        self._lock = threading.Condition()
         shared_racks = SharedRacks()
         self._tables = [ClusterTopics(shared_racks) for _ in range(shards)]
         """One for each shard, since versions of different shards cannot be compared."""
@@ -58,6 +79,33 @@ class PublishedTopics:
         """Take in a record of the topics topic, those of each partition in their order."""
         with self._lock:
             self._tables[shard].take(key, value, offset)
+            self._lock.notify_all()
+
+    def expect(self, group_id: str, names: Collection[str], cluster: Counts) -> None:
+        """Wait a moment, before a member joins, for the topics that brokers have and that are not here yet."""
+        names = [name for name in names if not self._is_here(group_id, name)]
+        if not names:
+            return
+        counts: dict[str, int] = {}
+        are_found = threading.Event()
+
+        def take(found: dict[str, int]) -> None:
+            counts.update(found)
+            are_found.set()
+
+        cluster.partition_counts(names, take)
+        are_found.wait(BROKERS_WITHIN_S)
+        there = [name for name, count in list(counts.items()) if count]
+        if there:
+            seen = TopicsSeen(cluster_id=None, topics=tuple(map(SeenTopic, there)))
+            with suppress(BufferError, KafkaException):  # the watcher sees them some seconds later
+                self._say(group_partition(group_id, len(self._tables)), key_of(TopicsSeen), encode_progress(seen))
+            with self._lock:
+                self._lock.wait_for(lambda: all(self._is_here(group_id, name) for name in there), PUBLISHED_WITHIN_S)
+
+    def _is_here(self, group_id: str, name: str) -> bool:
+        with self._lock:
+            return self._table(group_id).described(name) is not None
 
     def names(self, group_id: str, topic_ids: Iterable[str]) -> dict[str, str]:
         """Return the names of topics by their ids, of those that are known."""

@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Iterator
 
 from coordinator_state import Answer, GroupCoordinator, decode_group, encode_group, group_event
+from group_coordinator.responder.changed_groups import ChangedGroups
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.ticks import read_tick
 from streaming.operator_config import OperatorConfig
@@ -40,6 +41,7 @@ class AnsweringShard:
         heapq.heapify(self._deadlines)
         self._earliest = {key: deadline_ms for deadline_ms, key in self._deadlines}
         """The earliest deadline of each group in the heap, the only one that counts."""
+        self.changed = ChangedGroups()
 
     @property
     def groups(self) -> int:
@@ -104,7 +106,10 @@ class AnsweringShard:
             if len(self._decoded) > self._decoded_max:
                 self._rest(next(iter(self._decoded)))
         topic = self._config.topics.responses
-        answers = (output for output in coordinator.take_outputs() if type(output) is Answer)
+        outputs = coordinator.take_outputs()
+        if len(outputs) > 1 or (outputs and type(outputs[0]) is not Answer):
+            self.changed.note(key, coordinator.group, outputs, self.next_offset - 1, self.clock_ms)
+        answers = (output for output in outputs if type(output) is Answer)
         records = (output_record(answer, self._config) for answer in answers)
         return [record for record in records if record.topic == topic]  # others are dead letters
 

@@ -34,6 +34,8 @@ from schemas.query_progress import (
     RESPONDER_PREFIX,
     WRITER_HEADER,
     GatewayAlive,
+    GroupsAsked,
+    GroupsChanged,
     ProgressError,
     ProgressRecord,
     QueryProgress,
@@ -199,6 +201,7 @@ class Responder:
                 if len(self._new) >= SENT_TOGETHER_MAX:
                     self._give(producer)
             self._give(producer)
+            self._tell_changes(producer)
             producer.poll(0)
             self._require_delivery()
             now_s = time.monotonic()
@@ -218,8 +221,8 @@ class Responder:
             return
         end = reader.last_known_end(self._config.topics.events, self._config.partition)
         has_caught_up = end is not None and self._shard.next_offset >= end
-        answered = self._taken.up_to(self._here)
-        self._ticker.answered(max(answered.clock_ms, self._query_clock_ms), has_caught_up=has_caught_up)
+        answered_ms = max(self._taken.up_to(self._here).clock_ms, self._query_clock_ms)
+        self._ticker.answered(answered_ms, has_caught_up=has_caught_up)
 
     def _publish(self, producer: Producer) -> None:
         """Tell the coordinator's ticker how far the clock is answered; again and again while its query is behind: the
@@ -228,14 +231,23 @@ class Responder:
         if answered.clock_ms == self._published_ms and self._query_clock_ms >= self._published_ms:
             return
         self._published_ms = answered.clock_ms
-        record = ResponderProgress(
-            core_hash=self._core_hash, end_offset=answered.end_offset, clock_ms=answered.clock_ms
-        )
+        record = ResponderProgress(core_hash=self._core_hash, **answered._asdict())
         with suppress(BufferError):
             producer.produce(
                 self._config.topics.progress, key=key_of(ResponderProgress), value=encode_progress(record),
                 partition=self._config.partition,
             )  # fmt: skip
+
+    def _tell_changes(self, producer: Producer) -> None:
+        """Tell those who have asked which groups have changed, when all is answered that was there at the start."""
+        if self._shard.next_offset < self._backlog_end:
+            return
+        for answer in self._shard.changed.answers():
+            with suppress(BufferError):  # who has asked does not wait for long
+                producer.produce(
+                    self._config.topics.progress, key=key_of(GroupsChanged), value=encode_progress(answer),
+                    partition=self._config.partition,
+                )  # fmt: skip
 
     def _take(self, message: Message) -> None:
         error = message.error()
@@ -326,11 +338,14 @@ class Responder:
         require_same_decisions(record, self._config.partition, self._core_hash)
         if isinstance(record, GatewayAlive) and self._ticker is not None:
             self._ticker.gateway_heard()
+        if isinstance(record, GroupsAsked):
+            self._shard.changed.asked(record)
         if not isinstance(record, QueryProgress):
             return
         now_s, silence_s = time.monotonic(), max(time.time() - timestamp_ms / 1_000, 0.0)
         self._query_heard_s = max(self._query_heard_s, now_s - silence_s)
         self._query_clock_ms = record.clock_ms
+        self._shard.changed.committed(record.end_offset, record.clock_ms, now_s)
         self._query_end = max(self._query_end, record.end_offset)
         while self._handled and self._handled[0][0] <= self._query_end:
             _, handled_s = self._handled.popleft()

@@ -44,7 +44,10 @@ Record = TypeVar("Record", bound=HistoryRecord)
 class Pump:
     """Runs between `start` and `stop`; `pause` makes it deaf and dumb, as a Spark that restarts."""
 
-    def __init__(self, bootstrap_servers: str, settings: TopicSettings) -> None:
+    def __init__(
+        self, bootstrap_servers: str, settings: TopicSettings, look_interval_ms: int = _LOOK_INTERVAL_MS
+    ) -> None:
+        """`look_interval_ms`: how often its watcher looks at all topics."""
         self.group_config = GroupConfig(
             group_initial_rebalance_delay_ms=0,
             group_consumer_assignment_interval_ms=0,
@@ -78,13 +81,14 @@ class Pump:
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
         self._failure: BaseException | None = None
         self._offsets_partitions = report.partitions[report.topics.offsets]
+        self._look_interval_ms = look_interval_ms
         self._watcher = self._new_watcher()
 
     def _new_watcher(self) -> TopicWatcher:
         topics, offsets_partitions = self._operator_config.topics, self._offsets_partitions
-        subscriptions = PublishedSubscriptions(topics.assignments, 1, 1, [0], self._bootstrap)
+        subscriptions = PublishedSubscriptions(topics.assignments, 1, 1, [0], self._bootstrap, topics.progress)
         return TopicWatcher(
-            topics, 0, 1, offsets_partitions, self._bootstrap, subscriptions, interval_ms=_LOOK_INTERVAL_MS
+            topics, 0, 1, offsets_partitions, self._bootstrap, subscriptions, interval_ms=self._look_interval_ms
         )
 
     def __enter__(self) -> Pump:

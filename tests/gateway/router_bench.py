@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from msgspec import UNSET, UnsetType
-
 from group_coordinator.gateway.authorization import Authorizer, parse_rules
 from group_coordinator.gateway.brokers import Node
 from group_coordinator.gateway.config import Address
@@ -14,7 +12,6 @@ from group_coordinator.gateway.group_events import GroupEvent
 from group_coordinator.gateway.pending_request import AnyResponse, PendingRequest
 from group_coordinator.gateway.request_router import RequestRouter
 from group_coordinator.gateway.topic_access import TopicAccess
-from schemas.group_metadata_events import TopicMetadata
 from schemas.message_versions import GroupRequest, GroupResponse
 from schemas.messages import (
     DescribedGroup,
@@ -42,8 +39,8 @@ class Groups:
     def __init__(self, *listed: ListedGroup) -> None:
         self.groups: Iterable[ListedGroup] | None = listed
 
-    def listed(self) -> Iterable[ListedGroup] | None:
-        return self.groups
+    def list(self, on_listed: Callable[[Iterable[ListedGroup] | None], None]) -> None:
+        on_listed(self.groups)
 
 
 class Bench:
@@ -54,8 +51,6 @@ class Bench:
         self.groups = Groups(*listed)
         self.nodes = NODES
         self.answers: list[GroupResponse] = []
-        self.attached: TopicMetadata | UnsetType = UNSET
-        """What goes with requests that join a group."""
         authorizer = Authorizer(None if rules is None else parse_rules(rules, "coordinator"))
         self.router = RequestRouter(
             self.coordinator,
@@ -64,7 +59,6 @@ class Bench:
             authorizer,
             hands_out_member_ids=hands_out,
             topics=TopicAccess("coordinator", authorizer),
-            topic_metadata=lambda request: self.attached,
         )
 
     def ask(

@@ -55,10 +55,14 @@ class Book:
         self.waiting: list[Callable[[Answers], None]] = []
         self.is_full = False
 
-    def known(self, largest_partitions: dict[str, int]) -> Answers | None:
-        return cast(Answers, self.topics) if self.at_once else None
+    is_busy = False
 
-    def look_up(self, largest_partitions: dict[str, int], on_known: Callable[[Answers], None]) -> bool:
+    def known(self, largest_partitions: dict[str, int], *, at_present: bool = False) -> Answers | None:
+        return cast(Answers, self.topics) if self.at_once or not largest_partitions else None
+
+    def look_up(
+        self, largest_partitions: dict[str, int], on_known: Callable[[Answers], None], *, at_present: bool = False
+    ) -> bool:
         if not self.is_full:
             self.waiting.append(on_known)
         return not self.is_full

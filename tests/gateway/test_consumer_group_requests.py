@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from msgspec import UNSET
 from msgspec.structs import asdict
 
 from group_coordinator.gateway.consumer_groups import in_kafkas_order
@@ -25,11 +24,9 @@ from schemas.consumer_group_messages import (
     TopicPartitions,
 )
 from schemas.error_codes import ErrorCode
-from schemas.group_metadata_events import TopicMetadata
 from schemas.kafka.codec import encode
-from schemas.messages import HeartbeatRequest, Request
 from schemas.wire import INT16, INT32, uuid_text
-from tests.gateway.router_bench import Bench, join
+from tests.gateway.router_bench import Bench
 
 SECRET = "coordinator.history"
 RULES = "User:alice secret deny\nUser:bob topic coordinator.* allow\n* * allow"
@@ -127,17 +124,6 @@ def test_a_member_of_version_0_gets_its_id_from_the_coordinator() -> None:
     bench.ask("ConsumerGroupHeartbeat", beat("", 0, "orders"), version=0)
     (event,) = bench.events
     assert (event.new_member_id, event.request) == (None, beat("", 0, "orders"))
-
-
-@pytest.mark.parametrize(
-    ("api", "request_"), [("ConsumerGroupHeartbeat", beat("m", 0, "orders")), ("JoinGroup", join("m"))]
-)
-def test_what_the_group_must_know_of_topics_goes_with_who_joins(api: str, request_: Request) -> None:
-    bench = Bench()
-    bench.attached = TopicMetadata(version=3, topics=(), absent=("orders",))
-    bench.ask(api, request_, version=1)
-    bench.ask("Heartbeat", HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), version=1)
-    assert [event.topic_metadata for event in bench.events] == [bench.attached, UNSET]
 
 
 # --------------------------------------------------------------------------------------------------------- on the wire

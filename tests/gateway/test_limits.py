@@ -225,7 +225,7 @@ def test_of_published_groups_only_what_is_needed_is_kept() -> None:
     group = groups.group("g7")
     assert group is not None
     assert (group.state, group.generation_id, [member.member_id for member in group.members]) == ("Stable", 3, ["m"])
-    assert {member.group_id for member in groups.listed() or ()} == {f"g{number}" for number in range(20)}
+    assert {member.group_id for member in groups.listed({}) or ()} == {f"g{number}" for number in range(20)}
     assert PublishedGroups(1_000_000, keeps_members=False).group("g7") is None
 
 
@@ -233,13 +233,13 @@ def test_published_groups_are_bounded_in_bytes_and_those_that_go_make_room(caplo
     groups = PublishedGroups(100_000, keeps_members=False)
     groups.take([published("x" * 30_000 + str(number), members=1_000) for number in range(10)])
     groups.complete()
-    listed = [group.group_id for group in groups.listed() or ()]
+    listed = [group.group_id for group in groups.listed({}) or ()]
     assert len(listed) == 3
     assert "listed_bytes_max" in caplog.text
     groups.take([TopicRecord(group.encode(), None, 0) for group in listed])
     assert groups.kept_bytes == 0
     groups.take([published("small")])
     groups.take([published("small")])
-    assert [group.group_id for group in groups.listed() or ()] == ["small"]
+    assert [group.group_id for group in groups.listed({}) or ()] == ["small"]
     groups.take([TopicRecord(b"small", None, 0)])
     assert groups.kept_bytes == 0

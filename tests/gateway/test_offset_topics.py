@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from group_coordinator.gateway.offset_topics import (
@@ -23,9 +24,11 @@ from group_coordinator.gateway.offset_topics import (
     split_commit,
     split_fetch,
     with_names,
+    with_offsets,
+    without_gone,
     without_id,
 )
-from group_coordinator.gateway.topic_cache import ABSENT, Answers, Topic
+from group_coordinator.gateway.topic_cache import ABSENT, UNKNOWN, Answers, Topic
 from schemas.error_codes import ErrorCode
 from schemas.kafka.json_form import from_json, uuid_from_json
 from schemas.message_versions import GroupRequest, request_of, response_of
@@ -34,6 +37,9 @@ from schemas.messages import (
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
 )
 from schemas.wire import topic_id_text
 
@@ -191,3 +197,38 @@ def test_a_fetch_of_all_by_ids_has_the_ids_that_brokers_know() -> None:
 def test_only_what_is_named_by_its_id_needs_a_name() -> None:
     by_name: Json = {"group_id": "g", "topics": ({"name": "t", "topic_id": bytes(16), "partitions": ()},)}
     assert not ids_in(request_of("OffsetCommit", 9, by_name))
+
+
+def test_offsets_of_topics_that_are_gone_are_not_shown_and_their_ids_are_told() -> None:
+    now, before = "00000000-0000-0000-0000-000000000002", "00000000-0000-0000-0000-000000000001"
+
+    def committed(index: int, topic_id: str | UnsetType = UNSET) -> OffsetFetchResponsePartition:
+        return OffsetFetchResponsePartition(partition_index=index, committed_offset=5, committed_topic_id=topic_id)
+
+    none = OffsetFetchResponsePartition(partition_index=1)
+    answer = OffsetFetchResponseGroup(
+        group_id="g",
+        topics=(
+            OffsetFetchResponseTopic(name="gone", partitions=(committed(0, before), none)),
+            OffsetFetchResponseTopic(name="again", partitions=(committed(0, before), committed(1, now), committed(2))),
+            OffsetFetchResponseTopic(name="in doubt", partitions=(committed(0, before),)),
+            OffsetFetchResponseTopic(name="unknown", partitions=(committed(0, before),)),
+            OffsetFetchResponseTopic(name="without id", partitions=(committed(0),)),
+        ),
+    )
+    assert with_offsets(answer) == ["gone", "again", "in doubt", "unknown", "without id"]
+    topics: Answers = {
+        "gone": ABSENT, "again": Topic(now, 9), "in doubt": Topic(now, 2**31), "unknown": UNKNOWN,
+        "without id": Topic(now, 9),
+    }  # fmt: skip
+    shown_group, past_ids = without_gone(answer, topics, all_topics=False)
+    assert past_ids == {"gone": {before}, "again": {before}}
+    assert [[each.committed_offset for each in topic.partitions] for topic in shown_group.topics] == [
+        [-1, -1], [-1, 5, 5], [5], [5], [5],
+    ]  # fmt: skip
+    shown_group, _ = without_gone(replace(answer, topics=answer.topics[:2]), topics, all_topics=True)
+    assert [(topic.name, [each.partition_index for each in topic.partitions]) for topic in shown_group.topics] == [
+        ("gone", [1]), ("again", [1, 2]),
+    ]  # fmt: skip
+    only = replace(answer, topics=(replace(answer.topics[0], partitions=(committed(0, before),)),))
+    assert without_gone(only, topics, all_topics=True)[0].topics == ()

@@ -13,7 +13,9 @@ from group_coordinator.gateway.translation import write_response
 from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
+    DescribedConsumerGroup,
 )
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
@@ -315,3 +317,48 @@ def test_an_answer_goes_through_as_it_is() -> None:
     assert (event.group_id, event.api, event.api_version, event.request) == ("g", "Heartbeat", 4, REQUESTS["Heartbeat"])
     on_answer(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert bench.answers == [HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)]
+
+
+# ------------------------------------------------------------------------------------------------ authorized operations
+
+ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, as a broker says of a group to who may do everything."""
+RULES = """
+User:alice   mine-*   allow
+"""
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_what_a_client_may_do_with_a_group_is_said_to_who_asks(asks: bool) -> None:
+    none = -(2**31)
+    bench = Bench(RULES)
+    bench.ask("DescribeGroups", DescribeGroupsRequest(groups=("mine-1", "other"), include_authorized_operations=asks))
+    ((_, on_answer),) = bench.coordinator.events
+    described = DescribedGroup(
+        group_id="mine-1", group_state="Stable", protocol_type="consumer", protocol_data="range", members=()
+    )
+    on_answer(DescribeGroupsResponse(groups=(described,)))
+    (answer,) = bench.answers
+    assert isinstance(answer, DescribeGroupsResponse)
+    expected = ALL_OPERATIONS if asks else none
+    assert [(group.group_id, group.authorized_operations) for group in answer.groups] == [
+        ("mine-1", expected), ("other", none),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_so_it_is_with_consumer_groups(asks: bool) -> None:
+    none = -(2**31)
+    bench = Bench(RULES)
+    request = ConsumerGroupDescribeRequest(group_ids=("mine-1", "mine-2"), include_authorized_operations=asks)
+    bench.ask("ConsumerGroupDescribe", request, version=1)
+    (_, first), (_, second) = bench.coordinator.events
+    first(ConsumerGroupDescribeResponse(groups=(DescribedConsumerGroup(group_id="mine-1", group_state="Stable"),)))
+    no_group = DescribedConsumerGroup(group_id="mine-2", error_code=ErrorCode.GROUP_ID_NOT_FOUND)
+    second(ConsumerGroupDescribeResponse(groups=(no_group,)))
+    (answer,) = bench.answers
+    assert isinstance(answer, ConsumerGroupDescribeResponse)
+    expected = ALL_OPERATIONS if asks else none
+    assert [(group.group_id, group.authorized_operations) for group in answer.groups] == [
+        ("mine-1", expected), ("mine-2", none),
+    ]  # fmt: skip

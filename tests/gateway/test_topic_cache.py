@@ -15,6 +15,8 @@ from group_coordinator.gateway.topic_cache import (
     NAMES_PER_QUESTION,
     NEW_NAMES_MAX,
     PACE_S,
+    PARTITIONS_AT_ONCE,
+    PRESENT_S,
     UNKNOWN,
     Answers,
     Topic,
@@ -187,3 +189,69 @@ def test_what_is_remembered_has_a_bound() -> None:
     assert len(brokers.heard) == 30
     held = [value for name, value in vars(brokers.book).items() if isinstance(value, dict)]
     assert max(map(len, held)) <= 1_000
+
+
+# ----------------------------------------------------------------------------------------- what is there at present
+
+
+def present(brokers: Brokers, **partitions: int) -> Answers | None:
+    answers = brokers.book.known(partitions, at_present=True)
+    if answers is None:
+        assert brokers.book.look_up(partitions, brokers.heard.append, at_present=True)
+    return answers
+
+
+def test_who_must_know_what_is_there_now_believes_no_answer_of_before() -> None:
+    brokers = Brokers()
+    assert present(brokers, t=-1) is None
+    brokers.answer(t=TWO)
+    assert present(brokers, t=-1) == {"t": TWO}
+    brokers.sleep(PRESENT_S)
+    assert brokers.look_up(t=1) == {"t": TWO}, "others do"
+    assert present(brokers, t=-1) is None
+    brokers.answer(t=ABSENT)
+    brokers.answer(t=ABSENT)
+    assert brokers.heard[-1] == {"t": ABSENT}
+    brokers.sleep(PRESENT_S)
+    assert present(brokers, t=-1) is None, "it may have been made since"
+    assert brokers.look_up(t=-1) == {"t": ABSENT}
+
+
+def test_who_asks_often_does_not_wait() -> None:
+    brokers = Brokers()
+    assert present(brokers, t=-1) is None
+    brokers.answer(t=TWO)
+    brokers.sleep(PRESENT_S * 0.6)
+    assert present(brokers, t=-1) == {"t": TWO}
+    assert brokers.questions == [["t"], ["t"]], "it is asked for again before it is too old"
+    brokers.answer(t=TWO)
+    brokers.sleep(PRESENT_S * 0.4)
+    assert present(brokers, t=-1) == {"t": TWO}
+
+
+def test_a_topic_that_was_made_again_is_asked_for_once_more() -> None:
+    brokers = Brokers()
+    assert brokers.look_up(t=-1) is None
+    brokers.answer(t=TWO)
+    brokers.sleep(FRESH_S + 0.1)
+    again = Topic(ID[:-1] + "2", 2)
+    assert brokers.look_up(t=-1) is None
+    brokers.answer(t=again)
+    assert brokers.heard == [{"t": TWO}], "a broker may be behind"
+    brokers.answer(t=again)
+    assert brokers.heard == [{"t": TWO}, {"t": again}]
+
+
+def test_where_much_is_asked_for_answers_are_believed_for_longer_and_others_do_without() -> None:
+    brokers = Brokers()
+    large = Topic(ID, 2 * PARTITIONS_AT_ONCE)
+    busy = [brokers.book.is_busy]
+    assert present(brokers, t=-1) is None
+    brokers.answer(t=large)
+    busy.append(brokers.book.is_busy)
+    brokers.sleep(FRESH_S * 0.4)
+    assert present(brokers, t=-1) == {"t": large}
+    brokers.sleep(FRESH_S)
+    assert present(brokers, t=-1) is None, "but never for longer than at other times"
+    brokers.sleep(60.0)
+    assert [*busy, brokers.book.is_busy] == [False, True, False]

@@ -10,37 +10,12 @@ from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.published_groups import PublishedGroup, PublishedGroups
 from group_coordinator.gateway.topic_images import TopicImages
 from group_coordinator.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX
-from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_protocol import Subscription, TopicPartition, encode_subscription
 from schemas.events import encode_json
-from schemas.group_metadata_events import DescribedTopic, TopicMetadata
+from schemas.group_metadata_events import TopicMetadata
 from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember, SnapshotSubscription
-from schemas.java_hash import group_partition
-from schemas.known_topics import KnownTopic
 from schemas.messages import JoinGroupProtocol, JoinGroupRequest
-
-SHARDS = 3
-GROUP = "g"
-SHARD = group_partition(GROUP, SHARDS)
-
-
-def topic_id(number: int) -> str:
-    return f"00000000-0000-0000-0000-{number:012}"
-
-
-def record(number: int, name: str, offset: int, partitions: int = 2, shard: int = SHARD) -> TopicRecord:
-    topic = KnownTopic(name=name, topic_id=topic_id(number), partitions=(("",),) * partitions)
-    return TopicRecord(topic_id(number).encode(), encode_json(topic), 0, shard, offset)
-
-
-def described(number: int, name: str, partitions: int = 2) -> DescribedTopic:
-    return DescribedTopic(name=name, topic_id=topic_id(number), partitions=(("",),) * partitions)
-
-
-def heartbeat(*names: str, epoch: int = JOIN_EPOCH) -> ConsumerGroupHeartbeatRequest:
-    return ConsumerGroupHeartbeatRequest(
-        group_id=GROUP, member_id="m", member_epoch=epoch, subscribed_topic_names=names or None
-    )
+from tests.gateway.topic_records import GROUP, SHARD, SHARDS, described, heartbeat, record
 
 
 @pytest.fixture

@@ -45,7 +45,10 @@ _OTHER_NULLS = {("OffsetCommitRequestTopic", "topic_id"), ("OffsetCommitResponse
 
 
 # What only our events have.
-_NOT_KAFKAS = {("TxnOffsetCommitRequest", "log")}
+_NOT_KAFKAS = {
+    ("TxnOffsetCommitRequest", "log"),
+    ("OffsetFetchRequest", "tells_committed_ids"), ("OffsetFetchResponsePartition", "committed_topic_id"),
+}  # fmt: skip
 
 
 def fields_of(message: type[Struct]) -> list[msgspec.structs.FieldInfo]:

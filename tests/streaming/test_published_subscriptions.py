@@ -10,6 +10,7 @@ from confluent_kafka import Message
 
 from schemas.events import encode_json
 from schemas.history import SnapshotSubscription
+from schemas.query_progress import GatewayAlive, SeenTopic, TopicsSeen, encode_progress, key_of
 from streaming import published_subscriptions
 from streaming.group_news import kept_bytes
 from streaming.published_subscriptions import PublishedSubscriptions
@@ -45,7 +46,7 @@ class Published:
             return followers[-1]
 
         monkeypatch.setattr(published_subscriptions, "TopicFollower", follower)
-        self.subscriptions = PublishedSubscriptions("topic", 1, 1, [0], {})
+        self.subscriptions = PublishedSubscriptions("topic", 1, 1, [0], {}, "progress")
         assert self.subscriptions.take(0) is None
         (self.topic,) = followers
 
@@ -57,6 +58,25 @@ class Published:
         news = self.subscriptions.take(0)
         assert news is not None
         return {group_id: subscription is not None for group_id, subscription in news.items()}
+
+
+class ProgressMessage(AnswerMessage):
+    """A record of the progress topic."""
+
+    def topic(self) -> str:
+        return "progress"
+
+
+def test_what_gateways_have_seen_of_topics_is_handed_out_once_and_wakes_the_watcher(published: Published) -> None:
+    woken: list[int] = []
+    published.subscriptions.on_news(0, lambda: woken.append(0))
+    seen = TopicsSeen(cluster_id="c", topics=(SeenTopic("orders"),))
+    records = (seen, GatewayAlive(), seen)
+    values = [(key_of(type(record)), encode_progress(record)) for record in records] + [(key_of(TopicsSeen), b"{")]
+    published.topic.take([ProgressMessage(0, 0, key, value, {}) for key, value in values])
+    assert woken == [0, 0]
+    assert published.subscriptions.seen(0) == [seen, seen]
+    assert published.subscriptions.seen(0) == []
 
 
 @pytest.fixture

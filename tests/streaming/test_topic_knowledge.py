@@ -134,3 +134,26 @@ def test_but_not_where_the_clients_topics_are_in_another_cluster() -> None:
 def test_nor_on_one_look_alone() -> None:
     knowledge = known(listing(a=A1), listing(a=A2), listing(a=A2), listing(a=A3))
     assert knowledge.dead_ids("a", A1, ids(A1, X), is_first=True) == (A1,)
+
+
+def test_a_look_at_some_topics_says_nothing_of_others() -> None:
+    knowledge = TopicKnowledge({"1": "orders", "2": "clicks"})
+    some = TopicListing(topics={"new": "3"}, absent=frozenset({"orders"}))
+    assert knowledge.learn(some, frozenset({"orders", "new"})) == ({"3": "new"}, {})
+    assert knowledge.is_in_doubt("orders")
+    knowledge.learn(TopicListing(topics={}), frozenset({"clicks"}))
+    assert knowledge.is_in_doubt("orders")
+    assert knowledge.learn(TopicListing(topics={}, absent=frozenset({"orders"})), frozenset({"orders"})) == (
+        {}, {"1": "orders"},
+    )  # fmt: skip
+    assert knowledge.live == {"2": "clicks", "3": "new"}
+
+
+def test_a_topic_that_only_others_have_seen_is_missed_as_any_other() -> None:
+    knowledge = TopicKnowledge({"1": "orders"})
+    knowledge.meet({"2": "short", "3": "orders"})
+    missing = TopicListing(topics={"orders": "3"}, absent=frozenset({"short"}))
+    assert knowledge.learn(missing) == ({}, {})
+    assert knowledge.learn(missing) == ({}, {"1": "orders", "2": "short"})
+    knowledge.meet({"2": "short"})
+    assert knowledge.live == {"3": "orders"}, "one that is known to be gone does not come back"

@@ -19,6 +19,7 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import DeletedTopic, encode_json
 from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic
+from schemas.query_progress import SeenTopic
 from schemas.records import GroupMetadataKey, OffsetCommitKey, encode_key
 from streaming.committed_topics import CommittedTopics
 from streaming.events_tail import open_reader
@@ -285,3 +286,22 @@ def test_who_has_offsets_of_a_topic(cluster: Cluster, kept_bytes_max: int) -> No
     cluster.put("g2", encode_key(GroupMetadataKey("g2")), None)
     of("t")  # nobody knows yet whether it is dead, or of the consumer protocol from here on
     assert "g2" not in of("t") or kept_bytes_max < 10_000
+
+
+def test_topics_that_others_have_seen_are_looked_at_at_once(cluster: Cluster, topic_prefix: str) -> None:
+    """The next look at all topics would be in an hour."""
+    old, new, short = (f"{topic_prefix}-{name}" for name in ("old", "new", "short"))
+    old_id = cluster.make(old)
+    with cluster.watched(interval_ms=3_600_000):
+        wait_until(lambda: old_id in cluster.kept(), TIMEOUT_S, "it is kept")
+        new_id = cluster.make(new)
+        cluster.say_seen(SeenTopic(new))
+        wait_until(lambda: new_id in cluster.kept(), TIMEOUT_S, "it is kept")
+        short_id = cluster.make(short)
+        cluster.commit("reader", short, short_id)
+        cluster.delete(short)
+        cluster.say_seen(SeenTopic(short, short_id), cluster_id="another cluster's")
+        cluster.say_seen(SeenTopic(short, short_id))
+        wait_until(lambda: cluster.told() != [], TIMEOUT_S, "its group is told")
+    assert cluster.told() == [("reader", (DeletedTopic(name=short, topic_id=short_id),))]
+    assert {old_id, new_id} <= cluster.kept().keys()

@@ -16,6 +16,7 @@ from schemas.group_metadata_events import GroupConfiguration
 from schemas.history import GroupSnapshot, SnapshotSubscription
 from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic, decode_known_topic
+from schemas.query_progress import SeenTopic, TopicsSeen, encode_progress, key_of
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.topic_watcher import TopicWatcher
@@ -43,7 +44,9 @@ class Cluster:
 
     @contextmanager
     def watched(self, shard: int = 0, handled: int = EVERYTHING, **settings: Any) -> Iterator[TopicWatcher]:
-        subscriptions = PublishedSubscriptions(self.topics.assignments, 1, self.shards, [shard], self.properties)
+        subscriptions = PublishedSubscriptions(
+            self.topics.assignments, 1, self.shards, [shard], self.properties, self.topics.progress
+        )
         watcher = TopicWatcher(
             self.topics, shard, self.shards, OFFSETS_PARTITIONS, self.properties, subscriptions,
             **{"interval_ms": 100, "settle_s": 0.3, **settings},
@@ -101,6 +104,14 @@ class Cluster:
             protocol_type="consumer", protocol_name=None, leader_id=None, members=(), pending_topics=topics,
         )  # fmt: skip
         self._producer.produce(self.topics.assignments, key=group_id, value=encode_json(snapshot), partition=0)
+        self._producer.flush()
+
+    def say_seen(self, *topics: SeenTopic, cluster_id: str | None = None, shard: int = 0) -> None:
+        """As a gateway writes it, whose brokers are those of the cluster, or of another one."""
+        record = TopicsSeen(cluster_id=cluster_id or str(self.admin.list_topics().cluster_id), topics=topics)
+        self._producer.produce(
+            self.topics.progress, key=key_of(TopicsSeen), value=encode_progress(record), partition=shard
+        )
         self._producer.flush()
 
     def put(self, group_id: str, key: bytes, value: bytes | None) -> None:

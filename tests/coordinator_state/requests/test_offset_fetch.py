@@ -1,8 +1,10 @@
 """OffsetFetch: committed offsets, of the partitions that are named or of all."""
 
 import pytest
+from msgspec import UNSET
 
 from schemas.error_codes import ErrorCode
+from schemas.messages import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic
 from tests.coordinator_state.harness import GroupHarness, subscription
 
 
@@ -66,3 +68,26 @@ def test_it_is_answered_in_the_midst_of_a_rebalance() -> None:
     assert fetched(group) == {("t", 0): 5}
     group.join("b")
     assert fetched(group) == {("t", 0): 5}
+
+
+def test_who_asks_for_it_is_told_under_which_ids_offsets_are_stored() -> None:
+    """A gateway must know whether they are of the topic that has the name now. Others get the answer that they got."""
+    group = GroupHarness()
+    topic_id = "00000000-0000-0000-0000-000000000001"
+    group.commit(offsets={("t", 0): 5}, topic_ids={"t": topic_id})
+    group.commit(offsets={("u", 0): 7})
+    topics = tuple([OffsetFetchRequestTopic(name=name, partition_indexes=(0, 1)) for name in ("t", "u")])
+    for named in (None, topics):
+        asked = OffsetFetchRequestGroup(group_id=group.group_id, topics=named)
+        request = OffsetFetchRequest(groups=(asked,), tells_committed_ids=True)
+        (answered,) = group.answer(group.send("OffsetFetch", request, 9)).groups
+        ids = {
+            (topic.name, partition.partition_index): partition.committed_topic_id
+            for topic in answered.topics
+            for partition in topic.partitions
+            if partition.committed_topic_id is not UNSET
+        }
+        assert ids == {("t", 0): topic_id}
+        request = OffsetFetchRequest(groups=(asked,))
+        (answered,) = group.answer(group.send("OffsetFetch", request, 9)).groups
+        assert {each.committed_topic_id for topic in answered.topics for each in topic.partitions} == {UNSET}
