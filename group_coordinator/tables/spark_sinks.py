@@ -74,6 +74,7 @@ class DeltaSink:
                 f"PARTITIONED BY ({DAY}) COMMENT {quoted(_about(table))} TBLPROPERTIES ({properties})"
             )
             self._add_columns(table)
+            self._add_properties(table)
 
     def _add_columns(self, table: Table) -> None:
         present_types = {field.name: field.dataType.simpleString() for field in self.read(table).schema.fields}
@@ -94,6 +95,14 @@ class DeltaSink:
                 f"`{column.name}` {column.sql_type} COMMENT {quoted(column.meaning)}" for column in missing
             )
             self._spark.sql(f"ALTER TABLE {self._name(table)} ADD COLUMNS ({added})")
+
+    def _add_properties(self, table: Table) -> None:
+        present = self._spark.sql(f"DESCRIBE DETAIL {self._name(table)}").first()
+        assert present is not None
+        missing = {name: value for name, value in _properties(table).items() if name not in present["properties"]}
+        if missing:
+            added = ", ".join(f"{quoted(name)} = {quoted(value)}" for name, value in missing.items())
+            self._spark.sql(f"ALTER TABLE {self._name(table)} SET TBLPROPERTIES ({added})")
 
     def write(self, table: Table, rows: DataFrame, days: Sequence[int], batch_id: int) -> None:
         with _transaction(rows.sparkSession, batch_id):
@@ -179,7 +188,9 @@ def _transaction(spark: SparkSession, batch_id: int) -> Iterator[None]:
 
 
 def _properties(table: Table) -> dict[str, str]:
-    return {
+    # Rows that change cannot be read as a plain stream.
+    change_feed = {"delta.enableChangeDataFeed": "true"} if table.changes else {}
+    return change_feed | {
         # Small batches make small files: Delta joins them when a day has many.
         "delta.autoOptimize.autoCompact": "true",
         # Least and greatest values only of what is searched by: gathering them for every column costs more than the

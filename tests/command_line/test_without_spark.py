@@ -48,5 +48,5 @@ def test_a_command_that_needs_spark_says_so(line: str) -> None:
     result = call(*line.split())
     assert result.returncode == 1
     error_text = " ".join(result.stderr.split())
-    assert "This command runs the coordinator, which needs Spark: pip install 'group-coordinator[spark]'." in error_text
+    assert "This command runs the coordinator, which needs Spark: pip install '.[spark]' in a clone" in error_text
     assert "Traceback" not in error_text

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -63,10 +64,24 @@ def test_the_story_of_a_request_log_as_printed(tmp_path: Path, kafka_jars: Path)
     assert (tmp_path / "events.jsonl.gz").exists()
 
 
+def test_the_group_in_one_process_as_printed() -> None:
+    """Both protocols, and what the coordinator has written of it."""
+    _, snippet = blocks(README, "python")
+    names: dict[str, Any] = {}
+    exec(snippet, names)
+    assert len(names["second"].owned) == 6
+    group = names["group"]
+    names["second"].close()
+    group.run(1_000)
+    assert not names["second"].is_alive
+    assert [type(output).__name__ for output in group.outputs].count("MemberExpired") == 1
+    assert group.coordinator.groups[group.group_id].body.state_name == "Empty"
+
+
 @pytest.mark.end_to_end
 def test_the_member_as_printed(tmp_path: Path, kafka_jars: Path) -> None:
     """Against a broker that makes no topics by itself, as that of docker-compose.yml."""
-    (snippet,) = blocks(README, "python")
+    snippet, _ = blocks(README, "python")
     with EmbeddedKafka() as kafka:
         options = ("--bootstrap-servers", kafka.bootstrap_servers, "--checkpoint", str(tmp_path / "checkpoint"))
         with command(tmp_path, "run", *options) as process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from group_coordinator.local_group import topic_id
 from group_coordinator.members.consumer_member import ConsumerGroupMember
 from group_coordinator.members.effects import Send, TopicNamesNeeded
 from schemas.consumer_group_messages import (
@@ -14,7 +15,6 @@ from schemas.consumer_group_messages import (
 )
 from schemas.error_codes import ErrorCode
 from tests.members.bench import Bench
-from tests.members.cluster_news import topic_id
 
 HEARTBEAT = "ConsumerGroupHeartbeat"
 ORDERS = topic_id("orders")

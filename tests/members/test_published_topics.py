@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from msgspec import UNSET
 
+from group_coordinator.local_group import topic_id
 from group_coordinator.members.published_topics import PublishedTopics
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.events import encode_json
@@ -15,7 +16,6 @@ from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic
 from schemas.messages import HeartbeatRequest
 from schemas.query_progress import SeenTopic, TopicsSeen, decode_progress
-from tests.members.cluster_news import topic_id
 
 SHARDS = 4
 ORDERS, BILLS = topic_id("orders"), topic_id("bills")

@@ -17,6 +17,7 @@ from msgspec import UNSET, UnsetType
 from coordinator_state import Answer, Coordinator, GroupConfig
 from coordinator_state import Output as CoordinatorOutput
 from coordinator_state.outputs import group_event
+from group_coordinator.local_group import names_of, topic_metadata
 from group_coordinator.members.action_queue import ActionQueue
 from group_coordinator.members.config import MemberConfig
 from group_coordinator.members.effects import (
@@ -43,7 +44,7 @@ from schemas.events import (
     encode_tick,
 )
 from schemas.group_metadata_events import TopicMetadata
-from tests.members.cluster_news import answers_to_expressions, names_of, topic_metadata
+from tests.members.cluster_news import answers_to_expressions
 
 N = TypeVar("N")
 GROUP = "readers"

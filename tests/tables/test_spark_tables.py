@@ -190,6 +190,36 @@ def test_kafkas_topic(
     same(tables_in(tables_spark, tmp_path / "tables", "parquet"), expected_rows)
 
 
+@pytest.mark.parametrize("of_an_earlier_version", [False, True])
+def test_a_table_whose_rows_change_is_read_as_a_stream(
+    tables_spark: SparkSession,
+    tmp_path: Path,
+    expected_rows: dict[str, list[tuple[object, ...]]],
+    of_an_earlier_version: bool,
+) -> None:
+    """The last change of each key in Delta's change feed is the row as the table has it."""
+    ownership, path = TABLES["ownership"], tmp_path / "tables" / "ownership"
+    if of_an_earlier_version:
+        DeltaSink(tables_spark, str(tmp_path / "tables")).prepare()
+        tables_spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('delta.enableChangeDataFeed')")
+    write_pieces(tmp_path / "in", pieces_with_repetitions())
+    pieces = read_stream(tables_spark, tmp_path / "in")
+    start_tables_query(pieces, str(tmp_path / "tables"), "delta", available_now=True).awaitTermination()
+    table = tables_spark.readStream.format("delta")
+    if of_an_earlier_version:  # the feed begins where it was switched on
+        table = table.option("startingVersion", 2)
+    changes = table.option("readChangeFeed", "true").load(str(path))
+    rows = changes.where("_change_type IN ('insert', 'update_postimage')")
+    query = rows.writeStream.format("memory").queryName("changes").trigger(availableNow=True).start()
+    query.awaitTermination()
+    last: dict[tuple[object, ...], tuple[object, ...]] = {}
+    for row in tables_spark.sql("SELECT * FROM changes ORDER BY _commit_version").collect():
+        last[tuple(row[name] for name in ownership.key)] = tuple(row[column.name] for column in columns(ownership))
+    assert len(last) == len(expected_rows["ownership"])
+    now = [tuple(row) for row in DeltaSink(tables_spark, str(tmp_path / "tables")).read(ownership).collect()]
+    assert sorted(last.values(), key=repr) == sorted(now, key=repr)
+
+
 def test_tables_of_a_replay_are_not_gone_on_with(tables_spark: SparkSession, tmp_path: Path) -> None:
     write_tables(RECORDS, tmp_path / "tables", "parquet")
     write_pieces(tmp_path / "in", [raw(RECORDS)])

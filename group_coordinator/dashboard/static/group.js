@@ -99,7 +99,7 @@ export function groupView(app, id, parameters) {
     replace(head,
       h("p", { class: "crumb" }, h("a", { href: address("groups") }, "Groups"), " /"),
       h("h1", {}, id), verdict(group.verdict), h("p", { class: "reason" }, group.reason),
-      app.overview.what_if || page.no_what_if || shown.compare ? h("a", { class: "asked", href: shown.compare ? address("group", id) : address("group", id, { compare: "yes" }) }, shown.compare ? "Back to what happened" : "What if …?") : null,
+      app.overview.what_if || shown.compare ? h("a", { class: "asked", href: shown.compare ? address("group", id) : address("group", id, { compare: "yes" }) }, shown.compare ? "Back to what happened" : "What if …?") : null,
       h("dl", { class: "facts" },
         fact("state", [state(group.state), ` for ${roughly(now - group.since)}`]), KINDS[group.kind] ? fact("kind", KINDS[group.kind]) : null, fact(counts(group), number(group.generation)), group.target_epoch !== null && group.target_epoch !== group.generation ? fact("target of epoch", number(group.target_epoch), "The target assignment of the newest epoch is not computed yet") : null, fact("members", number(group.members)),
         fact("partitions", number(group.partitions)), protocol ? fact("assignor", h("span", { class: "mono" }, protocol)) : null,
