@@ -14,7 +14,8 @@ from group_coordinator.operations import metrics as m
 from group_coordinator.operations.metrics import Value
 from group_coordinator.operations.operations import Operations
 from group_coordinator.responder.auditor import AuditCounts, Auditor, AuditorThread, undecided_since_ms
-from group_coordinator.responder.processes import ResponderProcesses, ResponderReport, ResponderState
+from group_coordinator.responder.process import ResponderReport, ResponderState
+from group_coordinator.responder.processes import ResponderProcesses
 from group_coordinator.responder.protocol import ResponderStatus
 from streaming.config import StreamingConfig
 from streaming.events_tail import open_reader

@@ -13,7 +13,7 @@ from group_coordinator.operations import metrics as m
 from group_coordinator.operations.health import STALE_AFTER_S, touch
 from group_coordinator.operations.metrics import Metrics, Value
 from group_coordinator.operations.server import operations_server
-from group_coordinator.responder.processes import ResponderReport, ResponderState
+from group_coordinator.responder.process import ResponderReport, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from streaming.config import StreamingConfig
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from group_coordinator.command_line.own_responders import undecided, with_differences, words_of
-from group_coordinator.responder.processes import ResponderReport, ResponderState
+from group_coordinator.responder.process import ResponderReport, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from streaming.watcher import ShardProgress
 

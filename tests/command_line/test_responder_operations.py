@@ -12,7 +12,7 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.responder_operations import ResponderHealth, responder_values, status_line
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.health import STALE_AFTER_S
-from group_coordinator.responder.processes import ResponderReport, ResponderState
+from group_coordinator.responder.process import ResponderReport, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from streaming.config import StreamingConfig
 
