@@ -90,7 +90,7 @@ class Gateway(ProxyServer):
             topic_metadata=self._metadata_for,
             own_settings=OwnSettings(
                 config, lambda: self._published.configured, write_to(self._events), loop.time,
-                config.bounds.groups_per_request_max,
+                config.bounds.groups_per_request_max, config.bounds.id_bytes_max,
             ),
             now_ms=lambda: loop.time() * 1_000,
         )
