@@ -77,6 +77,7 @@ class OwnResponders:
         self._thread.start(undecided_since_ms(config.client_properties, topics.events, begins))
         operations.metrics.gauges_from(self._values)
         operations.responders = self.reports
+        operations.health.further.append(self._large_states)
         if self._here:
             self._processes = ResponderProcesses(config, report.partitions, application.read_state)
             self._processes.start()
@@ -122,6 +123,16 @@ class OwnResponders:
         if self._processes is None or self._auditor is None:
             return {}
         return with_differences(self._processes.reports(), self._auditor.counts.differed_shards)
+
+    def _large_states(self) -> Iterator[str]:
+        """Say which responders have more groups in memory than they should have."""
+        statuses = {} if self._processes is None else self._processes.statuses
+        for shard, status in statuses.items():
+            if status is not None and status.state_bytes > self._config.state_alarm_bytes:
+                yield (
+                    f"the responder of shard {shard} keeps groups of {status.state_bytes >> 20} MiB, more than "
+                    f"state_alarm_bytes ({self._config.state_alarm_bytes >> 20} MiB)"
+                )
 
     def words(self) -> str:
         """Return what the status line says of the responders; nothing if there are none."""

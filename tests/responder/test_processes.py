@@ -160,7 +160,8 @@ def test_no_responder_begins_with_a_state_that_is_older_than_what_the_query_has_
     monkeypatch.setattr(one_process, "START_INTERVAL_S", 0.1)
     monkeypatch.setattr(ResponderProcesses, "_require_permission", lambda self, shard: 4)
     monkeypatch.setattr(one_process, "_COMMAND", [sys.executable, "-c", TALKS_UNTIL_THE_END])
-    running = ResponderProcesses(StreamingConfig(), {}, lambda shard: pieces_of(msgspec.structs.replace(EMPTY, batch_id=batch_id)))
+    state = msgspec.structs.replace(EMPTY, batch_id=batch_id)
+    running = ResponderProcesses(StreamingConfig(), {}, lambda shard: pieces_of(state))
     running.start()
     wait_until(lambda: caplog.text.count(words) > 1)
     assert running.reports()[0].state is ResponderState.FALLEN_BACK
