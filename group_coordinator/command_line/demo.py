@@ -160,7 +160,8 @@ class _Play:
                     self._hear(self._history.get())
                 scenarios.play(elapsed_s, groups.groups)
                 shards = list(self._coordinator.progress.values())
-                status = status_line.text(shards, self._coordinator.events, list(map(group_size, groups.groups.values())))
+                sizes = list(map(group_size, groups.groups.values()))
+                status = status_line.text(shards, self._coordinator.events, sizes)
                 self._view.show(
                     elapsed_s, status, groups.groups, {client.name: client.records for client in scenarios.clients}
                 )

@@ -62,7 +62,9 @@ class Gateway(ProxyServer):
         self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=False)
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
-        self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
+        self._published = PublishedGroups(
+            config.bounds.listed_bytes_max, self.metrics, keeps_members=config.answers_heartbeats
+        )
         self._images: TopicImages | None = None
         self._follower: TopicFollower | None = None
         self._router: RequestRouter | None = None
