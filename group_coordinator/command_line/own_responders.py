@@ -31,8 +31,9 @@ SPARK_NICENESS = 15
 SPARK_TIER4_FACTOR = 10
 """The same: most of a query's code runs a few times for each batch, and to optimize it costs more than it saves."""
 
-DECIDED_WITHIN_S = 20.0
-"""So long a stop waits at most until the query has decided what responders have answered."""
+DECIDED_WITHIN_S = 10.0
+"""So long a stop waits at most until the query has decided what responders have answered. It is seconds behind as a
+rule; where it is minutes behind, a longer wait would not help, and supervisors kill what has not ended after 30 s."""
 _POLL_S = 0.1
 
 
@@ -153,9 +154,9 @@ def with_differences(reports: Mapping[int, ResponderReport], differed: Collectio
 
 def words_of(reports: Mapping[int, ResponderReport], statuses: Mapping[int, ResponderStatus | None]) -> str:
     """Return how it is with all responders, for the status line: what keeps them from answering, or their lead."""
-    silent = [f"{shard} {report.state.words}" for shard, report in reports.items() if report.reason]
+    silent = [f"{shard} {report.state.words}: {report.reason}" for shard, report in reports.items() if report.reason]
     if silent:
-        return f", {len(reports) - len(silent)} of {len(reports)} responders answer (shard {', '.join(silent)})"
+        return f", {len(reports) - len(silent)} of {len(reports)} responders answer (shard {'; '.join(silent)})"
     leads_ms = [status.lead_ms for status in statuses.values() if status is not None and status.lead_ms is not None]
     return f", answers {min(leads_ms)} ms ahead" if leads_ms else ""
 

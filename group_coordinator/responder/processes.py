@@ -24,8 +24,9 @@ from streaming.events_tail import open_reader
 from streaming.progress_topic import read_progress
 from streaming.stored_group import StateInPieces
 
-STATE_SILENCE_MAX_S = 180.0
-"""If no piece of the state comes for so long, the start is given up, and tried again."""
+STATE_SILENCE_MAX_S = 600.0
+"""If no piece of the state comes for so long, the start is given up, and tried again. Spark writes all of the state to
+disk before the first piece comes, at the lowest priority where processors are busy."""
 _POLL_S = 0.2
 _WAIT_FOR_START_S = 2.0
 """A stop waits so long for a start that is under way. What Spark has begun ends with Spark."""
