@@ -99,3 +99,15 @@ def test_a_storm_is_cut_short_and_counted(capsys: pytest.CaptureFixture[str]) ->
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == LINES_PER_WINDOW + 2
     assert "30 more lines about groups were left out" in lines[-2]
+
+
+def test_what_clients_have_named_at_length_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text")
+    group_log = GroupLog()
+    for output in outputs(log("g" * 30_000)):
+        if output.topic == CONFIG.topic_settings.topics.history:
+            group_log.history(decode_history(output.value or b""))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert max(map(len, lines)) < 3_000
+    assert "30000 characters" in lines[0]
