@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from group_coordinator.operations.group_log import LINES_PER_WINDOW, WINDOW_S, GroupLog
 from group_coordinator.operations.logs import OURS, configure_logs
@@ -104,9 +105,8 @@ def test_a_storm_is_cut_short_and_counted(capsys: pytest.CaptureFixture[str]) ->
 def test_what_clients_have_named_at_length_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("text")
     group_log = GroupLog()
-    for output in outputs(log("g" * 30_000)):
-        if output.topic == CONFIG.topic_settings.topics.history:
-            group_log.history(decode_history(output.value or b""))
+    for value in history():
+        group_log.history(replace(decode_history(value), group_id="g" * 30_000))
     lines = capsys.readouterr().err.splitlines()
     assert lines
     assert max(map(len, lines)) < 3_000
