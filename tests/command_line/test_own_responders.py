@@ -41,8 +41,8 @@ def test_the_status_line_says_which_responders_do_not_answer() -> None:
     )
     reports = with_differences({0: ended, 1: answering, 2: answering}, {1})
     assert words_of(reports, statuses) == (
-        ", 1 of 3 responders answer (shard 0 fallen back: it has ended with code 1; 1 stopped: an answer of a responder "
-        "has differed from the query's)"
+        ", 1 of 3 responders answer (shard 0 fallen back: it has ended with code 1; 1 stopped: an answer of a "
+        "responder has differed from the query's)"
     )
 
 
