@@ -45,7 +45,7 @@ def fill(settings: StreamingConfig, app: Application, groups: int) -> None:
         )
     producer.flush()
     give_up_s = time.monotonic() + TIMEOUT_S
-    while len(app.read_state(0).groups) < groups:
+    while len(app.read_state(0).whole().groups) < groups:
         if time.monotonic() > give_up_s:
             raise RuntimeError("the app has not decided all commits")
         time.sleep(2)
@@ -60,7 +60,7 @@ def resident_bytes(pid: int) -> int:
 def start(settings: StreamingConfig, app: Application) -> tuple[float, float, int]:
     """Return the seconds to read the state, the seconds until a responder answers, and the memory that it takes."""
     begin_s = time.perf_counter()
-    app.read_state(0)
+    app.read_state(0).whole()
     read_s = time.perf_counter() - begin_s
     responders = ResponderProcesses(settings, {}, app.read_state)
     begin_s = time.perf_counter()

@@ -4,7 +4,7 @@ far as it is answered."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 
 from confluent_kafka import Message
 from pyspark.errors import PySparkException
@@ -22,7 +22,7 @@ from streaming.core_hash import core_hash
 from streaming.events_tail import last_tick_ms, open_reader
 from streaming.progress_topic import ProgressPublisher, PublishedRecord, read_progress
 from streaming.shard_state import read_shard_state
-from streaming.stored_group import CommittedBatch, ShardState, StoredGroup
+from streaming.stored_group import CommittedBatch, StateInPieces, StoredGroup
 from streaming.topics import TopicError, TopicReport, Topics
 
 
@@ -40,8 +40,7 @@ def begin_progress(
         with explaining(config.client_properties), open_reader(config.client_properties) as reader:
             reader.partitions(topics.progress)
             batches = {shard: committed_batch(spark, config, shard) for shard in config.shards_here}
-            read_state = cache(partial(_state, spark, config))  # no query runs yet that would change it
-            return _begin(reader, config, report, batches, read_state, rebuild=rebuild)
+            return _begin(reader, config, report, batches, partial(read_shard_state, spark, config), rebuild=rebuild)
     except NoSuchTopicError:
         return None
     except TopicReadError as problem:
@@ -55,7 +54,7 @@ def _begin(
     config: StreamingConfig,
     report: TopicReport,
     batches: Mapping[int, CommittedBatch | None],
-    read_state: Callable[[int], ShardState],
+    read_state: Callable[[int], StateInPieces],
     *,
     rebuild: bool,
 ) -> ProgressPublisher | None:
@@ -75,7 +74,7 @@ def _begin(
         for shard in others:
             batch, clock_ms = batches[shard], last_tick_ms(reader, topics.events, shard, ahead_max_ms)
             if batch is not None and clock_ms is not None and clock_ms > batch.clock_ms:
-                require_nobody_waits(read_state(shard), shard, clock_ms)
+                require_nobody_waits(read_state, shard, clock_ms)
         return others
 
     before = settled()
@@ -133,12 +132,17 @@ def is_settled_by_others(
     return True
 
 
-def require_nobody_waits(state: ShardState, shard: int, clock_ms: int) -> None:
+def require_nobody_waits(read_state: Callable[[int], StateInPieces], shard: int, clock_ms: int) -> None:
     """Raise CheckpointError if a member of a group waits, and a timer is due that may answer it: a responder fires it
     at its tick, the query a batch later. `clock_ms`: of the log."""
-    for key, group in state.groups.items():
-        if group.next_deadline_ms is not None and group.next_deadline_ms <= clock_ms and _has_waiting_members(group):
-            raise _undecided(shard, f"what the members of group {key.decode(errors='replace')!r} are waiting for")
+    try:
+        groups = ((key, group) for piece in read_state(shard).pieces for key, group in piece.items())
+        for key, group in groups:
+            is_due = group.next_deadline_ms is not None and group.next_deadline_ms <= clock_ms
+            if is_due and _has_waiting_members(group):
+                raise _undecided(shard, f"what the members of group {key.decode(errors='replace')!r} are waiting for")
+    except PySparkException as problem:
+        raise CheckpointError(f"The state of shard {shard} cannot be read: {problem}. {REMEDY}") from problem
 
 
 def _has_waiting_members(stored: StoredGroup) -> bool:
@@ -155,13 +159,6 @@ def _undecided(shard: int, what: str) -> CheckpointError:
         "Start the former release with its settings once more, without gateways and responders, until it has read the "
         "log to its end. Then start this one (docs/operations.md)."
     )
-
-
-def _state(spark: SparkSession, config: StreamingConfig, shard: int) -> ShardState:
-    try:
-        return read_shard_state(spark, config, shard)
-    except PySparkException as problem:
-        raise CheckpointError(f"The state of shard {shard} cannot be read: {problem}. {REMEDY}") from problem
 
 
 class AnsweredClocks:

@@ -32,7 +32,7 @@ from streaming.shard_count import ShardCount
 from streaming.shard_state import read_shard_state
 from streaming.source import events_stream
 from streaming.stopping import stop_after_batches, stop_between_batches
-from streaming.stored_group import ShardState
+from streaming.stored_group import StateInPieces
 from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicReport, admin_client, ensure_topics
@@ -190,7 +190,7 @@ class Application:
             if running.number == shard and running.ticker is not None:
                 running.ticker.handled(clock_ms)
 
-    def read_state(self, shard: int) -> ShardState:
+    def read_state(self, shard: int) -> StateInPieces:
         """Return the state of a shard after its last committed batch, while the application runs; in any thread. Raises
         CheckpointError and PySparkException."""
         assert self._session is not None

@@ -97,6 +97,8 @@ class TickerStatus(NamedTuple):
     """Why the clock stands still, if it does."""
     foreign_ticks: int = 0
     """How often the clock was found beyond all ticks of ours, by a tick that no responder has written."""
+    clock_ms: int | None = None
+    """Where the clock stands; None: not known yet."""
 
 
 def next_clock_ms(clock_ms: int, elapsed_ms: int, wall_ms: int, interval_ms: int) -> int:

@@ -98,6 +98,9 @@ class StreamingConfig(LoadedSettings, OperationsSettings, AnswerSocketSettings, 
         "the query has to decide when it is back.", at_least=1_000)
     metrics_groups: int = setting(
         20, "How many groups, those that stand out, have series of their own in the metrics. 0: none.", at_least=0)
+    state_alarm_bytes: int = setting(
+        536_870_912, "A shard whose groups take more bytes is said to be degraded, and rings an alarm: batches and the "
+        "start of a responder become slow, and a responder takes twice as much memory.", at_least=1)
     health_file: str | None = setting(
         None, "A file whose time of change is the last sign of life: a batch that ended, a tick that Kafka took; of "
         "`responder`, a status of its responder. Old means unhealthy.")

@@ -5,53 +5,80 @@ Source: the state data source of Structured Streaming (`spark.read.format("state
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from schemas.ticks import NO_CLOCK
-from streaming.arrow_columns import objects
 from streaming.buckets import decode_bucket
 from streaming.checkpoints import checkpoint_of, committed_batch, require_same_buckets
 from streaming.config import StreamingConfig
-from streaming.stored_group import ShardState, StoredGroup
+from streaming.stored_group import PIECE_BYTES, ShardState, StateInPieces, StoredGroup, in_pieces
 
 _NO_TIMEOUT = -1
 """What Spark keeps for a key without a timeout (`GroupStateImpl.NO_TIMESTAMP`)."""
+_log = logging.getLogger(__name__)
 
 
-def read_shard_state(spark: SparkSession, config: StreamingConfig, shard: int) -> ShardState:
-    """Read the state of a shard after its last committed batch. Raises CheckpointError and PySparkException."""
+def read_shard_state(spark: SparkSession, config: StreamingConfig, shard: int) -> StateInPieces:
+    """Read the state of a shard after its last committed batch, in pieces. Raises CheckpointError and PySparkException.
+
+    What an earlier call for this shard has begun, and nobody has read to its end, is cancelled.
+    """
     batch = committed_batch(spark, config, shard)
     if batch is None:
-        return ShardState(batch_id=-1, start_offset=0, end_offset=0, clock_ms=NO_CLOCK, groups={})
+        state = ShardState(batch_id=-1, start_offset=0, end_offset=0, clock_ms=NO_CLOCK, groups={})
+        return StateInPieces(state, in_pieces(()))
     require_same_buckets(spark, config, shard)
     _ = spark.streams  # the manager of queries: it starts the endpoint that every state store asks for
-    state = (
+    rows = (
         spark.read.format("statestore")
         .option("batchId", batch.batch_id)
         .load(checkpoint_of(config, shard))
         .selectExpr("key.*", "value.groupState.*", "value.timeoutTimestamp")
     )
-    read = _bucketed_groups if config.group_buckets else _groups
-    return ShardState(
+    state = ShardState(
         batch_id=batch.batch_id,
         start_offset=batch.start_offset or 0,
         end_offset=batch.end_offset,
         clock_ms=batch.clock_ms,
-        groups=dict(group for rows in state.toArrow().to_batches() for group in read(rows)),
+        groups={},
     )
+    _cancel_earlier(spark, shard)
+    read = _bucketed_groups if config.group_buckets else _groups
+    return StateInPieces(state, in_pieces(read(_in_parts(rows, config.group_buckets > 0))))
 
 
-def _groups(rows: pa.RecordBatch) -> Iterator[tuple[bytes, StoredGroup]]:
-    columns = (objects(rows.column(name)) for name in ("key", "membership", "offsets", "timeoutTimestamp"))
-    for key, membership, offsets, timeout_ms in zip(*columns, strict=True):
-        yield key, StoredGroup(None if timeout_ms == _NO_TIMEOUT else timeout_ms, membership, offsets)
+def _cancel_earlier(spark: SparkSession, shard: int) -> None:
+    tag = f"state-of-shard-{shard}"
+    try:
+        spark.sparkContext.cancelJobsWithTag(tag)
+        spark.sparkContext.addJobTag(tag)
+    except Py4JError as problem:  # it only spares the work of a call that was given up
+        _log.debug("jobs cannot be cancelled: %s", problem)
 
 
-def _bucketed_groups(rows: pa.RecordBatch) -> Iterator[tuple[bytes, StoredGroup]]:
-    packed: list[Any] = objects(rows.column("groups"))
-    for bucket in packed:
-        yield from decode_bucket(bucket).items()
+def _in_parts(rows: DataFrame, are_buckets: bool) -> Iterator[Row]:
+    """Yield the rows, of which the driver's JVM has a part of about `PIECE_BYTES` at a time.
+
+    All rows are one partition of the state, and a task's result, however large, comes as one piece into the driver's
+    heap. So they are shuffled, through the disk, into partitions that are fetched one after the other.
+    """
+    columns = ("groups",) if are_buckets else ("key", "membership", "offsets")
+    size = " + ".join(f"octet_length({name})" for name in columns)
+    ((total,),) = rows.selectExpr(f"sum({size})").collect()
+    parts = max(1, (total or 0) // PIECE_BYTES + 1)
+    yield from rows.repartition(parts, rows.columns[0]).toLocalIterator()
+
+
+def _groups(rows: Iterator[Row]) -> Iterator[tuple[bytes, StoredGroup]]:
+    for key, membership, offsets, timeout_ms in rows:
+        deadline_ms = None if timeout_ms == _NO_TIMEOUT else timeout_ms
+        yield bytes(key), StoredGroup(deadline_ms, bytes(membership), bytes(offsets))
+
+
+def _bucketed_groups(rows: Iterator[Row]) -> Iterator[tuple[bytes, StoredGroup]]:
+    for row in rows:
+        yield from decode_bucket(bytes(row["groups"])).items()

@@ -12,9 +12,9 @@ REST_S = 0.3
 """Many times Spark's pause between two looks at a log without news."""
 BUSY_S = 3.0
 """How long a query that always finds something is waited for, before it is stopped after its next batch."""
-TIMEOUT_S = 120.0
+TIMEOUT_S = 6.0
 """How long a clean stop waits for the running batch; after that it is stopped in its midst and repeated at the next
-start."""
+start. A flood may make a batch take minutes, and supervisors kill what has not ended after 30 s."""
 
 
 def stop_after_batches(queries: Sequence[StreamingQuery]) -> None:

@@ -3,9 +3,11 @@ a responder takes it over in a process without it."""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class StoredGroup(Struct, frozen=True, array_like=True):
@@ -40,3 +42,41 @@ class ShardState(Struct, frozen=True, kw_only=True):
     """The shard's clock at `start_offset`."""
     groups: dict[bytes, StoredGroup]
     """Key of a group's events -> the group. A deadline may be a millisecond too early."""
+
+
+Groups = dict[bytes, StoredGroup]
+PIECE_BYTES = 8 << 20
+"""Groups of so many bytes pass from one process to another at a time, or one group that is larger."""
+
+
+class StateInPieces(NamedTuple):
+    """The state of a shard that may be larger than a process has memory for: it is read while it is handed on."""
+
+    state: ShardState
+    """Without any group."""
+    pieces: Generator[Groups]
+    """The groups. Reading them raises what `read_shard_state` raises."""
+
+    def whole(self) -> ShardState:
+        """Read all of it into memory."""
+        groups = {key: group for piece in self.pieces for key, group in piece.items()}
+        return replace(self.state, groups=groups)
+
+
+def in_pieces(groups: Iterable[tuple[bytes, StoredGroup]]) -> Generator[Groups]:
+    """Yield groups in pieces of about `PIECE_BYTES`."""
+    piece: Groups = {}
+    size = 0
+    for key, group in groups:
+        piece[key] = group
+        size += size_of(key, group)
+        if size >= PIECE_BYTES:
+            yield piece
+            piece, size = {}, 0
+    if piece:
+        yield piece
+
+
+def size_of(key: bytes, group: StoredGroup) -> int:
+    """Return the bytes of a group and its key."""
+    return len(key) + len(group.membership) + len(group.offsets)

@@ -121,7 +121,7 @@ class Ticker:
         clock = self._clock
         if clock is None:
             return TickerStatus(foreign_ticks=self._foreign_ticks)
-        return TickerStatus(clock.skew_ms, clock.standstill, self._foreign_ticks)
+        return TickerStatus(clock.skew_ms, clock.standstill, self._foreign_ticks, clock.clock_ms)
 
     def start(self) -> None:
         """Begin to tick, once the log's last tick is found."""

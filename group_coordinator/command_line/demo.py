@@ -25,7 +25,7 @@ from group_coordinator.command_line.demo_scenarios import (
 )
 from group_coordinator.command_line.demo_view import DemoView
 from group_coordinator.command_line.explanation import explanation
-from group_coordinator.command_line.live_groups import LiveGroups
+from group_coordinator.command_line.live_groups import LiveGroups, group_size
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.spark_jvm import require_spark
 from group_coordinator.command_line.status_line import StatusLine
@@ -149,7 +149,7 @@ class _Play:
             stack.callback(records.stop)
             scenarios = DemoScenarios(host, self._gateway, lambda text: self._view.report(text, is_announcement=True))
             stack.callback(scenarios.end)
-            groups = stack.enter_context(LiveGroups(config))
+            groups = stack.enter_context(LiveGroups(config, lambda snapshot: snapshot))
             stack.enter_context(self._view)
             began_s = time.monotonic()
             while not is_asked() and (duration_s is None or time.monotonic() < began_s + duration_s):
@@ -158,11 +158,12 @@ class _Play:
                 groups.poll(_POLL_S)
                 while not self._history.empty():
                     self._hear(self._history.get())
-                scenarios.play(elapsed_s, groups.snapshots)
+                scenarios.play(elapsed_s, groups.groups)
                 shards = list(self._coordinator.progress.values())
-                status = status_line.text(shards, self._coordinator.events, list(groups.snapshots.values()))
+                sizes = list(map(group_size, groups.groups.values()))
+                status = status_line.text(shards, self._coordinator.events, sizes)
                 self._view.show(
-                    elapsed_s, status, groups.snapshots, {client.name: client.records for client in scenarios.clients}
+                    elapsed_s, status, groups.groups, {client.name: client.records for client in scenarios.clients}
                 )
             for client in scenarios.clients:
                 if client.failure is not None and not is_asked():  # who asks may have asked all of its processes

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable
+from sys import intern
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 from confluent_kafka import Message
 
 from group_coordinator.kafka_topics.errors import explaining
 from group_coordinator.kafka_topics.reader import TopicReader
+from group_coordinator.operations.names import kept_name
 from schemas.history import GroupSnapshot, decode_snapshot
 from streaming.config import StreamingConfig
 
 
-class LiveGroups:
-    """`poll` it; `snapshots` has the groups as they are now."""
+class GroupSize(NamedTuple):
+    """What a status line needs of a group. Whole groups may have a megabyte each."""
 
-    def __init__(self, config: StreamingConfig) -> None:
-        self.snapshots: dict[str, GroupSnapshot] = {}
+    state: str
+    members: int
+
+
+def group_size(snapshot: GroupSnapshot) -> GroupSize:
+    """Return what is needed of a group."""
+    return GroupSize(intern(snapshot.state), len(snapshot.members))
+
+
+_Kept = TypeVar("_Kept")
+
+
+class LiveGroups(Generic[_Kept]):
+    """`poll` it; `groups` has what is kept of the groups as they are now."""
+
+    def __init__(self, config: StreamingConfig, keep: Callable[[GroupSnapshot], _Kept]) -> None:
+        """`keep`: what is kept of a group."""
+        self.groups: dict[str, _Kept] = {}
+        """By `kept_name`."""
+        self._keep = keep
         properties = config.client_properties
         self._reader = TopicReader(properties, "reader", reports_ends=False, waits_at_the_end=True)
         with explaining(properties):
@@ -44,8 +65,8 @@ class LiveGroups:
         try:
             snapshot = None if value is None else decode_snapshot(value)
             if snapshot is None or not snapshot.exists:
-                self.snapshots.pop((message.key() or b"").decode(errors="replace"), None)
+                self.groups.pop(kept_name((message.key() or b"").decode(errors="replace")), None)
             else:
-                self.snapshots[snapshot.group_id] = snapshot
+                self.groups[kept_name(snapshot.group_id)] = self._keep(snapshot)
         except msgspec.DecodeError:
             return  # somebody else's record; it is no business of a display

@@ -10,7 +10,7 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.gateway_settings import GatewaySettings
 from group_coordinator.command_line.options import load_as
 from group_coordinator.gateway.config import GatewayError
-from group_coordinator.operations.gateway_metrics import GatewayCollector
+from group_coordinator.operations.gateway_metrics import GatewayCollector, incomplete_lists
 from group_coordinator.operations.operations import Operations
 from group_coordinator.system.answer_sockets import AnswerSocketSettings
 from schemas.group_settings import OwnSettingsBounds
@@ -55,6 +55,7 @@ class OwnGateway:
         }
         gateway = Gateway(self._settings(clusters).gateway_config, ends_with_coordinator=True)
         operations.metrics.registry.register(GatewayCollector(gateway.metrics))
+        operations.health.further.append(lambda: incomplete_lists(gateway.metrics))
         try:
             gateway.start()
         except GatewayError as failure:

@@ -14,7 +14,8 @@ from group_coordinator.operations import metrics as m
 from group_coordinator.operations.metrics import Value
 from group_coordinator.operations.operations import Operations
 from group_coordinator.responder.auditor import AuditCounts, Auditor, AuditorThread, undecided_since_ms
-from group_coordinator.responder.processes import ResponderProcesses, ResponderReport, ResponderState
+from group_coordinator.responder.process import ResponderReport, ResponderState
+from group_coordinator.responder.processes import ResponderProcesses
 from group_coordinator.responder.protocol import ResponderStatus
 from streaming.config import StreamingConfig
 from streaming.events_tail import open_reader
@@ -30,8 +31,9 @@ SPARK_NICENESS = 15
 SPARK_TIER4_FACTOR = 10
 """The same: most of a query's code runs a few times for each batch, and to optimize it costs more than it saves."""
 
-DECIDED_WITHIN_S = 20.0
-"""So long a stop waits at most until the query has decided what responders have answered."""
+DECIDED_WITHIN_S = 10.0
+"""So long a stop waits at most until the query has decided what responders have answered. It is seconds behind as a
+rule; where it is minutes behind, a longer wait would not help, and supervisors kill what has not ended after 30 s."""
 _POLL_S = 0.1
 
 
@@ -76,6 +78,7 @@ class OwnResponders:
         self._thread.start(undecided_since_ms(config.client_properties, topics.events, begins))
         operations.metrics.gauges_from(self._values)
         operations.responders = self.reports
+        operations.health.further.append(self._large_states)
         if self._here:
             self._processes = ResponderProcesses(config, report.partitions, application.read_state)
             self._processes.start()
@@ -122,6 +125,16 @@ class OwnResponders:
             return {}
         return with_differences(self._processes.reports(), self._auditor.counts.differed_shards)
 
+    def _large_states(self) -> Iterator[str]:
+        """Say which responders have more groups in memory than they should have."""
+        statuses = {} if self._processes is None else self._processes.statuses
+        for shard, status in statuses.items():
+            if status is not None and status.state_bytes > self._config.state_alarm_bytes:
+                yield (
+                    f"the responder of shard {shard} keeps groups of {status.state_bytes >> 20} MiB, more than "
+                    f"state_alarm_bytes ({self._config.state_alarm_bytes >> 20} MiB)"
+                )
+
     def words(self) -> str:
         """Return what the status line says of the responders; nothing if there are none."""
         return "" if self._processes is None else words_of(self.reports(), self._processes.statuses)
@@ -141,9 +154,9 @@ def with_differences(reports: Mapping[int, ResponderReport], differed: Collectio
 
 def words_of(reports: Mapping[int, ResponderReport], statuses: Mapping[int, ResponderStatus | None]) -> str:
     """Return how it is with all responders, for the status line: what keeps them from answering, or their lead."""
-    silent = [f"{shard} {report.state.words}" for shard, report in reports.items() if report.reason]
+    silent = [f"{shard} {report.state.words}: {report.reason}" for shard, report in reports.items() if report.reason]
     if silent:
-        return f", {len(reports) - len(silent)} of {len(reports)} responders answer (shard {', '.join(silent)})"
+        return f", {len(reports) - len(silent)} of {len(reports)} responders answer (shard {'; '.join(silent)})"
     leads_ms = [status.lead_ms for status in statuses.values() if status is not None and status.lead_ms is not None]
     return f", answers {min(leads_ms)} ms ahead" if leads_ms else ""
 

@@ -12,7 +12,7 @@ from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.gateway_settings import ProxySettings
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.narrative import words
-from group_coordinator.operations.gateway_metrics import GatewayHealth, gateway_registry
+from group_coordinator.operations.gateway_metrics import GatewayHealth, gateway_registry, incomplete_lists
 from group_coordinator.operations.server import operations_server
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def serve(
                 settings.metrics_port,
                 gateway_registry(proxy.metrics),
                 GatewayHealth(lambda: proxy.is_ready),
+                degraded=lambda: incomplete_lists(proxy.metrics),
             )
             url = stack.enter_context(endpoint).url
             output.write(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")

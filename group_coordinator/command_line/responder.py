@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.errors import CommandError
@@ -17,10 +18,10 @@ from group_coordinator.command_line.tables import print_lines
 from group_coordinator.jars.java import SHORT_LIVED
 from group_coordinator.kafka_topics.reader import partition_count
 from streaming.config import StreamingConfig
+from streaming.stored_group import Groups, ShardState, StateInPieces
 
 if TYPE_CHECKING:
     from group_coordinator.responder.processes import ResponderProcesses
-    from streaming.stored_group import ShardState
 
 _LINE_INTERVAL_S = 10.0
 _POLL_S = 0.25
@@ -101,8 +102,16 @@ def short_lived(config: StreamingConfig) -> StreamingConfig:
     return config.changed(spark={JAVA_OPTIONS: " ".join(SHORT_LIVED), **config.spark})
 
 
-def _read_state(config: StreamingConfig, shard: int) -> ShardState:
-    """Read a shard's state in a JVM that ends with it: a responder needs none."""
+def _read_state(config: StreamingConfig, shard: int) -> StateInPieces:
+    """Read a shard's state in a JVM that ends when all of it is read: a responder needs none."""
+    reading = _reading(config, shard)
+    state = next(reading)
+    assert isinstance(state, ShardState)
+    return StateInPieces(state, cast("Generator[Groups]", reading))
+
+
+def _reading(config: StreamingConfig, shard: int) -> Generator[ShardState | Groups]:
+    """Yield the state without groups, and then these in pieces."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -111,7 +120,9 @@ def _read_state(config: StreamingConfig, shard: int) -> ShardState:
 
     spark = open_session(short_lived(config))
     try:
-        return read_shard_state(spark, config, shard)
+        state, pieces = read_shard_state(spark, config, shard)
+        yield state
+        yield from pieces
     except (PySparkException, Py4JError) as problem:
         raise CommandError(java_cause(problem, config.spark)) from None  # while the JVM can still say it
     finally:

@@ -13,7 +13,7 @@ from group_coordinator.operations import metrics as m
 from group_coordinator.operations.health import STALE_AFTER_S, touch
 from group_coordinator.operations.metrics import Metrics, Value
 from group_coordinator.operations.server import operations_server
-from group_coordinator.responder.processes import ResponderReport, ResponderState
+from group_coordinator.responder.process import ResponderReport, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from streaming.config import StreamingConfig
 
@@ -76,6 +76,8 @@ def responder_values(statuses: Statuses) -> Iterator[Value]:
     for shard, status in statuses.items():
         yield Value(m.RESPONDER_UP, (str(shard),), status is not None)
         yield Value(m.RESPONDER_TICKS, (str(shard),), status is not None and status.is_ticking)
+        if status is not None:
+            yield Value(m.RESPONDER_STATE, (str(shard),), status.state_bytes)
         if status is not None and status.lead_ms is not None:
             yield Value(m.RESPONDER_LEAD, (str(shard),), status.lead_ms / 1_000)
 
@@ -107,6 +109,6 @@ def responder_endpoint(
     """
     if not config.metrics_port:
         return nullcontext()
-    metrics = Metrics((m.RESPONDER_UP, m.RESPONDER_LEAD))
+    metrics = Metrics((m.RESPONDER_UP, m.RESPONDER_LEAD, m.RESPONDER_STATE))
     metrics.gauges_from(lambda: responder_values(statuses()))
     return operations_server(config.metrics_host, config.metrics_port, metrics.registry, health)

@@ -17,7 +17,7 @@ from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.dashboard_thread import index_of_dashboard, start_dashboard
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.idle_spark import spark_where_idle
-from group_coordinator.command_line.live_groups import LiveGroups
+from group_coordinator.command_line.live_groups import LiveGroups, group_size
 from group_coordinator.command_line.options import DryRun, Settings, with_settings
 from group_coordinator.command_line.own_gateway import OwnGateway
 from group_coordinator.command_line.own_responders import OwnResponders, for_responders
@@ -236,7 +236,7 @@ def _watch(
     """Show how it is going until somebody asks for the end or the app fails."""
     console = out()
     with ExitStack() as stack:
-        groups = stack.enter_context(LiveGroups(config))
+        groups = stack.enter_context(LiveGroups(config, group_size))
         look_at_batches = stack.enter_context(spark_where_idle(config, coordinator))
         status_line = StatusLine()
         live = stack.enter_context(Status("", console=console)) if console.is_terminal and not output.is_json else None
@@ -245,8 +245,8 @@ def _watch(
             groups.poll(_POLL_S)
             responders.require_alive()
             look_at_batches()
-            shards, snapshots = list(coordinator.progress.values()), list(groups.snapshots.values())
-            text = status_line.text(shards, coordinator.events, snapshots) + responders.words()
+            shards, sizes = list(coordinator.progress.values()), groups.groups.values()
+            text = status_line.text(shards, coordinator.events, sizes) + responders.words()
             if live is not None:
                 live.update(text)
             elif time.monotonic() >= next_line_s:

@@ -7,8 +7,8 @@ from collections import Counter, deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from group_coordinator.command_line.live_groups import GroupSize
 from group_coordinator.narrative import words
-from schemas.history import GroupSnapshot
 
 if TYPE_CHECKING:
     from streaming.application import ShardProgress
@@ -26,7 +26,7 @@ class StatusLine:
         self,
         shards: Collection[ShardProgress],
         events: int,
-        snapshots: Collection[GroupSnapshot],
+        groups: Collection[GroupSize],
         now_s: float | None = None,
     ) -> str:
         """Return the status line. `shards` has the last batch of each shard, `events` the number of events since the
@@ -37,8 +37,8 @@ class StatusLine:
         slowest_ms = max(shard.batch_ms for shard in shards)
         lag_ms = max(shard.clock_lag_ms for shard in shards)
         return (
-            f"{words.count(len(snapshots), 'group')}{_states(snapshots)}, "
-            f"{words.count(sum(len(snapshot.members) for snapshot in snapshots), 'member')}, "
+            f"{words.count(len(groups), 'group')}{_states(groups)}, "
+            f"{words.count(sum(group.members for group in groups), 'member')}, "
             f"{rate:.0f} events/s, batch {slowest_ms} ms, watermark lag {words.duration(lag_ms)}"
         )
 
@@ -51,6 +51,6 @@ class StatusLine:
         return (events - before) / elapsed_s if since_s < now_s else 0.0
 
 
-def _states(snapshots: Collection[GroupSnapshot]) -> str:
-    counts = Counter(snapshot.state for snapshot in snapshots)
+def _states(groups: Collection[GroupSize]) -> str:
+    counts = Counter(group.state for group in groups)
     return f" ({', '.join(f'{number} {state}' for state, number in sorted(counts.items()))})" if counts else ""

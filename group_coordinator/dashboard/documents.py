@@ -9,9 +9,10 @@ from typing import Any
 
 from group_coordinator.dashboard.epochs_page import present
 from group_coordinator.dashboard.facts import CLASSIC, CONSUMER, Committed
+from group_coordinator.dashboard.feed import FeedItem
 from group_coordinator.dashboard.group_page import Now, Window, group_page
 from group_coordinator.dashboard.health import offset_expires_ms
-from group_coordinator.dashboard.index import FeedItem, Index
+from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.rebalance_page import rebalance_page, request
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.dashboard.what_if import GroupPlay, ReplayFunction, assumptions, ranges, summary

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
 
 from group_coordinator.dashboard.facts import GroupFacts
+from group_coordinator.dashboard.feed import Feed, FeedItem
 from group_coordinator.dashboard.lag import EndOffsets
 from group_coordinator.dashboard.ring import Chunk, RecordRing, values
 from group_coordinator.dashboard.rows import GroupRow, group_row
@@ -42,14 +42,6 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     partition: int | None
     offset: int | None
     value: str
-
-
-class FeedItem(NamedTuple):
-    """A record of the feed."""
-
-    number: int
-    """In the order in which they were seen here."""
-    record: History
 
 
 class GroupRecords(NamedTuple):
@@ -100,7 +92,7 @@ class Index:
         """Called with each new record, at once, in the thread that adds it."""
         self.dead_letters: deque[DeadLetter] = deque(maxlen=self.settings.dead_letters_max)
         self._groups: dict[str, _Group] = {}
-        self._feed: deque[FeedItem] = deque(maxlen=self.settings.feed_max)
+        self._feed = Feed(self.settings.feed_max, self.settings.feed_max_bytes)
         self._chunks: deque[tuple[_Group, RecordRing, int]] = deque()
         """Every chunk, in the order in which they were made."""
         self._kept_bytes = 0
@@ -289,9 +281,7 @@ class Index:
     def feed(self, after: int = 0, before: int | None = None) -> Iterator[FeedItem]:
         """Records of all groups with numbers between the two, the newest first."""
         with self._lock:
-            newest = self._feed[-1].number if self._feed else 0
-            skip = 0 if before is None else max(newest - before + 1, 0)
-            newest_first = list(islice(reversed(self._feed), skip, max(newest - after, 0)))
+            newest_first = self._feed.between(after, before)
         return iter(newest_first)
 
     @property
@@ -309,7 +299,7 @@ class Index:
             return False
         if is_news:
             self.records += 1
-            self._feed.append(FeedItem(self.records, record))
+            self._feed.append(FeedItem(self.records, record, len(value)))
             if self.on_news is not None:
                 self.on_news(record)
         self.first_ms = record.timestamp_ms if self.first_ms is None else min(self.first_ms, record.timestamp_ms)

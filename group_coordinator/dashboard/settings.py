@@ -46,6 +46,8 @@ class DashboardSettings(Struct, frozen=True, kw_only=True):
     """Of either kind, uncompressed: it bounds the time that a group's page takes."""
     feed_max: int = 5_000
     """Records in the feed of events."""
+    feed_max_bytes: int = 16 * 1024 * 1024
+    """Of these records, as they lie on the topic; decoded they take twice as much."""
     dead_letters_max: int = 1_000
     end_offsets_interval_s: float = 15.0
     """How often the ends of the logs are polled."""

@@ -34,6 +34,10 @@ class Bounds:
 
     request_bytes_max: int = setting(104_857_600, "Longest request; Kafka's `socket.request.max.bytes`.", at_least=1)
     group_request_bytes_max: int = setting(1_048_576, "Longest group request: it must become one event.", at_least=1)
+    id_bytes_max: int = setting(
+        1_024, "Longest id of a group, member (37 more), client, instance or rack, and longest name of a protocol, in "
+        "bytes; a longer group id gets INVALID_GROUP_ID and the others INVALID_REQUEST. Kafka takes 32767. Groups that "
+        "have longer ones may still be described, left and deleted.", at_least=64, at_most=32_767)
     topics_request_bytes_max: int = setting(
         4_194_304, "Longest request that names topics, but for Produce: it is looked through before it goes "
         "on.", at_least=1)

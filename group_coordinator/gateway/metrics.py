@@ -60,6 +60,8 @@ class GatewayMetrics:
         """Answers that were handed over, and that the gateway has given to Kafka: nobody else had, in time."""
         self.answers_not_recorded = 0
         """Answers that were handed over, and that Kafka may not have: it has not taken them from the gateway."""
+        self.groups_left_out = 0
+        """Groups that ListGroups does not name, since the start; one that changes counts again."""
         self.pending = 0
         """Events without an answer."""
         self.answer_ms: defaultdict[str, Histogram] = defaultdict(Histogram)

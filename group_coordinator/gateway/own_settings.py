@@ -12,6 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.group_configs import (
     GROUP,
     NOTHING,
@@ -25,6 +26,7 @@ from group_coordinator.gateway.group_configs import (
     refused,
 )
 from group_coordinator.gateway.group_events import GroupEvent, OnAnswer
+from group_coordinator.gateway.id_bounds import is_too_long
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.versions import OtherApi
 from schemas.error_codes import ErrorCode
@@ -87,6 +89,7 @@ class OwnSettings:
         write: Write,
         now_s: Callable[[], float],
         groups_max: int = 1_000,
+        id_bytes_max: int = Bounds.id_bytes_max,
     ) -> None:
         """`published`: the groups that have settings of their own, as last published. `groups_max`: so many groups of
         one request are answered; those beyond are to come again."""
@@ -95,6 +98,7 @@ class OwnSettings:
         self._write = write
         self._now_s = now_s
         self._groups_max = groups_max
+        self._id_bytes_max = id_bytes_max
         self._written: dict[str, _Written] = {}
         """The oldest first."""
 
@@ -151,6 +155,10 @@ class OwnSettings:
 
     def _alter(self, request: ConfigsRequest, resource: Values, take: Callable[[Values], None]) -> None:
         group_id = resource["resource_name"]
+        if is_too_long(group_id, self._id_bytes_max):
+            code = ErrorCode.INVALID_GROUP_ID
+            take(refused(request, resource, code, f"the group id has more than {self._id_bytes_max} bytes"))
+            return
         try:
             own = altered(request, resource, self.of(group_id), self._bounds)
         except ConfigProblem as problem:

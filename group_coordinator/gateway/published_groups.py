@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from group_coordinator.gateway.handover import TopicRecord
+from group_coordinator.gateway.metrics import GatewayMetrics
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.group_states import GroupState
 from schemas.messages import ListedGroup
@@ -105,8 +106,9 @@ _decode = msgspec.json.Decoder(_Snapshot).decode
 class PublishedGroups:
     """A `TopicFollower` feeds the groups; the request router reads them."""
 
-    def __init__(self, bytes_max: int, *, keeps_members: bool = True) -> None:
-        """Groups beyond `bytes_max` are not kept, so they are not listed."""
+    def __init__(self, bytes_max: int, metrics: GatewayMetrics | None = None, *, keeps_members: bool = True) -> None:
+        """Groups beyond `bytes_max` are not kept, so they are not listed; `metrics` counts them."""
+        self._metrics = metrics or GatewayMetrics()
         self._bytes_max = bytes_max
         self._keeps_members = keeps_members
         self._groups: dict[str, PublishedGroup] = {}
@@ -114,7 +116,6 @@ class PublishedGroups:
         """The groups' own settings; also those of groups that are not there."""
         self._bytes = 0
         self._is_complete = False
-        self._has_said_so = False
 
     def __len__(self) -> int:
         """Return the number of known groups."""
@@ -218,8 +219,8 @@ class PublishedGroups:
             self._warn_once()
 
     def _warn_once(self) -> None:
-        if not self._has_said_so:
-            self._has_said_so = True
+        self._metrics.groups_left_out += 1
+        if self._metrics.groups_left_out == 1:
             _log.warning(
                 "there are more groups than find room in listed_bytes_max (%d bytes): ListGroups does not name all",
                 self._bytes_max,

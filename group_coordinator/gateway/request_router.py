@@ -32,6 +32,7 @@ from group_coordinator.gateway.group_configs import ConfigsRequest
 from group_coordinator.gateway.group_events import GroupEvent, OnAnswer
 from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
 from group_coordinator.gateway.held_requests import HeldRequest, HeldRequests, key_of
+from group_coordinator.gateway.id_bounds import ids_problem
 from group_coordinator.gateway.issued_member_ids import IssuedMemberIds
 from group_coordinator.gateway.own_settings import OwnSettings
 from group_coordinator.gateway.pending_request import AnyResponse, PendingRequest
@@ -133,6 +134,11 @@ class RequestRouter:
     def ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
         """Answer a request, now or later. `node_id` is the broker for which the gateway stands; None is any."""
         context = _RequestContext(pending=pending, reply=reply)
+        if not isinstance(pending.request, ConfigsRequest):
+            problem = ids_problem(pending.request, pending.client_id, self._bounds.id_bytes_max)
+            if problem is not None:
+                reply(refusal(pending.request, problem))
+                return
         match pending.request:
             case FindCoordinatorRequest() as request:
                 brokers = Coordinators(self._nodes())

@@ -62,7 +62,9 @@ class Gateway(ProxyServer):
         self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=False)
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
-        self._published = PublishedGroups(config.bounds.listed_bytes_max, keeps_members=config.answers_heartbeats)
+        self._published = PublishedGroups(
+            config.bounds.listed_bytes_max, self.metrics, keeps_members=config.answers_heartbeats
+        )
         self._asker = str(uuid4())
         self._channel = ProgressChannel(config, self._asker)
         self._follower: TopicFollower | None = None
@@ -99,7 +101,7 @@ class Gateway(ProxyServer):
             topics=self._topics,
             own_settings=OwnSettings(
                 config, lambda: self._published.configured, write_to(self._events), loop.time,
-                config.bounds.groups_per_request_max,
+                config.bounds.groups_per_request_max, config.bounds.id_bytes_max,
             ),
             now_ms=lambda: loop.time() * 1_000,
         )

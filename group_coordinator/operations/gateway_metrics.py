@@ -84,6 +84,12 @@ NOT_RECORDED = _metric(
     "answers_not_recorded_total",
     "Answers that were handed over, and that Kafka may not have: then nobody compares them with the query's.",
 )
+LEFT_OUT = _metric(
+    "counter",
+    "groups_left_out_total",
+    "Groups that ListGroups does not name, because they find no room in `listed_bytes_max`; one that changes counts "
+    "again.",
+)
 ANSWER_SECONDS = _metric(
     "histogram",
     "answer_seconds",
@@ -134,12 +140,20 @@ class GatewayCollector(Collector):
         yield _counter(HANDED_OVER, {(): metrics.answers_handed_over})
         yield _counter(RECORDED, {(): metrics.answers_recorded})
         yield _counter(NOT_RECORDED, {(): metrics.answers_not_recorded})
+        yield _counter(LEFT_OUT, {(): metrics.groups_left_out})
         yield _histogram(ANSWER_SECONDS, {(api,): histogram for api, histogram in metrics.answer_ms.copy().items()})
         yield _histogram(COORDINATOR_SECONDS, {(): metrics.coordinator_ms})
         yield _histogram(READING_SECONDS, {(): metrics.reading_ms})
 
     def describe(self) -> list[Family]:
         return []
+
+
+def incomplete_lists(metrics: GatewayMetrics) -> list[str]:
+    """Return why clients do not get the whole list of groups; empty if they do."""
+    if not metrics.groups_left_out:
+        return []
+    return ["there are more groups than find room in the gateway's listed_bytes_max: ListGroups does not name all"]
 
 
 class GatewayHealth:

@@ -7,11 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 
 from group_coordinator.narrative.sentences import sentence
+from group_coordinator.operations.names import kept_name
 from schemas.history import History
 
 LINES_PER_WINDOW = 100
 WINDOW_S = 10.0
 """A rebalance storm must not become a storm of lines; the history topic has every one."""
+
+_CHARACTERS_MAX = 2_000
+"""Of a line, besides the group's id: ids, names and expressions of clients may have 32 KB each."""
 
 _LEVELS = {
     "rebalance_started": logging.INFO,
@@ -39,7 +43,8 @@ class GroupLog:
         happened = str(type(record).__struct_config__.tag)
         level = _LEVELS.get(happened)
         if level is not None and _log.isEnabledFor(level) and self._may_write():
-            _log.log(level, sentence(record), extra={"group_id": record.group_id, "happened": happened})
+            text = sentence(record)[:_CHARACTERS_MAX]
+            _log.log(level, text, extra={"group_id": kept_name(record.group_id), "happened": happened})
 
     def dead_letter(self, key: bytes | None, reason: str, headers: Mapping[str, str]) -> None:
         """Log an event that could not be read."""
@@ -48,7 +53,7 @@ class GroupLog:
                 f"{headers.get('topic')}, partition {headers.get('partition')}, offset {headers.get('offset')}"
             )
             text = f"dead letter of {event_place}: {headers.get('detail', reason)}"
-            extra = {"reason": reason} | ({} if key is None else {"group_id": key.decode(errors="replace")})
+            extra = {"reason": reason} | ({} if key is None else {"group_id": kept_name(key.decode(errors="replace"))})
             _log.warning(text, extra=extra)
 
     def _may_write(self) -> bool:

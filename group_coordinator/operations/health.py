@@ -14,6 +14,8 @@ STALE_AFTER_S = 60.0
 """Signs of life older than this are none."""
 START_LIMIT_S = 900.0
 """A start that takes longer hangs: Spark, jars and topics are a minute's work, or some on a slow network."""
+BEHIND_MAX_MS = 60_000
+"""The record of what is answered is behind by seconds as a rule, and in a log at rest by some more."""
 
 
 Responders = Callable[[], Mapping[int, tuple[str, str]]]
@@ -33,13 +35,19 @@ class Health:
 
     *Live*: the app's own loop turns. It is not when the JVM hangs, which only a restart helps; it is while Kafka is
     away. *Ready*: each shard has ended a batch, and not long ago a batch, or Kafka has taken a tick of it; and no clock
-    stands still because it is wrong: joins would not end.
+    stands still because it is wrong: joins would not end. *Degraded*: clients are answered, but what follows from it
+    comes late, or there is more than there should be.
     """
 
     def __init__(
-        self, shards: Iterable[int], file: Path | None = None, now_s: Callable[[], float] = time.monotonic
+        self,
+        shards: Iterable[int],
+        file: Path | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+        state_alarm_bytes: int | None = None,
     ) -> None:
-        """`file` is touched at every sign of the shard that was silent longest."""
+        """`file` is touched at every sign of the shard that was silent longest. `state_alarm_bytes`: a shard whose
+        groups take more is degraded."""
         self._now_s = now_s
         self._file = file
         self._lock = threading.Lock()
@@ -48,6 +56,14 @@ class Health:
         self._batches_s: dict[int, float | None] = dict.fromkeys(shards)
         self._ticks_s: dict[int, float | None] = dict.fromkeys(self._batches_s)
         self._standstills: dict[int, str] = {}
+        self._decided_ms: dict[int, int] = {}
+        """The clock up to which the query of a shard has decided."""
+        self._clocks_ms: dict[int, int] = {}
+        """The clock of a shard's log, which goes as far as clients are answered."""
+        self._state_alarm_bytes = state_alarm_bytes
+        self._state_bytes: dict[int, int] = {}
+        self.further: list[Callable[[], Iterable[str]]] = []
+        """What else is degraded says why, in sentences."""
         self._written_s = 0.0
 
     def polled(self) -> None:
@@ -68,6 +84,36 @@ class Health:
             self._standstills.pop(shard, None)
         else:
             self._standstills[shard] = reason
+
+    def clock_stands_at(self, shard: int, clock_ms: int) -> None:
+        """Note the clock of a shard's log: so far its clients are answered, but for some seconds."""
+        self._clocks_ms[shard] = clock_ms
+
+    def decided(self, shard: int, clock_ms: int) -> None:
+        """Note the clock up to which the shard's query has decided and written everything."""
+        self._decided_ms[shard] = clock_ms
+
+    def state_takes(self, shard: int, size_bytes: int) -> None:
+        """Note how many bytes the groups of a shard take."""
+        self._state_bytes[shard] = size_bytes
+
+    def degraded(self) -> list[str]:
+        """Return what is not as it should be though clients are answered; empty if all is."""
+        reasons = []
+        for shard, decided_ms in sorted(self._decided_ms.items()):
+            behind_ms = self._clocks_ms.get(shard, 0) - decided_ms
+            if behind_ms > BEHIND_MAX_MS:
+                reasons.append(
+                    f"the query of shard {shard} is {behind_ms / 1_000:.0f} s behind what is answered: history, "
+                    "committed offsets and groups on their topics, and what is read from them, are as old"
+                )
+        for shard, size in sorted(self._state_bytes.items()):
+            if self._state_alarm_bytes is not None and size > self._state_alarm_bytes:
+                reasons.append(
+                    f"the groups of shard {shard} take {size >> 20} MiB, more than state_alarm_bytes "
+                    f"({self._state_alarm_bytes >> 20} MiB): batches and the start of a responder become slow"
+                )
+        return [*reasons, *(reason for further in self.further for reason in further())]
 
     def since_batch_s(self, shard: int) -> float:
         """Return the time since the shard's last batch or, before the first, since the start of the process."""

@@ -250,6 +250,11 @@ RESPONDER_LEAD = _gauge(
     "How long before the query's last commit the responder of the shard had answered what the commit brought.",
     "shard",
 )
+RESPONDER_STATE = _gauge(
+    "responder_state_bytes",
+    "Bytes of the shard's groups as they are stored, which its responder has in memory.",
+    "shard",
+)
 RESPONDER_TICKS = _gauge(
     "responder_ticks", "1 while the responder writes the clock of the shard, because the coordinator does not.", "shard"
 )

@@ -33,7 +33,10 @@ class Operations(Watcher):
         self._config = config
         self._listener = listener
         self.metrics = Metrics()
-        self.health = Health(config.shards_here, Path(config.health_file) if config.health_file else None)
+        self.health = Health(
+            config.shards_here, Path(config.health_file) if config.health_file else None,
+            state_alarm_bytes=config.state_alarm_bytes,
+        )  # fmt: skip
         self.shards = Shards(config.shards_here, self.metrics, self.health)
         self._groups = GroupTable(config.metrics_groups, self._clock_ms_of, time.monotonic)
         self._stack = ExitStack()
@@ -55,8 +58,9 @@ class Operations(Watcher):
             self.metrics.gauges_from(self._groups.values)
             self.metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if self.health.not_ready() else 1.0)])
             server = operations_server(
-                self._config.metrics_host, port, self.metrics.registry, self.health, lambda: self.responders()
-            )
+                self._config.metrics_host, port, self.metrics.registry, self.health, lambda: self.responders(),
+                self.health.degraded,
+            )  # fmt: skip
             self.url = self._stack.enter_context(server).url
         return self
 
@@ -88,10 +92,14 @@ class Operations(Watcher):
     def batch_ended(self, progress: ShardProgress) -> None:
         self.shards.batch_ended(progress)
         self.health.batch_ended(progress.shard)
+        self.health.decided(progress.shard, progress.clock_ms)
+        self.health.state_takes(progress.shard, progress.state_disk_bytes)
 
     def ticker_reported(self, shard: int, status: TickerStatus) -> None:
         self.shards.ticker_reported(shard, status)
         self.health.stands_still(shard, status.standstill)
+        if status.clock_ms is not None:
+            self.health.clock_stands_at(shard, status.clock_ms)
 
     def tick_written(self, shard: int) -> None:
         self.health.tick_written(shard)

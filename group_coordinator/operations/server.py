@@ -4,7 +4,7 @@ secrets."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -22,11 +22,17 @@ CONNECTIONS_MAX = 64
 
 
 def operations_server(
-    host: str, port: int, registry: CollectorRegistry, health: Probes, responders: Responders = dict
+    host: str,
+    port: int,
+    registry: CollectorRegistry,
+    health: Probes,
+    responders: Responders = dict,
+    degraded: Callable[[], list[str]] = list,
 ) -> HttpServer:
     """Return the endpoint, which listens but does not serve yet. Port 0 stands for a free one.
 
-    `responders`: those that run beside a coordinator. It is ready without them, but slow: degraded.
+    `responders`: those that run beside a coordinator. It is ready without them, but slow: degraded. `degraded`: what
+    else is not as it should be though clients are answered.
 
     Raises OSError where it cannot listen.
 
@@ -38,11 +44,13 @@ def operations_server(
         raise OSError(
             f"The endpoint with the metrics cannot listen on {host}, port {port}: {problem.strerror}."
         ) from problem
-    app = Access(_application(registry, health, responders), name="endpoint", local_only=is_loopback(host))
+    app = Access(_application(registry, health, responders, degraded), name="endpoint", local_only=is_loopback(host))
     return HttpServer(app, listening, name="operations", connections_max=CONNECTIONS_MAX)
 
 
-def _application(registry: CollectorRegistry, health: Probes, responders: Responders) -> Starlette:
+def _application(
+    registry: CollectorRegistry, health: Probes, responders: Responders, degraded: Callable[[], list[str]]
+) -> Starlette:
     # These are no coroutines, so each request runs in a thread, and a scrape of many groups holds up no probe.
     def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -52,7 +60,7 @@ def _application(registry: CollectorRegistry, health: Probes, responders: Respon
         return _health(health.not_live())
 
     def ready(_: Request) -> Response:
-        return _health(health.not_ready(), responders())
+        return _health(health.not_ready(), responders(), degraded())
 
     def not_found(_: Request, __: Exception) -> Response:
         return PlainTextResponse("/metrics, /health/live, /health/ready\n", 404)
@@ -61,13 +69,16 @@ def _application(registry: CollectorRegistry, health: Probes, responders: Respon
     return Starlette(routes=routes, exception_handlers={404: not_found})
 
 
-def _health(failures: list[str], responders: Mapping[int, tuple[str, str]] | None = None) -> Response:
+def _health(
+    failures: list[str], responders: Mapping[int, tuple[str, str]] | None = None, degraded: Iterable[str] = ()
+) -> Response:
     reports = sorted((responders or {}).items())
     slow = [
         f"answers for shard {shard} come at the query's speed, because its responder does not answer: {reason}"
         for shard, (_, reason) in reports
         if reason
     ]
+    slow += degraded
     fields: dict[str, object] = {
         "status": "failing" if failures else "degraded" if slow else "ok",
         "reasons": [*failures, *slow],

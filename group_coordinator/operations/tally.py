@@ -20,6 +20,7 @@ from group_coordinator.operations.light_records import (
     read_event,
     read_snapshot,
 )
+from group_coordinator.operations.names import kept_name
 from group_coordinator.operations.repeats import Remembered, Repeats
 from schemas.events import SESSION_RENEWAL
 from schemas.history import (
@@ -96,7 +97,7 @@ class Tally:
         """Count a record of the assignments topic. Raises msgspec.DecodeError."""
         group_id = key.decode(errors="replace")
         if self._shard_of(group_id) is not None:
-            self._groups.put(group_id, None if value is None else read_snapshot(value))
+            self._groups.put(kept_name(group_id), None if value is None else read_snapshot(value))
 
     def dead_letter(self, shards: frozenset[int], key: bytes | None, headers: Mapping[str, str]) -> str | None:
         """Count a record of the dead-letters topic, return its reason; None if it was counted before, or elsewhere."""
@@ -165,7 +166,7 @@ class HistoryCounts(HistoryView):
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         self._metrics.add(m.OFFSETS, "committed", by=len(record.offsets))
         self._groups.pending.committed(record)
-        place = record.group_id, record.cause.offset
+        place = kept_name(record.group_id), record.cause.offset
         if place not in self._commits:  # a large commit comes in several records
             self._commits[place] = None
             self._metrics.add(m.COMMITS)

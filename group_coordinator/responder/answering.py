@@ -14,10 +14,12 @@ from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.ticks import read_tick
 from streaming.operator_config import OperatorConfig
 from streaming.rows import OutputRecord, output_record
-from streaming.stored_group import ShardState, StoredGroup
+from streaming.stored_group import ShardState, StoredGroup, size_of
 
 DECODED_GROUPS_MAX = 2_000
 """Groups that are kept as objects: those that were touched last. The others rest as the bytes of their state."""
+DECODED_BYTES_MAX = 64 << 20
+"""The same, in bytes of their state and of the events since. As objects they take some times as much."""
 _OUTDATED_DEADLINES_MAX = 1_000
 """Besides as many as there are groups: one that comes and goes leaves one each time, which is due in days."""
 
@@ -25,7 +27,13 @@ _OUTDATED_DEADLINES_MAX = 1_000
 class AnsweringShard:
     """The groups of one shard. Feed it the records of the events partition from `state.start_offset` on."""
 
-    def __init__(self, config: OperatorConfig, state: ShardState, decoded_groups_max: int = DECODED_GROUPS_MAX) -> None:
+    def __init__(
+        self,
+        config: OperatorConfig,
+        state: ShardState,
+        decoded_groups_max: int = DECODED_GROUPS_MAX,
+        decoded_bytes_max: int = DECODED_BYTES_MAX,
+    ) -> None:
         self.clock_ms = state.clock_ms
         """The shard's clock: the last valid tick."""
         self.next_offset = state.start_offset
@@ -33,8 +41,13 @@ class AnsweringShard:
         self._config = config
         self._begin = state.end_offset
         self._resting = dict(state.groups)
+        self._resting_bytes = sum(size_of(key, group) for key, group in state.groups.items())
         self._decoded: dict[bytes, GroupCoordinator] = {}
         self._decoded_max = decoded_groups_max
+        self._weights: dict[bytes, int] = {}
+        """Of each decoded group about the bytes of its state: at most what it was, and what has come since."""
+        self._decoded_bytes = 0
+        self._decoded_bytes_max = decoded_bytes_max
         self._deadlines = [
             (group.next_deadline_ms, key) for key, group in state.groups.items() if group.next_deadline_ms is not None
         ]
@@ -47,6 +60,16 @@ class AnsweringShard:
     def groups(self) -> int:
         """The number of groups."""
         return len(self._resting) + len(self._decoded)
+
+    @property
+    def state_bytes(self) -> int:
+        """About the bytes of all groups as they are stored."""
+        return self._resting_bytes + self._decoded_bytes
+
+    @property
+    def decoded_groups(self) -> int:
+        """The number of groups that are kept as objects."""
+        return len(self._decoded)
 
     @property
     def deadlines(self) -> int:
@@ -74,7 +97,7 @@ class AnsweringShard:
         while coordinator.fire_next(self.clock_ms):
             pass
         coordinator.handle(event)
-        return self._put_back(key, coordinator)
+        return self._put_back(key, coordinator, len(value or b""))
 
     def _fire(self) -> Iterator[OutputRecord]:
         """Fire the timers that are due by the clock."""
@@ -93,17 +116,25 @@ class AnsweringShard:
         if decoded is not None:
             return decoded
         stored = self._resting.pop(key, None)
+        if stored is not None:
+            size = size_of(key, stored)
+            self._resting_bytes -= size
+            self._weigh(key, size)
         group = None if stored is None else decode_group(stored.membership, stored.offsets)
         return GroupCoordinator(group_id, self._config.group, partition=self._config.partition, group=group)
 
-    def _put_back(self, key: bytes, coordinator: GroupCoordinator) -> list[OutputRecord]:
+    def _put_back(self, key: bytes, coordinator: GroupCoordinator, event_bytes: int = 0) -> list[OutputRecord]:
         """Keep a group, and return its new answers."""
         if coordinator.group is None:
             self._earliest.pop(key, None)
+            self._decoded_bytes -= self._weights.pop(key, 0)
         else:
             self._decoded[key] = coordinator
+            self._weigh(key, event_bytes)
             self._note_deadline(key, coordinator.next_deadline_ms())
-            if len(self._decoded) > self._decoded_max:
+            while len(self._decoded) > self._decoded_max or (
+                self._decoded_bytes > self._decoded_bytes_max and len(self._decoded) > 1
+            ):
                 self._rest(next(iter(self._decoded)))
         topic = self._config.topics.responses
         outputs = coordinator.take_outputs()
@@ -124,10 +155,17 @@ class AnsweringShard:
                 self._deadlines = [(deadline_ms, key) for key, deadline_ms in self._earliest.items()]
                 heapq.heapify(self._deadlines)
 
+    def _weigh(self, key: bytes, more_bytes: int) -> None:
+        self._weights[key] = self._weights.get(key, 0) + more_bytes
+        self._decoded_bytes += more_bytes
+
     def _rest(self, key: bytes) -> None:
         """Keep the bytes of a group's state instead of its objects."""
         coordinator = self._decoded.pop(key)
+        self._decoded_bytes -= self._weights.pop(key)
         assert coordinator.group is not None
-        self._resting[key] = StoredGroup(coordinator.next_deadline_ms(), *encode_group(coordinator.group))
+        stored = StoredGroup(coordinator.next_deadline_ms(), *encode_group(coordinator.group))
+        self._resting[key] = stored
+        self._resting_bytes += size_of(key, stored)
 
 

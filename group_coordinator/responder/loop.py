@@ -378,6 +378,7 @@ class Responder:
             next_offset=self._shard.next_offset,
             lead_ms=self._lead_ms,
             groups=self._shard.groups,
+            state_bytes=self._shard.state_bytes,
             clock_ms=self._shard.clock_ms,
             is_ticking=self._ticker is not None and self._ticker.is_ticking,
         )

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import asdict
-from enum import StrEnum
-from typing import IO, NamedTuple
-
-import msgspec
 
 from group_coordinator.responder.permission import (
     ResponderAloneError,
@@ -22,50 +16,23 @@ from group_coordinator.responder.permission import (
     require_permission,
     require_state_of,
 )
-from group_coordinator.responder.protocol import ExitCode, ResponderStart, ResponderStatus, decode_status, write_start
-from streaming.child_processes import end_process
+from group_coordinator.responder.process import ResponderProcess, ResponderReport
+from group_coordinator.responder.protocol import ResponderStart, ResponderStatus
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
 from streaming.events_tail import open_reader
 from streaming.progress_topic import read_progress
-from streaming.stored_group import ShardState
+from streaming.stored_group import StateInPieces
 
-START_INTERVAL_S = 5.0
-"""A responder that has ended is started again after so long at the earliest: reading the state costs the query."""
-UNREADABLE_INTERVAL_MAX_S = 60.0
-"""Where the state cannot be read, the pause doubles with each try up to this: a try may start a JVM."""
-SILENT_AFTER_S = 60.0
-"""A responder says every second how it is going."""
-_STOP_TIMEOUT_S = 10.0
-_COMMAND = (sys.executable, "-m", "group_coordinator.responder")
+STATE_SILENCE_MAX_S = 600.0
+"""If no piece of the state comes for so long, the start is given up, and tried again. Spark writes all of the state to
+disk before the first piece comes, at the lowest priority where processors are busy."""
 _POLL_S = 0.2
+_WAIT_FOR_START_S = 2.0
+"""A stop waits so long for a start that is under way. What Spark has begun ends with Spark."""
+_PROBLEM_CHARACTERS_MAX = 200
 
 _log = logging.getLogger(__name__)
-
-
-class ResponderState(StrEnum):
-    """How it is with the responder of a shard."""
-
-    ANSWERING = "answering"
-    STARTING = "starting"
-    SILENT = "silent"
-    """Its process runs and says nothing."""
-    FALLEN_BACK = "fallen_back"
-    """It has ended or cannot begin, and is tried again."""
-    STOPPED = "stopped"
-    """It may not answer: an answer has differed, or the query is of another release."""
-
-    @property
-    def words(self) -> str:
-        """The state as a status line names it."""
-        return self.replace("_", " ")
-
-
-class ResponderReport(NamedTuple):
-    """How it is with the responder of a shard, and why it does not answer; an empty reason if it does."""
-
-    state: ResponderState
-    reason: str = ""
 
 
 class ResponderProcesses:
@@ -75,20 +42,22 @@ class ResponderProcesses:
         self,
         config: StreamingConfig,
         partitions: Mapping[str, int],
-        read_state: Callable[[int], ShardState],
+        read_state: Callable[[int], StateInPieces],
         *,
         are_apart: bool = False,
     ) -> None:
-        """`partitions`: of the topics. `read_state` returns the state of a shard; it is called in a thread of ours.
-        Whatever it raises is logged, and it is called again later. `are_apart`: they do not end with the coordinator,
-        and write the clock while it does not."""
+        """`partitions`: of the topics. `read_state` returns the state of a shard; it is called and read in a thread of
+        ours. Whatever that raises is logged, and it is called again later, also if nothing comes of it for too long.
+        `are_apart`: they do not end with the coordinator, and write the clock while it does not."""
         self._config = config
         self._partitions = dict(partitions)
         self._read_state = read_state
         self._may_tick = are_apart and config.ticker
-        self._responders = {shard: _Responder(shard) for shard in config.shards_here}
+        self._responders = {shard: ResponderProcess(shard) for shard in config.shards_here}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="responders", daemon=True)
+        self._start_under_way: _Start | None = None
+        """One at a time: to read a state takes memory, and costs the query."""
 
     @property
     def statuses(self) -> dict[int, ResponderStatus | None]:
@@ -110,21 +79,35 @@ class ResponderProcesses:
         self._thread.start()
 
     def stop(self) -> None:
-        """End all processes; returns when they have ended."""
+        """End all processes; returns when they have ended. It does not wait for a state that is being read."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
+        if self._start_under_way is not None:
+            self._start_under_way.give_up(_WAIT_FOR_START_S)
         for responder in self._responders.values():
             responder.stop()
 
     def _run(self) -> None:
         while not self._stopping.wait(_POLL_S):
-            for shard, responder in self._responders.items():
-                if responder.is_due():
-                    self._start(shard, responder)
+            due = [shard for shard, responder in self._responders.items() if responder.is_due()]
+            start = self._start_under_way
+            if start is not None and start.is_alive():
+                self._give_up_if_silent(start)
+            elif due:
+                start = _Start(due[0], self._responders[due[0]], self._start)
+                self._start_under_way = start
+                start.start()
 
-    def _start(self, shard: int, responder: _Responder) -> None:
-        begin_s = time.monotonic()
+    def _give_up_if_silent(self, start: _Start) -> None:
+        silence_s = start.responder.silence_of_state_s
+        if silence_s > STATE_SILENCE_MAX_S:
+            start.give_up(_WAIT_FOR_START_S)
+            self._start_under_way = None
+            self._try_again(start, f"no piece of the query's state has come for {silence_s:.0f} s")
+
+    def _start(self, start: _Start) -> None:
+        shard, responder, begin_s = start.shard, start.responder, time.monotonic()
         try:
             published = self._require_permission(shard)  # first: to read the state takes seconds, and a JVM
         except (ResponderRefusedError, ResponderAloneError) as reason:
@@ -134,6 +117,8 @@ class ResponderProcesses:
             self._warn("How far the query of shard %d is cannot be read for its responder: %s", shard, problem)
             responder.start_later("how far the query is cannot be read")
             return
+        if self._stopping.is_set():
+            return
         try:
             responder.prepare()
         except OSError as problem:  # no memory, no descriptor
@@ -141,28 +126,38 @@ class ResponderProcesses:
             responder.start_later("its process cannot be started")
             return
         try:
-            state = self._read_state(shard)
-            require_state_of(published, state.batch_id)
+            groups = self._hand_over(published, shard, responder)
         except Exception as problem:
-            self._warn("The state of shard %d cannot be read for its responder: %s", shard, problem)
-            responder.read_later()
+            if not start.is_given_up.is_set():
+                self._try_again(start, f"the state of the query cannot be read: {_in_short(problem)}")
             return
-        if self._stopping.is_set():
-            return
-        start = ResponderStart(
-            settings=asdict(self._config),
-            partitions=self._partitions,
-            shard=shard,
-            state=state,
-            may_tick=self._may_tick,
-        )
-        responder.start(start)
         _log.info(
-            "The responder of shard %d begins at offset %d with %d groups; its start took %.1f s.",
-            shard, state.end_offset, len(state.groups), time.monotonic() - begin_s,
+            "The responder of shard %d begins with %d groups; its start took %.1f s.",
+            shard, groups, time.monotonic() - begin_s,
         )  # fmt: skip
 
-    def _warn(self, text: str, shard: int, problem: Exception) -> None:
+    def _hand_over(self, published: int, shard: int, responder: ResponderProcess) -> int:
+        """Read the state and give it to the process that was prepared, piece by piece; return the number of groups."""
+        state, pieces = self._read_state(shard)
+        with closing(pieces):
+            require_state_of(published, state.batch_id)
+            start = ResponderStart(
+                settings=asdict(self._config),
+                partitions=self._partitions,
+                shard=shard,
+                state=state,
+                may_tick=self._may_tick,
+            )
+            return responder.start(start, pieces)
+
+    def _try_again(self, start: _Start, problem: str) -> None:
+        pause_s = start.responder.start_much_later(problem)
+        self._warn(
+            "The responder of shard %d cannot start: %s. Answers come at the query's speed. It is tried again in "
+            f"{pause_s:.0f} s.", start.shard, problem,
+        )  # fmt: skip
+
+    def _warn(self, text: str, shard: int, problem: Exception | str) -> None:
         if not self._stopping.is_set():  # then it is no wonder
             _log.warning(text, shard, problem)
 
@@ -177,116 +172,25 @@ class ResponderProcesses:
         return last_batch(published)
 
 
-class _Responder:
-    """The process of one shard."""
+class _Start(threading.Thread):
+    """The start of one responder is under way."""
 
-    def __init__(self, shard: int) -> None:
-        self.status: ResponderStatus | None = None
-        self._is_refused = False
-        self._problem = ""
-        """Why it does not answer; empty if nothing has gone wrong since its last status."""
-        self._told = ""
-        """The reason that was logged last why it must wait."""
-        self._shard = shard
-        self._process: subprocess.Popen[bytes] | None = None
-        self._prepared: subprocess.Popen[bytes] | None = None
-        """A process that waits for its start."""
-        self._reader: threading.Thread | None = None
-        """Reads what the process says."""
-        self._not_before_s = 0.0
-        self._unreadable_pause_s = 0.0
-        """The last pause after the state could not be read; 0: it could."""
-        self._heard_s = 0.0
-        """When the process has said something last, or was started."""
+    def __init__(self, shard: int, responder: ResponderProcess, run: Callable[[_Start], None]) -> None:
+        super().__init__(target=run, args=(self,), name=f"responder-{shard}", daemon=True)
+        self.shard, self.responder = shard, responder
+        self.is_given_up = threading.Event()
+        """Whatever comes of it does not count any more."""
 
-    @property
-    def process_id(self) -> int | None:
-        """The process; None if none runs."""
-        process = self._process
-        return None if process is None else process.pid
+    def give_up(self, timeout_s: float) -> None:
+        """End the process that waits for its start. Whoever reads the state may go on for longer than `timeout_s`, for
+        nobody."""
+        self.is_given_up.set()
+        self.responder.give_up_start()
+        if self.is_alive():
+            self.join(timeout_s)
 
-    def is_due(self) -> bool:
-        """Return whether a process is to be started."""
-        process = self._process
-        if process is not None and process.poll() is not None:
-            self._ended(process.returncode)
-        return self._process is None and time.monotonic() >= self._not_before_s
 
-    def report(self) -> ResponderReport:
-        """Return how it is with the responder."""
-        if self._process is None and self._problem:
-            return ResponderReport(
-                ResponderState.STOPPED if self._is_refused else ResponderState.FALLEN_BACK, self._problem
-            )
-        silent_s = time.monotonic() - self._heard_s
-        if self._process is not None and silent_s > SILENT_AFTER_S:
-            return ResponderReport(ResponderState.SILENT, f"it has been silent for {silent_s:.0f} s")
-        if self.status is None:
-            return ResponderReport(ResponderState.STARTING, "it is starting")
-        return ResponderReport(ResponderState.ANSWERING)
-
-    def start_later(self, problem: str, pause_s: float | None = None) -> None:
-        """Start none for a moment; `problem`: the reason."""
-        self._end_prepared()
-        self._problem = problem
-        self._not_before_s = time.monotonic() + (START_INTERVAL_S if pause_s is None else pause_s)
-
-    def read_later(self) -> None:
-        """Start none for a moment, which is longer each time: the state cannot be read."""
-        doubled_s = 2 * self._unreadable_pause_s or START_INTERVAL_S
-        self._unreadable_pause_s = min(doubled_s, UNREADABLE_INTERVAL_MAX_S)
-        self.start_later("the state of the query cannot be read", self._unreadable_pause_s)
-
-    def wait(self, reason: ResponderRefusedError | ResponderAloneError) -> None:
-        """Start none: it may not answer now. The reason is logged once."""
-        self._is_refused = isinstance(reason, ResponderRefusedError)
-        if type(reason).__name__ != self._told:
-            self._told = type(reason).__name__
-            _log.warning("No responder answers for shard %d: %s", self._shard, reason)
-        self.start_later(str(reason))
-
-    def prepare(self) -> None:
-        """Have a process load its modules, which takes it half a second, while the state is read. Raises OSError."""
-        self._prepared = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def start(self, start: ResponderStart) -> None:
-        """Let the process that was prepared answer."""
-        self._is_refused, self._told, self._unreadable_pause_s = False, "", 0.0
-        self._heard_s = time.monotonic()
-        self._process, self._prepared = self._prepared, None
-        assert self._process is not None
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
-        self._reader.start()
-        with suppress(BrokenPipeError):  # it has ended, which is found in a moment
-            write_start(self._process.stdin, start)
-
-    def _end_prepared(self) -> None:
-        if self._prepared is not None:
-            end_process(self._prepared, _STOP_TIMEOUT_S)
-            self._prepared = None
-
-    def stop(self) -> None:
-        self._end_prepared()
-        if self._process is None or self._reader is None:
-            return
-        end_process(self._process, _STOP_TIMEOUT_S)
-        self._reader.join()  # what it has said last must not count after its end
-        self._process, self._reader, self.status = None, None, None
-
-    def _ended(self, code: int) -> None:
-        self.stop()
-        self._is_refused = code == ExitCode.REFUSED
-        self.start_later("it may not answer" if self._is_refused else f"it has ended with code {code}")
-        _log.warning(
-            "The responder of shard %d has ended with code %d; answers come at the query's speed. It is started again.",
-            self._shard, code,
-        )  # fmt: skip
-
-    def _read(self, lines: IO[bytes]) -> None:
-        for line in lines:
-            try:
-                self.status, self._heard_s, self._problem = decode_status(line), time.monotonic(), ""
-            except msgspec.DecodeError:
-                _log.warning("The responder of shard %d says: %s", self._shard, line[:200])
+def _in_short(problem: Exception) -> str:
+    """Return the first line of an error: Spark's have the whole trace of the JVM."""
+    first = next(iter(str(problem).splitlines()), "") or type(problem).__name__
+    return first[:_PROBLEM_CHARACTERS_MAX]

@@ -12,6 +12,7 @@ from coordinator_state import AssignmentChange
 from group_coordinator.command_line.demo_view import DemoView
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.group_tables import list_lines
+from group_coordinator.command_line.live_groups import group_size
 from group_coordinator.command_line.status_line import StatusLine
 from group_coordinator.command_line.times import parse_duration_s
 from schemas.history import GroupSnapshot
@@ -51,8 +52,8 @@ def test_the_status_line() -> None:
     line = StatusLine()
     assert line.text([], 0, [], now_s=0.0) == "waiting for the first batch"
     shards = [progress(0, 120, 900), progress(1, 340, 400)]
-    snapshots = [snapshot("a", "m", "n"), snapshot("b", "o")]
-    assert line.text(shards, 200, snapshots, now_s=4.0) == (
+    sizes = [group_size(snapshot("a", "m", "n")), group_size(snapshot("b", "o"))]
+    assert line.text(shards, 200, sizes, now_s=4.0) == (
         "2 groups (2 Stable), 3 members, 50 events/s, batch 340 ms, watermark lag 900 ms"
     )
 

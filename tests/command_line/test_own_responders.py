@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from group_coordinator.command_line.own_responders import undecided, with_differences, words_of
-from group_coordinator.responder.processes import ResponderReport, ResponderState
+from group_coordinator.responder.process import ResponderReport, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from streaming.watcher import ShardProgress
 
@@ -37,10 +37,13 @@ def test_the_status_line_says_which_responders_do_not_answer() -> None:
     assert words_of({0: answering, 1: answering, 2: answering}, statuses) == ", answers 700 ms ahead"
     assert words_of({2: answering}, {2: ResponderStatus()}) == ""
     assert words_of({0: ended, 1: answering}, {0: None, 1: statuses[1]}) == (
-        ", 1 of 2 responders answer (shard 0 fallen back)"
+        ", 1 of 2 responders answer (shard 0 fallen back: it has ended with code 1)"
     )
     reports = with_differences({0: ended, 1: answering, 2: answering}, {1})
-    assert words_of(reports, statuses) == ", 1 of 3 responders answer (shard 0 fallen back, 1 stopped)"
+    assert words_of(reports, statuses) == (
+        ", 1 of 3 responders answer (shard 0 fallen back: it has ended with code 1; 1 stopped: an answer of a "
+        "responder has differed from the query's)"
+    )
 
 
 def test_a_difference_stops_the_responder_of_its_shard_and_no_other() -> None:

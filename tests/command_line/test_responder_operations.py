@@ -12,7 +12,7 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.responder_operations import ResponderHealth, responder_values, status_line
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.health import STALE_AFTER_S
-from group_coordinator.responder.processes import ResponderReport, ResponderState
+from group_coordinator.responder.process import ResponderReport, ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from streaming.config import StreamingConfig
 
@@ -85,10 +85,11 @@ def test_the_file_is_as_old_as_the_last_sign_of_whom_was_silent_longest(tmp_path
 
 
 def test_metrics_of_a_responder_that_runs_and_of_one_that_does_not() -> None:
-    values = list(responder_values({0: ResponderStatus(lead_ms=1_500, is_ticking=True), 1: None}))
+    values = list(responder_values({0: ResponderStatus(lead_ms=1_500, state_bytes=42, is_ticking=True), 1: None}))
     assert [(value.metric, value.labels, value.value) for value in values] == [
         (m.RESPONDER_UP, ("0",), 1),
         (m.RESPONDER_TICKS, ("0",), 1),
+        (m.RESPONDER_STATE, ("0",), 42),
         (m.RESPONDER_LEAD, ("0",), 1.5),
         (m.RESPONDER_UP, ("1",), 0),
         (m.RESPONDER_TICKS, ("1",), 0),

@@ -102,6 +102,17 @@ def test_the_feed_is_bounded_newest_first_and_goes_back_by_number() -> None:
     assert [item.number for item in index.feed(after=index.records - 2)] == [index.records, index.records - 1]
 
 
+def test_the_feed_is_bounded_in_bytes_too() -> None:
+    """A record may have a hundred kilobytes: thousands of them would be far more than all else that is kept."""
+    whole = list(bounded().feed())
+    size = sum(item.size_bytes for item in whole)
+    few = list(bounded(feed_max_bytes=size // 2).feed())
+    assert few == whole[: len(few)]
+    assert size // 3 < sum(item.size_bytes for item in few) <= size // 2
+    (newest,) = bounded(feed_max_bytes=1).feed()
+    assert newest == whole[0]
+
+
 def test_only_changed_rows_are_told() -> None:
     index = scene.index_of_scene()
     assert {row.id for row in index.take_changed(index.last_ms)} == {row.id for row in index.rows(index.last_ms)}

@@ -68,11 +68,12 @@ class Bench:
         version: int = 5,
         node_id: int | None = None,
         principal: str = "User:alice",
+        client_id: str = "client",
     ) -> list[GroupResponse]:
         """What is answered at once."""
         before = len(self.answers)
         pending = PendingRequest(
-            number=1, api=api, api_version=version, client_id="client", client_host="127.0.0.1",
+            number=1, api=api, api_version=version, client_id=client_id, client_host="127.0.0.1",
             principal=principal, request=request,
         )
         self.router.ask(pending, node_id, self._take)

@@ -15,7 +15,9 @@ from group_coordinator.gateway.admission import LIGHT_BYTES
 from group_coordinator.gateway.answer_sizes import UNKNOWN_BYTES, AnswerSizes
 from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.handover import TopicRecord
+from group_coordinator.gateway.metrics import GatewayMetrics
 from group_coordinator.gateway.published_groups import PublishedGroups
+from group_coordinator.operations.gateway_metrics import incomplete_lists
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot, SnapshotMember
 from schemas.message_versions import GroupResponse
@@ -230,12 +232,16 @@ def test_of_published_groups_only_what_is_needed_is_kept() -> None:
 
 
 def test_published_groups_are_bounded_in_bytes_and_those_that_go_make_room(caplog: pytest.LogCaptureFixture) -> None:
-    groups = PublishedGroups(100_000, keeps_members=False)
+    metrics = GatewayMetrics()
+    groups = PublishedGroups(100_000, metrics, keeps_members=False)
+    assert incomplete_lists(metrics) == []
     groups.take([published("x" * 30_000 + str(number), members=1_000) for number in range(10)])
     groups.complete()
     listed = [group.group_id for group in groups.listed({}) or ()]
     assert len(listed) == 3
     assert "listed_bytes_max" in caplog.text
+    assert metrics.groups_left_out == 7
+    assert "ListGroups does not name all" in incomplete_lists(metrics)[0]
     groups.take([TopicRecord(group.encode(), None, 0) for group in listed])
     assert groups.kept_bytes == 0
     groups.take([published("small")])

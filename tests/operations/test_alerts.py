@@ -134,6 +134,9 @@ CASES = [
     fires("StateGrows", 420, {f'{P}state_groups{{shard="0"}}': "20000+100x500"}),
     quiet("StateGrows", 420, {f'{P}state_groups{{shard="0"}}': "20000x500"}),
     quiet("StateGrows", 420, {f'{P}state_groups{{shard="0"}}': "10+1x500"}),
+    fires("StateLarge", 30, {f'{P}responder_state_bytes{{shard="0"}}': "1000000x9 600000000x30"}),
+    fires("StateLarge", 30, {f'{P}state_disk_bytes{{shard="0"}}': "1000000x9 600000000x30"}),
+    quiet("StateLarge", 30, {f'{P}responder_state_bytes{{shard="0"}}': "500000000x40"}),
     fires("MetricsBehind", 21, {f'{P}metrics_reader_lag_records{{topic="e"}}': "_x9 200000x30"}),
     quiet("MetricsBehind", 21, {f'{P}metrics_reader_lag_records{{topic="e"}}': "900x30"}),
 ]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from group_coordinator.command_line.dashboard_thread import index_of_dashboard, start_dashboard
-from group_coordinator.command_line.live_groups import LiveGroups
+from group_coordinator.command_line.live_groups import LiveGroups, group_size
 from group_coordinator.dashboard import RunningServer
 from group_coordinator.dashboard.index import Index
 from group_coordinator.kafka_topics.bounds import Bounds, Partition
@@ -166,7 +166,7 @@ def process(logs: Logs, decoded: Counter[bytes]) -> Iterator[Process]:
     logs.write(TOPICS.dead_letters, b"x", LETTER)
     index = index_of_dashboard(ADDRESS, CONFIG)
     assert index is not None
-    with Operations(CONFIG, index) as operations, LiveGroups(CONFIG) as groups:
+    with Operations(CONFIG, index) as operations, LiveGroups(CONFIG, group_size) as groups:
         operations.topics_found(REPORT)
         with start_dashboard(CONFIG, ADDRESS, index, operations.follower) as server:
             groups.poll(0)

@@ -147,6 +147,52 @@ def test_a_responder_that_does_not_answer_makes_the_coordinator_slow_and_not_unr
         assert reason in body["reasons"]
 
 
+def ready(health: Health) -> tuple[int, dict[str, Any]]:
+    """Return the answer of `/health/ready`."""
+    registry = Metrics().registry
+    with operations_server("127.0.0.1", 0, registry, health, degraded=health.degraded) as server:
+        try:
+            with urllib.request.urlopen(f"{server.url}/health/ready") as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as answer:
+            return answer.code, json.loads(answer.read())
+
+
+def test_ready_is_not_ok_while_the_record_is_minutes_behind_what_is_answered() -> None:
+    """A responder answers, and the query's batch takes minutes; ticks go on."""
+    health = working(Clock())
+    for shard in (0, 1):
+        health.decided(shard, 1_000_000)
+        health.clock_stands_at(shard, 1_013_000)  # in a log at rest
+    assert ready(health) == (200, {"status": "ok", "reasons": []})
+    health.clock_stands_at(1, 1_000_000 + 490_000)
+    status, answer = ready(health)
+    (reason,) = answer["reasons"]
+    assert (status, answer["status"]) == (200, "degraded")
+    assert reason.startswith("the query of shard 1 is 490 s behind what is answered")
+    health.decided(1, 1_485_000)
+    assert ready(health)[1]["status"] == "ok"
+
+
+def test_a_clock_that_is_behind_wall_time_after_a_pause_is_no_record_that_is_behind() -> None:
+    """It catches up by a tenth of real speed, for hours, and the query is with it."""
+    health = working(Clock())
+    health.decided(0, 1_000)
+    health.clock_stands_at(0, 2_000)
+    assert health.degraded() == []
+
+
+def test_a_shard_whose_groups_take_too_much_is_said_and_so_is_what_others_know() -> None:
+    health = Health((0,), None, Clock(), state_alarm_bytes=100 << 20)
+    health.state_takes(0, 100 << 20)
+    assert health.degraded() == []
+    health.state_takes(0, 300 << 20)
+    health.further.append(lambda: ["ListGroups does not name all groups"])
+    large, others = health.degraded()
+    assert large.startswith("the groups of shard 0 take 300 MiB, more than state_alarm_bytes (100 MiB)")
+    assert others == "ListGroups does not name all groups"
+
+
 @pytest.fixture
 def endpoint() -> Iterator[HttpServer]:
     with operations_server("127.0.0.1", 0, Metrics().registry, working(Clock())) as server:

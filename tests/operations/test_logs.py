@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from group_coordinator.operations.group_log import LINES_PER_WINDOW, WINDOW_S, GroupLog
 from group_coordinator.operations.logs import OURS, configure_logs
@@ -99,3 +100,14 @@ def test_a_storm_is_cut_short_and_counted(capsys: pytest.CaptureFixture[str]) ->
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == LINES_PER_WINDOW + 2
     assert "30 more lines about groups were left out" in lines[-2]
+
+
+def test_what_clients_have_named_at_length_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs("text")
+    group_log = GroupLog()
+    for value in history():
+        group_log.history(replace(decode_history(value), group_id="g" * 30_000))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert max(map(len, lines)) < 3_000
+    assert "30000 characters" in lines[0]

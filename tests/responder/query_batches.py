@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from coordinator_state import decode_group, encode_group
 from schemas.events import EventError
 from schemas.records_file import Record
@@ -12,7 +14,7 @@ from schemas.ticks import NO_CLOCK, read_tick
 from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
 from streaming.rows import EventRow, OutputRecord
-from streaming.stored_group import ShardState, StoredGroup
+from streaming.stored_group import ShardState, StateInPieces, StoredGroup, in_pieces
 
 
 def states_after_batches(log: Sequence[Record], config: OperatorConfig, batch_records: int) -> list[ShardState]:
@@ -42,6 +44,11 @@ def states_after_batches(log: Sequence[Record], config: OperatorConfig, batch_re
         )
         watermark_ms = max(watermark_ms, clock_ms)
     return states
+
+
+def pieces_of(state: ShardState) -> StateInPieces:
+    """Return a state as whoever starts a responder gets it."""
+    return StateInPieces(replace(state, groups={}), in_pieces(state.groups.items()))
 
 
 def answers_of_the_query(log: Sequence[Record], config: OperatorConfig) -> list[OutputRecord]:

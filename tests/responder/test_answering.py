@@ -11,6 +11,7 @@ from coordinator_state import StateError
 from group_coordinator.responder.answering import AnsweringShard
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import (
+    DeleteGroupsRequest,
     JoinGroupProtocol,
     JoinGroupRequest,
     OffsetCommitRequest,
@@ -80,6 +81,39 @@ def test_groups_that_rest_as_bytes_answer_as_before(seed: int, mixed_groups: int
     with_objects = answers_of(AnsweringShard(OPERATOR, EMPTY), log)
     with_bytes = answers_of(AnsweringShard(OPERATOR, EMPTY, decoded_groups_max=1), log)
     assert with_bytes == with_objects
+    in_few_bytes = AnsweringShard(OPERATOR, EMPTY, decoded_bytes_max=1_000)
+    assert answers_of(in_few_bytes, log) == with_objects
+    assert in_few_bytes.decoded_groups < 6
+
+
+def test_groups_as_objects_have_a_bound_in_bytes_and_the_bytes_of_all_are_known() -> None:
+    """Ids and subscriptions may have many bytes; as objects they take some times as much as at rest."""
+    groups = [f"{number:03}" + "g" * 9_000 for number in range(50)]
+    shard = AnsweringShard(OPERATOR, EMPTY, decoded_bytes_max=100_000)
+    for offset, group_id in enumerate(groups * 2):
+        shard.take(group_id.encode(), commit(group_id), offset, 1_000)
+    assert shard.groups == 50
+    assert shard.decoded_groups < 11
+    assert 50 * 9_000 < shard.state_bytes < 50 * 9_000 * 4
+    for offset, group_id in enumerate(groups, start=100):
+        shard.take(group_id.encode(), deletion(group_id), offset, 1_000)
+    assert (shard.groups, shard.state_bytes) == (0, 0)
+
+
+def commit(group_id: str) -> bytes:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = (OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+    request = OffsetCommitRequest(group_id=group_id, topics=topics)
+    return encode_request_event(
+        "OffsetCommit", 8, request, request_id="r", reply_partition=0, client_id="c", client_host="/h"
+    )
+
+
+def deletion(group_id: str) -> bytes:
+    request = DeleteGroupsRequest(groups_names=(group_id,))
+    return encode_request_event(
+        "DeleteGroups", 2, request, request_id="r", reply_partition=0, client_id="c", client_host="/h"
+    )
 
 
 def test_each_group_of_one_partition_is_said_in_order_and_without_gaps() -> None:

@@ -43,6 +43,7 @@ from streaming.stored_group import CommittedBatch, ShardState, StoredGroup
 from streaming.topics import TopicError, TopicReport
 from tests.responder.fake_kafka import FakeKafka
 from tests.responder.fake_shard import CONFIG, PROGRESS, STATE, TOPICS, heartbeat, kafka_with_progress
+from tests.responder.query_batches import pieces_of
 
 JOIN = JoinGroupRequest(
     group_id="g", session_timeout_ms=60_000, rebalance_timeout_ms=60_000, protocol_type="consumer",
@@ -231,7 +232,7 @@ def begin(kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch) -> Begin:
         core_hash: str, decided: int = 0, *, responders: bool = True, state: ShardState = STATE
     ) -> ProgressPublisher | None:
         monkeypatch.setattr(answered_ahead, "core_hash", lambda _: core_hash)
-        monkeypatch.setattr(answered_ahead, "read_shard_state", lambda *_: state)
+        monkeypatch.setattr(answered_ahead, "read_shard_state", lambda *_: pieces_of(state))
         monkeypatch.setattr(answered_ahead, "committed_batch", lambda *_: CommittedBatch(4, 0, decided, 1_000))
         report = TopicReport(topics=TOPICS, partitions={}, created=(), warnings=())
         return begin_progress(cast(Any, None), CONFIG.changed(responders=responders), report, rebuild=False)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.responder.loop import Responder
 from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
-from group_coordinator.responder.processes import ResponderState
+from group_coordinator.responder.process import ResponderState
 from group_coordinator.responder.protocol import ResponderStatus
 from schemas.events import encode_tick
 from schemas.messages import JoinGroupProtocol, JoinGroupRequest
@@ -142,7 +142,7 @@ def test_what_is_answered_while_the_query_is_away_is_audited(configure: Configur
 def test_a_responder_of_another_release_refuses_and_one_without_its_query_ends(world: World) -> None:
     world.client.join(SESSION_LONG_MS)
     config = world.config.operator_config()
-    state = world.app.application.read_state(0)
+    state = world.app.application.read_state(0).whole()
     assert set(state.groups) == {GROUP.encode()}
     properties = world.config.client_properties
     other = Responder(config, properties, state, "another hash", alone_max_ms=60_000)

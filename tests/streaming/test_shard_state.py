@@ -12,7 +12,9 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.kafka_topics.reader import headers_of, offset_of, read_topic
 from group_coordinator.responder.answering import AnsweringShard
 from schemas.records_file import Record
+from streaming import shard_state, stored_group
 from streaming.config import StreamingConfig
+from streaming.stored_group import ShardState
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log
 from tests.streaming.running_app import TIMEOUT_S, RunningApp
@@ -24,7 +26,12 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("group_buckets", [0, 3])
 def test_from_the_state_of_any_batch_the_answers_are_those_of_the_query(
-    kafka: EmbeddedKafka, spark: SparkSession, topic_prefix: str, tmp_path: Path, group_buckets: int
+    kafka: EmbeddedKafka,
+    spark: SparkSession,
+    topic_prefix: str,
+    tmp_path: Path,
+    group_buckets: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = StreamingConfig(
         bootstrap_servers=kafka.bootstrap_servers,
@@ -39,10 +46,11 @@ def test_from_the_state_of_any_batch_the_answers_are_those_of_the_query(
     log = make_log(11, groups=4, mixed_groups=3, requests=200)
     topics = config.topic_settings.topics
     with RunningApp(config, spark) as app:
-        assert app.application.read_state(0).batch_id == -1
+        assert app.application.read_state(0).state.batch_id == -1
         produce(config, topics.events, log[: len(log) // 2])
         wait_until(lambda: has_read(app, len(log) // 2), TIMEOUT_S)
-        state = app.application.read_state(0)
+        state = app.application.read_state(0).whole()
+        require_same_in_pieces(app, state, monkeypatch)
         produce(config, topics.events, log[len(log) // 2 :])
         wait_until(lambda: has_read(app, len(log)), TIMEOUT_S)
     assert state.end_offset == len(log) // 2
@@ -63,6 +71,16 @@ def test_from_the_state_of_any_batch_the_answers_are_those_of_the_query(
     assert not [answer for answer in answers if answer not in written]
     # What the log's last tick decides waits for the next batch of the query, but not for the responder.
     assert len(written) >= len(answers)
+
+
+def require_same_in_pieces(app: RunningApp, state: ShardState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces far smaller than the state are the same state."""
+    with monkeypatch.context() as small:
+        for module in (shard_state, stored_group):
+            small.setattr(module, "PIECE_BYTES", 1_000)
+        pieces = list(app.application.read_state(0).pieces)
+    assert len(pieces) > 1
+    assert {key: group for piece in pieces for key, group in piece.items()} == state.groups
 
 
 def has_read(app: RunningApp, offset: int) -> bool:
