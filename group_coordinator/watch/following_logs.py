@@ -97,6 +97,7 @@ class _File:
         if self._stream is self._raw and self._raw.tell() > _size(self._raw):
             self._raw.seek(0)  # it was emptied, and is written anew
             self._rest, self._number = b"", 0
+            self._reader.begin_anew()
         data = self._stream.read(_PIECE_BYTES)
         self.is_read = not data or (self._stream is self._raw and self._raw.tell() >= self._size)
         *lines, self._rest = (self._rest + data).split(b"\n")
