@@ -60,6 +60,8 @@ class GatewayMetrics:
         """Answers that were handed over, and that the gateway has given to Kafka: nobody else had, in time."""
         self.answers_not_recorded = 0
         """Answers that were handed over, and that Kafka may not have: it has not taken them from the gateway."""
+        self.answers_contradicted = 0
+        """Answers that differ from the one that the client was given."""
         self.pending = 0
         """Events without an answer."""
         self.answer_ms: defaultdict[str, Histogram] = defaultdict(Histogram)

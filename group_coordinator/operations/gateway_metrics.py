@@ -84,6 +84,11 @@ NOT_RECORDED = _metric(
     "answers_not_recorded_total",
     "Answers that were handed over, and that Kafka may not have: then nobody compares them with the query's.",
 )
+CONTRADICTED = _metric(
+    "counter",
+    "answers_contradicted_total",
+    "Answers that differ from the one that the client was given: one of the two is not the coordinator's.",
+)
 ANSWER_SECONDS = _metric(
     "histogram",
     "answer_seconds",
@@ -134,6 +139,7 @@ class GatewayCollector(Collector):
         yield _counter(HANDED_OVER, {(): metrics.answers_handed_over})
         yield _counter(RECORDED, {(): metrics.answers_recorded})
         yield _counter(NOT_RECORDED, {(): metrics.answers_not_recorded})
+        yield _counter(CONTRADICTED, {(): metrics.answers_contradicted})
         yield _histogram(ANSWER_SECONDS, {(api,): histogram for api, histogram in metrics.answer_ms.copy().items()})
         yield _histogram(COORDINATOR_SECONDS, {(): metrics.coordinator_ms})
         yield _histogram(READING_SECONDS, {(): metrics.reading_ms})
