@@ -16,6 +16,7 @@ from streaming.arrow_columns import objects
 from streaming.buckets import decode_bucket
 from streaming.checkpoints import checkpoint_of, committed_batch, require_same_buckets
 from streaming.config import StreamingConfig
+from streaming.log_identity import require_same_log
 from streaming.stored_group import ShardState, StoredGroup
 
 _NO_TIMEOUT = -1
@@ -28,6 +29,7 @@ def read_shard_state(spark: SparkSession, config: StreamingConfig, shard: int) -
     if batch is None:
         return ShardState(batch_id=-1, start_offset=0, end_offset=0, clock_ms=NO_CLOCK, groups={})
     require_same_buckets(spark, config, shard)
+    require_same_log(spark, config, (shard,))
     _ = spark.streams  # the manager of queries: it starts the endpoint that every state store asks for
     state = (
         spark.read.format("statestore")

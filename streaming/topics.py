@@ -156,6 +156,11 @@ def admin_client(bootstrap_servers: str, client_properties: Mapping[str, str] | 
     return client
 
 
+def check_topics(admin: AdminClient, settings: TopicSettings, timeout_s: float = 30.0) -> None:
+    """Check the topics that are there, and create none. Raises TopicError."""
+    _raise_if(_mistakes(settings, _find(admin, _plans(settings), timeout_s)[0]))
+
+
 def ensure_topics(admin: AdminClient, settings: TopicSettings | None = None, timeout_s: float = 30.0) -> TopicReport:
     """Create the topics that are absent and check those that are present.
 
