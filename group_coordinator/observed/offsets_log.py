@@ -101,6 +101,8 @@ class _Line(Struct, omit_defaults=True):
     control: str | None = None
     coordinator_epoch: int | None = None
     """Of the transaction coordinator that wrote a marker."""
+    cluster_id: str | None = None
+    """In the first line: that of the cluster."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -167,8 +169,8 @@ def read_line(line: bytes) -> Entry | UnknownRecord:
     )
 
 
-def dump_line(partition: int, raw: RawRecord) -> bytes:
-    """Return the line of a dump for a record, without the end of the line."""
+def dump_line(partition: int, raw: RawRecord, cluster_id: str | None = None) -> bytes:
+    """Return the line of a dump for a record, without the end of the line. The first one names the cluster."""
     is_marker = raw.control is not None and raw.value is not None
     return _encode(
         _Line(
@@ -182,6 +184,7 @@ def dump_line(partition: int, raw: RawRecord) -> bytes:
             producer_epoch=raw.producer_epoch,
             is_transactional=raw.is_transactional,
             control=raw.control,
+            cluster_id=cluster_id,
             coordinator_epoch=int.from_bytes((raw.value or b"")[_MARKER_EPOCH], signed=True) if is_marker else None,
         )
     )

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.recordings.broker_patterns import HINT, events_at, start_of_words
+from group_coordinator.recordings.cluster_ids import cluster_id_in, is_foreign, left_out
 from group_coordinator.recordings.line_times import LineError, line_time
 from group_coordinator.recordings.log_entries import LogEntries
 from group_coordinator.recordings.text_files import lines_of
@@ -73,6 +74,8 @@ class FileRead(Struct, frozen=True, kw_only=True):
     lines: int
     last_ms: int | None
     """When its last line was written; None: no time can be read."""
+    cluster_ids: tuple[str, ...] = ()
+    """The clusters that it names: one, where it has the broker's start."""
 
 
 class BrokerLog(Struct):
@@ -86,6 +89,10 @@ class BrokerLog(Struct):
     left_out: int = 0
     """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
     files: list[FileRead] = field(default_factory=list)
+    of_cluster: str | None = None
+    """The files are to be of this cluster; None: it is not known."""
+    foreign: list[FileRead] = field(default_factory=list)
+    """Files of another cluster: nothing of them is taken."""
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of groups and offsets by Kafka's names: a broker tells them when it starts. The last ones count."""
 
@@ -94,19 +101,43 @@ class BrokerLog(Struct):
         reader = LineReader(str(path.name), self.time_zone)
         number = 0
         last: deque[bytes] = deque(maxlen=_LAST_LINES)
+        lines: list[BrokerLine] = []
+        settings: dict[str, str] = {}
+        unreadable = 0
         for number, line, _ in lines_of(path):
             last.append(line)
             try:
-                self.lines.extend(reader.read(number, line))
+                lines.extend(reader.read(number, line))
             except LineError:
-                self.left_out += 1
+                unreadable += 1
             if reader.lists_settings and (setting := _SETTING.match(line)) is not None:
-                self.settings[setting[1].decode()] = setting[2].decode(errors="replace")
-        self.left_out += reader.breaks_off
-        self.read += number
-        self.files.append(
-            FileRead(name=path.name, broker=reader.broker, lines=number, last_ms=reader.last_time_ms(last))
+                settings[setting[1].decode()] = setting[2].decode(errors="replace")
+        file = FileRead(
+            name=path.name,
+            broker=reader.broker,
+            lines=number,
+            last_ms=reader.last_time_ms(last),
+            cluster_ids=tuple(reader.cluster_ids),
         )
+        if is_foreign(file.cluster_ids, self.of_cluster):
+            self.foreign.append(file)
+            return
+        self.lines += lines
+        self.settings |= settings
+        self.left_out += unreadable + reader.breaks_off
+        self.read += number
+        self.files.append(file)
+
+    def doubts(self) -> Iterator[str]:
+        """Yield what there is to say of clusters, in sentences."""
+        for file in self.foreign:
+            yield left_out(file.name, file.cluster_ids, self.of_cluster or "")
+        named = {cluster_id for file in self.files for cluster_id in file.cluster_ids}
+        if len(named) > 1:
+            yield (
+                f"The brokers' logs are of several clusters ({', '.join(sorted(named))}), and groups of the same name "
+                "cannot be told apart: give the logs of one."
+            )
 
 
 class LineReader:
@@ -117,6 +148,8 @@ class LineReader:
         self._time_zone = time_zone
         self.broker: int | None = None
         """Whose log it is, as far as lines have said."""
+        self.cluster_ids: dict[str, None] = {}
+        """The clusters that lines have named."""
         self._last_us = 0
         self._entries = LogEntries()
 
@@ -150,6 +183,8 @@ class LineReader:
         if entry is None:
             return
         number, lines = entry
+        if (cluster_id := cluster_id_in(lines[0])) is not None:
+            self.cluster_ids[cluster_id] = None
         broker_match = _BROKER.search(lines[0])
         if broker_match is not None:
             self.broker = int(broker_match[1])

@@ -286,6 +286,7 @@ class WatchSource:
 
     def _read_logs(self) -> None:
         if self._follow or not self._logs_read.is_set():
+            self._logs.of_cluster = self._cluster.id or None
             lines = self._logs.look()
             self._observer.add_lines(lines)
             self.changes += bool(lines)
@@ -365,6 +366,7 @@ class WatchSource:
             yield f"{self._damaged:,} records of the offsets topic cannot be read: they are left out."
         if reader.unread:
             yield f"{reader.unread:,} batches are in a format older than Kafka 0.11: they are left out."
+        yield from self._logs.foreign.values()
         for name, problem in self._logs.problems.items():
             yield f"{name} is not read: {problem}"
         transactions = [transaction for transaction in self._observer.open_transactions() if self._hangs(transaction)]
