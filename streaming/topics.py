@@ -6,6 +6,7 @@ the right number of partitions.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -104,7 +105,22 @@ class TopicSettings:
     def topics(self) -> Topics:
         return Topics.of_prefix(self.topic_prefix)
 
+    def prefix_problems(self) -> list[str]:
+        """Return a sentence if no topics can have such names."""
+        longest = max(msgspec.structs.astuple(self.topics), key=len)
+        if len(longest) <= TOPIC_NAME_MAX and _TOPIC_NAME.fullmatch(self.topic_prefix):
+            return []
+        shown = self.topic_prefix if len(self.topic_prefix) <= _SHOWN_MAX else f"{self.topic_prefix[:_SHOWN_MAX]}..."
+        return [
+            f"topic_prefix is {shown!r}, but topics cannot have such names: use letters, digits, dots, hyphens and "
+            f"underscores, {TOPIC_NAME_MAX - (len(longest) - len(self.topic_prefix))} at the most."
+        ]
 
+
+TOPIC_NAME_MAX = 249
+"""Source: `org.apache.kafka.common.internals.Topic`."""
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_SHOWN_MAX = 60
 _UNCOMPRESSED = "uncompressed"
 _PROGRESS_SEGMENT_MS = "600000"
 """The topic gets some records a second, and is read from its beginning at each start: older ones must soon be gone."""
