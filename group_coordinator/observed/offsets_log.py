@@ -9,7 +9,7 @@ is COMMIT or ABORT.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -109,6 +109,19 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 
 
+def unknown_types_doubts(counts: Mapping[int, int]) -> Iterator[str]:
+    """Yield a sentence about records of types that Kafka did not have when this was written; a few types are named."""
+    if not counts:
+        return
+    named = sorted(counts)[:_TYPES_NAMED]
+    more = f" and {len(counts) - len(named):,} others" if len(counts) > len(named) else ""
+    types = f"type {named[0]}, which is" if len(counts) == 1 else f"types {', '.join(map(str, named))}{more}, which are"
+    yield f"{sum(counts.values()):,} records are of {types} not known: they are left out."
+
+
+_TYPES_NAMED = 5
+
+
 class OffsetsDump(Struct):
     """What a dump holds: its records by partition and offset, whatever the order of its lines."""
 
@@ -137,8 +150,7 @@ class OffsetsDump(Struct):
 
     def doubts(self) -> Iterator[str]:
         """Yield the doubts about this dump, in sentences."""
-        for number, count in sorted(self.unknown_types.items()):
-            yield f"{count:,} records are of type {number}, which is not known: they are left out."
+        yield from unknown_types_doubts(self.unknown_types)
         if self.contradicted:
             yield f"{self.contradicted:,} records lie where another one lies: dumps of several clusters are mixed."
         if self.damage.lines:

@@ -11,6 +11,7 @@ from schemas.history import History
 
 LINES_PER_WINDOW = 100
 WINDOW_S = 10.0
+LINE_MAX_CHARACTERS = 1_000
 """A rebalance storm must not become a storm of lines; the history topic has every one."""
 
 _LEVELS = {
@@ -39,7 +40,7 @@ class GroupLog:
         happened = str(type(record).__struct_config__.tag)
         level = _LEVELS.get(happened)
         if level is not None and _log.isEnabledFor(level) and self._may_write():
-            _log.log(level, sentence(record), extra={"group_id": record.group_id, "happened": happened})
+            _log.log(level, shortened(sentence(record)), extra={"group_id": record.group_id, "happened": happened})
 
     def dead_letter(self, key: bytes | None, reason: str, headers: Mapping[str, str]) -> None:
         """Log an event that could not be read."""
@@ -49,7 +50,7 @@ class GroupLog:
             )
             text = f"dead letter of {event_place}: {headers.get('detail', reason)}"
             extra = {"reason": reason} | ({} if key is None else {"group_id": key.decode(errors="replace")})
-            _log.warning(text, extra=extra)
+            _log.warning(shortened(text), extra=extra)
 
     def _may_write(self) -> bool:
         if self._now_s() >= self._window_ends_s:
@@ -58,3 +59,8 @@ class GroupLog:
             self._window_ends_s, self._lines = self._now_s() + WINDOW_S, 0
         self._lines += 1
         return self._lines <= LINES_PER_WINDOW
+
+
+def shortened(text: str) -> str:
+    """Ids, reasons and patterns of clients may have 32 KB each."""
+    return text if len(text) <= LINE_MAX_CHARACTERS else f"{text[:LINE_MAX_CHARACTERS]} ... ({len(text):,} characters)"
