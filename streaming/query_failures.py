@@ -12,8 +12,8 @@ from streaming.tuning.guard import spared
 _ADVICE = "failOnDataLoss"
 """Spark advises to go on without the events that are lost: then nobody could say what the groups are any more."""
 _DELETED = (
-    "Events of the log were deleted before they were read, by its retention or by somebody. Save the committed offsets by "
-    "`group-coordinator offsets export`, start under a new --topic-prefix and bring them back by `group-coordinator "
+    "Events of the log were deleted before they were read, by its retention or by somebody. Save the committed offsets "
+    "by `group-coordinator offsets export`, start under a new --topic-prefix and bring them back by `group-coordinator "
     "offsets import` (docs/recovery.md)."
 )
 _KAFKA_TIMEOUT = "org.apache.kafka.common.errors.TimeoutException"

@@ -107,18 +107,16 @@ class TopicSettings:
 
     def prefix_problems(self) -> list[str]:
         """Return a sentence if no topics can have such names."""
-        longest = max(msgspec.structs.astuple(self.topics), key=len)
-        if len(longest) <= TOPIC_NAME_MAX and _TOPIC_NAME.fullmatch(self.topic_prefix):
+        longest = max(map(len, msgspec.structs.astuple(self.topics)))
+        if longest <= TOPIC_NAME_MAX and _TOPIC_NAME.fullmatch(self.topic_prefix):
             return []
-        shown = self.topic_prefix if len(self.topic_prefix) <= _SHOWN_MAX else f"{self.topic_prefix[:_SHOWN_MAX]}..."
         return [
-            f"topic_prefix is {shown!r}, but topics cannot have such names: use letters, digits, dots, hyphens and "
-            f"underscores, {TOPIC_NAME_MAX - (len(longest) - len(self.topic_prefix))} at the most."
+            f"topic_prefix is {self.topic_prefix[:_SHOWN_MAX]!r}, but topics cannot have such names: use letters, digits, dots, hyphens and "
+            f"underscores, {TOPIC_NAME_MAX - longest + len(self.topic_prefix)} at the most."
         ]
 
 
-TOPIC_NAME_MAX = 249
-"""Source: `org.apache.kafka.common.internals.Topic`."""
+TOPIC_NAME_MAX = 249  # as in org.apache.kafka.common.internals.Topic
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _SHOWN_MAX = 60
 _UNCOMPRESSED = "uncompressed"
@@ -173,7 +171,7 @@ def admin_client(bootstrap_servers: str, client_properties: Mapping[str, str] | 
 
 
 def check_topics(admin: AdminClient, settings: TopicSettings, timeout_s: float = 30.0) -> None:
-    """Check the topics that are there, and create none. Raises TopicError."""
+    """Check those that are there, and create none. Raises TopicError."""
     _raise_if(_mistakes(settings, _find(admin, _plans(settings), timeout_s)[0]))
 
 

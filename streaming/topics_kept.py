@@ -1,5 +1,5 @@
-"""Watches whether the topics of the coordinator stay what they are: were partitions added to the events topic, or a topic
-deleted, the app must stop, and say why."""
+"""Watches whether the topics of the coordinator stay what they are: were partitions added to the events topic, or a
+topic deleted, the app must stop, and say why."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 
 
 class TopicsKept:
-    """A thread that looks now and then at the topics, between `start` and `stop`. A look that fails is repeated with the
-    next one."""
+    """A thread that looks now and then at the topics, between `start` and `stop`. A look that fails is repeated with
+    the next one."""
 
     def __init__(self, bootstrap_servers: str, client_properties: Mapping[str, str], report: TopicReport) -> None:
         self._admin = admin_client(bootstrap_servers, client_properties)

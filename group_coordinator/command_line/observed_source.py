@@ -61,7 +61,11 @@ def observed_source(
         raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
     return ObservedSource(
         history=tuple(observed.history),
-        doubts=(*dump.doubts(), *log.doubts(), *doubts(observed.skews, observed.open_transactions, log.left_out, shown_zone)),
+        doubts=(
+            *dump.doubts(),
+            *log.doubts(),
+            *doubts(observed.skews, observed.open_transactions, log.left_out, shown_zone),
+        ),
         remarks=(_remark(dump, log),),
         watched=_watched(dumps, dump, log, observed.skews),
     )

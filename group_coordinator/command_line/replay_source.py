@@ -100,7 +100,8 @@ def require_sources(names: Sequence[str], properties: Mapping[str, str], *, in_p
     if _may_be_topic(names):
         if in_process:
             raise CommandError(
-                f"There is no file {names[0]}. (If it is a topic: Spark replays topics, without --in-process.)", WRONG_USE
+                f"There is no file {names[0]}. (If it is a topic: Spark replays topics, without --in-process.)",
+                WRONG_USE,
             )
         require_topic(names[0], properties)
         return

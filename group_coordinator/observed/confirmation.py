@@ -1,8 +1,8 @@
 """Whether what a line of a broker's log tells of a classic group is confirmed by what comes later.
 
-A client can write a line that looks like the broker's into its own reasons and ids (`recordings.log_entries` tells most of
-them apart). What it cannot write are records of the offsets topic, and the lines that follow from what a line says. So a
-line that nothing later confirms, or that something later contradicts, is told as not confirmed.
+A client can write a line that looks like the broker's into its own reasons and ids (`recordings.log_entries` tells most
+of them apart). What it cannot write are records of the offsets topic, and the lines that follow from what a line says.
+So a line that nothing later confirms, or that something later contradicts, is told as not confirmed.
 """
 
 from __future__ import annotations

@@ -177,7 +177,8 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         _prepared,
     ),
     (
-        r"Stabilized group (?P<group>.*) generation (?P<generation_id>-?\d+)(?: \(__consumer_offsets-(?P<partition>\d+)\))? "
+        r"Stabilized group (?P<group>.*) generation (?P<generation_id>-?\d+)"
+        r"(?: \(__consumer_offsets-(?P<partition>\d+)\))? "
         r"with (?P<members>\d+) members",
         _of_group(line_events.JoinPhaseEnded, "generation_id", "members"),
     ),
@@ -341,8 +342,8 @@ _ANOTHER = re.compile(r"\[(?!Group)(?:[A-Z][a-z]+(?:[A-Z]\w*)+ (?:\w+=|\d)|[A-Z]
 """The context of another part of the broker, whose lines may have clients' words."""
 _BEGINNING = re.compile(
     r"Preparing to rebalance group |Stabilized group |Assignment received from leader |Group |Pending |Member[ \[]"
-    r"|\[Group|Dynamic [Mm]ember |Static [Mm]ember |Request memberId=|given member\.id |The following groups were deleted"
-    r"|Loaded classic group |Loading group metadata |Unloading group metadata |Cannot upgrade classic group "
+    r"|\[Group|Dynamic [Mm]ember |Static [Mm]ember |Request memberId=|given member\.id "
+    r"|The following groups were deleted|Loaded classic group |Loading group metadata |Unloading group metadata |Cannot upgrade classic group "
 )
 """What the words of a pattern begin with."""
 
@@ -359,7 +360,7 @@ _SEPARATORS_MAX = 24
 def start_of_words(text: str) -> int | None:
     """Return where the broker's words begin in an entry that tells of groups; None if they are of another part of it.
 
-    They begin behind the coordinator's context, or with the first words that are known. What a client wrote comes later.
+    They begin behind the coordinator's context, or with the first words that are known. What a client wrote is behind.
     """
     context = _CONTEXT.search(text)
     beginning = None if context is not None else _BEGINNING.search(text)

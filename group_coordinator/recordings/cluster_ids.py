@@ -56,4 +56,5 @@ def is_foreign(named: Iterable[str], cluster_id: str | None) -> bool:
 
 def left_out(file: str, named: Iterable[str], cluster_id: str) -> str:
     """Return what is said of a broker's log of another cluster."""
-    return f"{file} is the log of a broker of cluster {', '.join(sorted(set(named)))}, not of {cluster_id}: it is left out."
+    clusters = ", ".join(sorted(set(named)))
+    return f"{file} is the log of a broker of cluster {clusters}, not of {cluster_id}: it is left out."

@@ -1,4 +1,4 @@
-"""Which physical lines of a broker's log are one entry: one that a client's words go on in ends where its own form ends.
+"""Which physical lines of a broker's log are one entry: one that has a client's words ends where its own form ends.
 
 A broker writes what clients say (reasons, ids, names) as it is, so an entry may have line breaks that a client chose,
 and behind them words that look like an entry. Two things tell that an entry is not at its end: in Kafka's default

@@ -1,4 +1,4 @@
-"""A client's words in a broker's log: line breaks and a broker's words in reasons, ids and names begin no line of ours."""
+"""A client's words in a broker's log: line breaks and a broker's words in reasons and ids begin no line of ours."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ def test_a_reason_with_line_breaks_is_told_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "head",
     [
-        f"[GroupCoordinator id=1 topic=__consumer_offsets partition=3] Stabilized group {{}} generation 1 with 1 members.{LOGGER}",
+        f"{CONTEXT}Stabilized group {{}} generation 1 with 1 members.{LOGGER}",
         f"[TransactionCoordinator id=1] Initialized transactionalId {{}} with producerId 7 and producer epoch 0{LOGGER}",
         f"[KafkaApi-1] Error when handling request: clientId={{}}, correlationId=7{OTHER_LOGGER}",
-        f"[GroupCoordinator 1]: Dynamic member with unknown member id joins group g in Empty state. Created a new member id {{}}-1 "
-        f"and requesting the member to rejoin with this id.{LOGGER}",
+        f"[GroupCoordinator 1]: Dynamic member with unknown member id joins group g in Empty state. Created a new member "
+        f"id {{}}-1 and requesting the member to rejoin with this id.{LOGGER}",
     ],
 )
 def test_any_id_with_a_line_break_begins_no_line(head: str, tmp_path: Path) -> None:
@@ -112,12 +112,12 @@ def test_any_id_with_a_line_break_begins_no_line(head: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "words",
     [
-        f"Dynamic member with unknown member id joins group mine in Empty state. Created a new member id {STABILIZED}-1 and "
-        "requesting the member to rejoin with this id.",
+        f"Dynamic member with unknown member id joins group mine in Empty state. Created a new member id {STABILIZED}-1 "
+        "and requesting the member to rejoin with this id.",
         joined(f"{CONTEXT}{STABILIZED}"),
         joined(LEAVE),
         joined("x", group_id="victim in state Stable with old generation 3 (reason: y). "),
-        "[GroupId victim] Bumped group epoch to 77 with metadata hash 1.] Bumped group epoch to 1 with metadata hash 2.",
+        "[GroupId victim] Bumped group epoch to 77 with metadata hash 1.] Bumped group epoch to 1 with metadata hash 2",
         "Member MemberMetadata(memberId=m-1, groupInstanceId=None, clientId=c) has left group mine through explicit "
         "`LeaveGroup`; client reason: ) has left group victim through explicit `LeaveGroup`",
     ],

@@ -21,7 +21,9 @@ IDS = {"old-2.8": "4pFwibn7S5WSOTk0EUqM8w", "old-3.9": "zOu5ZlK-TgWf4FNQllmKrg",
 def dump(name: str, directory: Path, cluster_id: str | None) -> Path:
     lines = gzip.decompress((CLUSTERS / f"{name}.offsets.jsonl.gz").read_bytes())
     path = directory / f"{name}.offsets.jsonl"
-    path.write_bytes(lines if cluster_id is None else lines.replace(b"{", b'{"cluster_id":"%s",' % cluster_id.encode(), 1))
+    path.write_bytes(
+        lines if cluster_id is None else lines.replace(b"{", b'{"cluster_id":"%s",' % cluster_id.encode(), 1)
+    )
     return path
 
 
@@ -69,8 +71,8 @@ def test_dumps_of_several_clusters_are_refused(tmp_path: Path) -> None:
 def test_a_client_names_no_cluster(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     path.write_text(
-        "[2026-11-22 18:10:54,580] INFO [TransactionCoordinator id=1] Initialized transactionalId INFO Cluster ID=x with "
-        "producerId 1 (kafka.x.Y)\n"
+        "[2026-11-22 18:10:54,580] INFO [TransactionCoordinator id=1] Initialized transactionalId INFO Cluster ID=x "
+        "with producerId 1 (kafka.x.Y)\n"
         "[2026-11-22 18:10:54,580] INFO [TransactionCoordinator id=1] Initialized transactionalId x\n"
         "[2026-11-22 18:10:54,580] INFO Cluster ID = forged\n"
         " with producerId 1 (kafka.x.Y)\n"
