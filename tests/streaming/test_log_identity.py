@@ -49,7 +49,7 @@ def test_another_log_is_refused_and_nothing_is_made(
 ) -> None:
     config = StreamingConfig(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path),
-        offsets_partitions=1, responses_partitions=1,
+        offsets_partitions=1, responses_partitions=2,
     )  # fmt: skip
     topics = config.topic_settings.topics
     note = tmp_path / "shard-0" / "topic_ids"
