@@ -71,8 +71,9 @@ class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Of `transaction_ended`: whose transaction it was."""
     evidence: tuple[Evidence, ...] = ()
     """Of a watched group: where it was seen."""
-    certainty: Literal["told", "inferred", "not_known"] = "told"
-    """Of a watched group: whether the evidence says so, whether it follows from it, or whether nobody said it."""
+    certainty: Literal["told", "inferred", "not_known", "not_confirmed"] = "told"
+    """Of a watched group: whether the evidence says so, whether it follows from it, whether nobody said it, or whether
+    only a line of a broker's log says it, which a client may have written and nothing later confirms."""
 
 
 class HistoryRecord(Struct, frozen=True, gc=False, tag_field="type"):

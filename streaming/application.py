@@ -25,18 +25,19 @@ from streaming.checkpoints import REMEDY, checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.executors import ExecutorsAwaited
 from streaming.job import coordinate_stream, start_query
+from streaming.log_identity import note_new_checkpoints, require_same_log
 from streaming.progress_topic import ProgressPublisher
 from streaming.published_subscriptions import PublishedSubscriptions
+from streaming.query_failures import cause_of
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
-from streaming.shard_count import ShardCount
 from streaming.shard_state import read_shard_state
 from streaming.source import events_stream
 from streaming.stopping import stop_after_batches, stop_between_batches
 from streaming.stored_group import StateInPieces
 from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
-from streaming.topics import TopicReport, admin_client, ensure_topics
-from streaming.tuning.guard import spared
+from streaming.topics import TopicError, TopicReport, admin_client, check_topics, ensure_topics
+from streaming.topics_kept import TopicsKept
 from streaming.tuning.hadoop import tune_hadoop
 from streaming.tuning.heap import Heap
 from streaming.watcher import ShardProgress, Watcher
@@ -110,28 +111,33 @@ class Application:
         Raises TopicError, JarsError, JavaError or CheckpointError before the start, and QueryFailed or SparkLost;
         TopicError also when partitions were added to the events topic.
         """
-        report = ensure_topics(
-            admin_client(self._config.bootstrap_servers, self._config.client_properties), self._config.topic_settings
-        )
+        admin = admin_client(self._config.bootstrap_servers, self._config.client_properties)
+        check_topics(admin, self._config.topic_settings)  # what is wrong with them is said before Spark starts
         spark = self._spark
         if spark is None:
             spark = open_session(self._config)
         self._session = spark
         prepare_session(spark, self._config, {**SMALL_BATCHES, **(TICKS_GO_ON if self._config.ticker else {})})
         try:
-            self._coordinate(spark, report, stop)
+            try:
+                require_same_log(spark, self._config, self._config.shards_here)
+                self._coordinate(spark, ensure_topics(admin, self._config.topic_settings), stop)
+            finally:
+                if self._spark is None:
+                    spark.stop()
         except (Py4JNetworkError, ConnectionError) as problem:
             raise SparkLost from problem
 
     def _coordinate(self, spark: SparkSession, report: TopicReport, stop: threading.Event) -> None:
         shards = self._shards
         companion: StreamingQuery | None = None
-        config, events = self._config, report.topics.events
-        shard_count = ShardCount(config.bootstrap_servers, config.client_properties, events, report.partitions[events])
+        config = self._config
+        topics_kept = TopicsKept(config.bootstrap_servers, config.client_properties, report)
         try:
             if config.tuning_hadoop:
                 tune_hadoop(spark)
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
+            note_new_checkpoints(spark, config)
             self._watcher.topics_found(report)
             self.progress_publisher = begin_progress(spark, self._config, report, rebuild=self._rebuild)
             subscriptions = _subscriptions(config, report)
@@ -140,7 +146,7 @@ class Application:
                 shards.append(_Shard(spark, config, report, number, on_tick, subscriptions))
             self._follow_responders(report)
             companion = self._start_companion(spark, report)
-            shard_count.start()
+            topics_kept.start()
             self._on_start(report)
             executors = ExecutorsAwaited(spark)
             heap = Heap(spark, is_on=config.tuning_heap)
@@ -154,22 +160,32 @@ class Application:
                     if shard.ticker is not None:
                         self._watcher.ticker_reported(shard.number, shard.ticker.status)
                 self._watcher.polled()
-                shard_count.insist()
+                topics_kept.insist()
                 heap.polled()
                 if companion is not None and not companion.isActive:
-                    raise QueryFailed(f"the {companion.name}", _cause(companion))
+                    raise QueryFailed(f"the {companion.name}", cause_of(companion))
+        except (TopicError, Py4JNetworkError, ConnectionError):
+            raise
+        except Exception:
+            topics_kept.insist_after_failure()
+            raise
         finally:
-            shard_count.stop()
-            self._stop_following()
-            for shard in shards:
-                shard.stop_writing()
-            stop_after_batches([shard.query for shard in shards])
-            if companion is not None:
-                stop_between_batches(companion)
-            if self.progress_publisher is not None:
-                self.progress_publisher.close()
-            if self._spark is None:
-                spark.stop()
+            self._end(topics_kept, companion)
+
+    def _end(self, topics_kept: TopicsKept, companion: StreamingQuery | None) -> None:
+        topics_kept.stop()
+        self._stop_following()
+        for shard in self._shards:
+            shard.stop_writing()
+        if topics_kept.deleted is None:
+            stop_after_batches([shard.query for shard in self._shards])
+        else:  # the running batch waits for what does not come any more
+            for shard in self._shards:
+                shard.query.stop()
+        if companion is not None:
+            stop_between_batches(companion)
+        if self.progress_publisher is not None:
+            self.progress_publisher.close()
 
     def _batch_ended(self, progress: ShardProgress) -> None:
         self._watcher.batch_ended(progress)
@@ -276,7 +292,7 @@ class _Shard:
     def _cause(self) -> str:
         """Return why the query failed. Before its first batch has ended the cause may be a damaged checkpoint, which
         Spark's message seldom says."""
-        cause = _cause(self.query)
+        cause = cause_of(self.query)
         if self._seen is None and _OF_STATE.search(cause):
             return f"{cause}\nIf the checkpoint is damaged: {REMEDY}"
         return cause
@@ -303,34 +319,6 @@ class _Shard:
 _OF_STATE = re.compile(
     r"STATE_STORE|state ?store|RocksDB|\.changelog|\.zip|Checksum|EOFException|log file", re.IGNORECASE
 )
-_KAFKA_TIMEOUT = "org.apache.kafka.common.errors.TimeoutException"
-
-
-def _cause(query: StreamingQuery) -> str:
-    failure = query.exception()
-    if failure is None:
-        return "It was stopped from outside."
-    text = str(failure)
-    start = text.find("Traceback")
-    end = text.find("=== Streaming Query ===")
-    cause = text[max(start, 0) : end if end > 0 else None].strip()
-    if cause.startswith(_KAFKA_TIMEOUT):
-        return f"Kafka did not answer for minutes. {cause}"
-    innermost = ""
-    with spared("the innermost cause of a failed query"):
-        innermost = _innermost(query)
-    return cause if start >= 0 or innermost in cause else f"{cause}\n{innermost}"
-
-
-def _innermost(query: StreamingQuery) -> str:
-    """The last cause in Java's chain, which Spark's own words often leave out: a full disk, for example."""
-    java: Any = query._jsq.exception().get()
-    while java.getCause() is not None:
-        java = java.getCause()
-    lines = str(java.toString()).splitlines()
-    return next((line for line in reversed(lines) if line.startswith("Caused by: ")), lines[0])
-
-
 _NO_STATE: Mapping[str, Any] = {"numRowsTotal": 0, "memoryUsedBytes": 0, "customMetrics": {}}
 
 

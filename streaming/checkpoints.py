@@ -29,6 +29,8 @@ REMEDY = (
     "decides all events anew from the beginning of the events topic (docs/recovery.md)."
 )
 """Of a checkpoint that is damaged."""
+_TOPICS_NOTE = "topic_ids"
+"""A file with the ids of the topics that the checkpoint was made with, by their names."""
 _FAILURES = (Py4JJavaError, PySparkException)
 """PySpark makes exceptions of its own of some of Java's."""
 _VERSION = re.compile(r"v\d+")
@@ -49,7 +51,7 @@ def require_checkpoints(spark: SparkSession, config: StreamingConfig, report: To
     `rebuild`: a checkpoint that is not there is made anew from the beginning of the events topic; one that is there is
     used all the same.
     """
-    directories = {shard: _Directory(spark, checkpoint_of(config, shard)) for shard in config.shards_here}
+    directories = {shard: Directory(spark, checkpoint_of(config, shard)) for shard in config.shards_here}
     for directory in directories.values():
         directory.require_writable()
         directory.require_whole()
@@ -98,7 +100,7 @@ def move_remedy(buckets: int, shard: int, events: str, log_begin: int) -> str:
 
 def committed_batch(spark: SparkSession, config: StreamingConfig, shard: int) -> CommittedBatch | None:
     """Return the last committed batch of a shard; None if no batch is committed. Raises CheckpointError."""
-    directory = _Directory(spark, checkpoint_of(config, shard))
+    directory = Directory(spark, checkpoint_of(config, shard))
     try:
         return directory.committed_batch(config.topic_settings.topics.events, shard)
     except (*_FAILURES, ValueError, KeyError) as problem:
@@ -110,7 +112,7 @@ def committed_batch(spark: SparkSession, config: StreamingConfig, shard: int) ->
 def require_same_buckets(spark: SparkSession, config: StreamingConfig, shard: int) -> None:
     """Raise CheckpointError if a shard's checkpoint was made with another number of buckets: its groups could not be
     read."""
-    directory = _Directory(spark, checkpoint_of(config, shard))
+    directory = Directory(spark, checkpoint_of(config, shard))
     if (buckets := directory.buckets()) != config.group_buckets:
         raise CheckpointError(
             f"group_buckets is {config.group_buckets}, but the checkpoint {directory.path} was made with {buckets}: "
@@ -118,7 +120,7 @@ def require_same_buckets(spark: SparkSession, config: StreamingConfig, shard: in
         )
 
 
-class _Directory:
+class Directory:
     """A directory of a file system that Spark knows."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
@@ -166,6 +168,37 @@ class _Directory:
                 f"and is {text[:20]!r}. Write the number into it (0 unless you had set another one). Or: {REMEDY}"
             )
         return int(text)
+
+    def note_topic_ids(self, topic_ids: Mapping[str, str]) -> None:
+        """Write down the ids of the topics that the checkpoint is of."""
+        stream = self._file_system.create(self._child(_TOPICS_NOTE), True)
+        stream.writeBytes(json.dumps(topic_ids) + "\n")
+        stream.close()
+
+    def topic_ids(self) -> dict[str, str]:
+        """Return the ids of the topics that the checkpoint was made with; none where it does not tell. Raises
+        CheckpointError."""
+        note = self._child(_TOPICS_NOTE)
+        if not self._file_system.exists(note):
+            return {}
+        try:
+            topic_ids = json.loads("".join(self._lines(note)))
+        except ValueError:
+            topic_ids = None
+        if not isinstance(topic_ids, dict) or not all(isinstance(topic_id, str) for topic_id in topic_ids.values()):
+            raise CheckpointError(
+                f"The file {note} is damaged: it has the ids of the topics that the checkpoint was made with. If they "
+                f"have not been deleted since, remove the file. Or: {REMEDY}"
+            )
+        return topic_ids
+
+    def planned_end(self, events: str, shard: int) -> int | None:
+        """Return the offset up to which the last batch that was begun reads; None if no note tells."""
+        batches = self._batches("offsets")
+        try:
+            return int(json.loads(self._lines(batches[max(batches)])[2])[events][str(shard)])
+        except (ValueError, KeyError, IndexError, TypeError):
+            return None
 
     def has_batches(self) -> bool:
         """Return whether a query has begun a batch with this checkpoint. If not, Spark would start from the beginning.

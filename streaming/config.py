@@ -210,7 +210,7 @@ class StreamingConfig(LoadedSettings, OperationsSettings, AnswerSocketSettings, 
 
     def problems(self) -> list[str]:
         """Return a sentence for each mistake."""
-        problems = super().problems()
+        problems = [*super().problems(), *self.prefix_problems()]
         if self.shard is not None and not 0 <= self.shard < self.shards:
             problems.append(f"shard is {self.shard}, but there are {self.shards} shards: it must be 0 to {self.shards - 1}.")
         if not self.bootstrap_servers.strip():

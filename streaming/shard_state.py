@@ -15,6 +15,7 @@ from schemas.ticks import NO_CLOCK
 from streaming.buckets import decode_bucket
 from streaming.checkpoints import checkpoint_of, committed_batch, require_same_buckets
 from streaming.config import StreamingConfig
+from streaming.log_identity import require_same_log
 from streaming.stored_group import PIECE_BYTES, ShardState, StateInPieces, StoredGroup, in_pieces
 
 _NO_TIMEOUT = -1
@@ -32,6 +33,7 @@ def read_shard_state(spark: SparkSession, config: StreamingConfig, shard: int) -
         state = ShardState(batch_id=-1, start_offset=0, end_offset=0, clock_ms=NO_CLOCK, groups={})
         return StateInPieces(state, in_pieces(()))
     require_same_buckets(spark, config, shard)
+    require_same_log(spark, config, (shard,))
     _ = spark.streams  # the manager of queries: it starts the endpoint that every state store asks for
     rows = (
         spark.read.format("statestore")

@@ -6,6 +6,7 @@ the right number of partitions.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -104,7 +105,20 @@ class TopicSettings:
     def topics(self) -> Topics:
         return Topics.of_prefix(self.topic_prefix)
 
+    def prefix_problems(self) -> list[str]:
+        """Return a sentence if no topics can have such names."""
+        longest = max(map(len, msgspec.structs.astuple(self.topics)))
+        if longest <= TOPIC_NAME_MAX and _TOPIC_NAME.fullmatch(self.topic_prefix):
+            return []
+        return [
+            f"topic_prefix is {self.topic_prefix[:_SHOWN_MAX]!r}, but topics cannot have such names: use letters, digits, dots, hyphens and "
+            f"underscores, {TOPIC_NAME_MAX - longest + len(self.topic_prefix)} at the most."
+        ]
 
+
+TOPIC_NAME_MAX = 249  # as in org.apache.kafka.common.internals.Topic
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_SHOWN_MAX = 60
 _UNCOMPRESSED = "uncompressed"
 _PROGRESS_SEGMENT_MS = "600000"
 """The topic gets some records a second, and is read from its beginning at each start: older ones must soon be gone."""
@@ -154,6 +168,11 @@ def admin_client(bootstrap_servers: str, client_properties: Mapping[str, str] | 
     client = _NamedAdminClient({"log_level": 0, **(client_properties or {}), "bootstrap.servers": bootstrap_servers})
     client.bootstrap_servers = bootstrap_servers
     return client
+
+
+def check_topics(admin: AdminClient, settings: TopicSettings, timeout_s: float = 30.0) -> None:
+    """Check those that are there, and create none. Raises TopicError."""
+    _raise_if(_mistakes(settings, _find(admin, _plans(settings), timeout_s)[0]))
 
 
 def ensure_topics(admin: AdminClient, settings: TopicSettings | None = None, timeout_s: float = 30.0) -> TopicReport:

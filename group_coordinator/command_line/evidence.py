@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.observed_source import OFFSETS_TOPIC, files_of
+from group_coordinator.command_line.observed_source import OFFSETS_TOPIC, cluster_of, files_of
 from group_coordinator.dashboard.watched import WatchedSource
 from group_coordinator.narrative import words
 from group_coordinator.recordings.broker_settings import Setting
@@ -30,7 +30,8 @@ class Evidence(Struct, frozen=True):
     @property
     def doubts(self) -> tuple[str, ...]:
         """Why the dump may not tell what happened."""
-        return () if self.dump is None else tuple(self.dump.doubts())
+        of_dump = () if self.dump is None else self.dump.doubts()
+        return (*of_dump, *(() if self.broker_logs is None else self.broker_logs.doubts))
 
     def follow(self, log: RequestLog, settings: Mapping[str, Setting]) -> Following:
         """Follow request logs with it."""
@@ -45,7 +46,7 @@ def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: 
         logs = files_of(broker_logs)
         return Evidence(
             read_offsets_log(dumps[0]) if dumps else None,
-            read_coordinator_logs(logs, time_zone) if broker_logs else None,
+            read_coordinator_logs(logs, time_zone, cluster_of(dumps)) if broker_logs else None,
             tuple(_sources(dumps, logs)),
         )
     except (OSError, ValueError) as problem:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.observed_source import DUMP_SUFFIXES, is_dump
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from group_coordinator.watch.offsets_topic import OffsetsTopicReader
 
 _PROGRESS_EVERY = 1_000
+_TIMEOUT_S = 10.0
 _SETTINGS = ("bootstrap_servers", "kafka")
 _UNFINISHED = ".unfinished"
 
@@ -46,20 +49,27 @@ def offsets_topic(
         raise CommandError(f"{out}: a dump's name ends with {' or '.join(DUMP_SUFFIXES)}.", WRONG_USE)
     try:
         with OffsetsTopicReader(settings.config.client_properties) as reader, _whole_file(out) as write:
-            count = _write(reader, write)
+            count = _write(reader, write, _cluster_id(settings.config.client_properties))
     except (OffsetsTopicError, OSError) as problem:
         raise CommandError(str(problem)) from problem
     print_line(f"Wrote {words.count(count, 'record')} to {out}.")
 
 
-def _write(reader: OffsetsTopicReader, write: Callable[[bytes], object]) -> int:
+def _cluster_id(properties: Mapping[str, str]) -> str | None:
+    """None: the cluster does not tell, or its brokers do not answer."""
+    with suppress(KafkaException):
+        return AdminClient({"log_level": "0", **properties}).list_topics(timeout=_TIMEOUT_S).cluster_id
+    return None
+
+
+def _write(reader: OffsetsTopicReader, write: Callable[[bytes], object], cluster_id: str | None) -> int:
     """Returns how many records there were."""
     count = 0
     with count_progress("reading the offsets topic") as advance:
         bounds = reader.bounds()
         total = sum(end - begin for begin, end in bounds.values())
         for number, record in reader.read(bounds):
-            write(dump_line(number, record) + b"\n")
+            write(dump_line(number, record, None if count else cluster_id) + b"\n")
             count += 1
             if count % _PROGRESS_EVERY == 0:
                 advance(count, total)

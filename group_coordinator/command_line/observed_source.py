@@ -18,6 +18,7 @@ from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.offsets_log import OffsetsDump, read_dump
 from group_coordinator.recordings.broker_log import BrokerLog
+from group_coordinator.recordings.cluster_ids import cluster_id_of_dump
 from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
 from group_coordinator.watch.cluster_status import Cluster, not_known, of_logs
 from schemas.history import History
@@ -50,6 +51,7 @@ def observed_source(
     try:
         for path in dumps:
             read_dump(path, dump)
+        log.of_cluster = cluster_of(dumps)
         for path in files_of(broker_logs):
             log.read_file(path)
     except (OSError, ValueError) as problem:
@@ -59,10 +61,24 @@ def observed_source(
         raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
     return ObservedSource(
         history=tuple(observed.history),
-        doubts=(*dump.doubts(), *doubts(observed.skews, observed.open_transactions, log.left_out, shown_zone)),
+        doubts=(
+            *dump.doubts(),
+            *log.doubts(),
+            *doubts(observed.skews, observed.open_transactions, log.left_out, shown_zone),
+        ),
         remarks=(_remark(dump, log),),
         watched=_watched(dumps, dump, log, observed.skews),
     )
+
+
+def cluster_of(dumps: Sequence[Path]) -> str | None:
+    """Return the id of the cluster that dumps are of; None where none tells. Raises CommandError where they are of
+    several, and as `lines_of`."""
+    ids = {path: cluster_id for path in dumps if (cluster_id := cluster_id_of_dump(path)) is not None}
+    if len(set(ids.values())) > 1:
+        of_each = "; ".join(f"{path} is of cluster {cluster_id}" for path, cluster_id in ids.items())
+        raise CommandError(f"These dumps are of several clusters: {of_each}. Give those of one.")
+    return next(iter(ids.values()), None)
 
 
 def files_of(names: Sequence[str]) -> list[Path]:

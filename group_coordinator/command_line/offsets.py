@@ -115,7 +115,9 @@ def load(
     """
     try:
         offsets = from_csv(file.read_text(encoding="utf-8"), group or ())
-    except (CsvError, UnicodeDecodeError) as problem:
+    except UnicodeDecodeError:
+        raise CommandError(f"{file} is no text: it should be CSV, as offsets export writes.", WRONG_USE) from None
+    except CsvError as problem:
         raise CommandError(f"{file}: {problem}.", WRONG_USE) from None
     properties = settings.config.client_properties
     target = Target(properties)

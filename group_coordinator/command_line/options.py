@@ -237,6 +237,10 @@ def _pairs(settings: type[LoadedSettings], name: str, texts: list[str]) -> dict[
     for text in texts:
         _insist_on_a_pair(name, text)
     pairs = dict(text.split("=", 1) for text in texts)
+    if len(pairs) < len(texts):
+        names = [text.partition("=")[0] for text in texts]
+        twice = next(each for each in names if names.count(each) > 1)
+        raise ConfigError([f"--{name}: {only_a_name(twice)} is named twice: name each once."])
     if has_tables(settings_of(settings)[name].type):
         return {key: {SERVERS: servers} for key, servers in pairs.items()}
     return pairs

@@ -171,5 +171,5 @@ def audit_values(counts: AuditCounts) -> Iterator[Value]:
     """Return the metrics of an audit."""
     yield Value(m.RESPONDER_COMPARED, ("responder",), counts.responder_first)
     yield Value(m.RESPONDER_COMPARED, ("query",), counts.compared - counts.responder_first)
-    yield Value(m.RESPONDER_DIFFERENCES, (), counts.differences)
+    yield Value(m.RESPONDER_DIFFERENCES, (), counts.differences + counts.contradicted)
     yield Value(m.RESPONDER_FORGOTTEN, (), counts.forgotten)

@@ -25,7 +25,12 @@ from group_coordinator.command_line.options import OPERATIONS, Settings, with_se
 from group_coordinator.command_line.output_options import Format, FormatOption, OutOption, ReportOption, TablesOption
 from group_coordinator.command_line.progress import Advance, count_progress
 from group_coordinator.command_line.replay_output import history_outputs
-from group_coordinator.command_line.replay_source import ReplaySource, replay_source, watched_source
+from group_coordinator.command_line.replay_source import (
+    ReplaySource,
+    replay_source,
+    require_sources,
+    watched_source,
+)
 from group_coordinator.command_line.signals import was_interrupted
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start, require_spark, without_values
 from group_coordinator.command_line.summary import Summary
@@ -136,6 +141,7 @@ def replay(
     if streaming and in_process:
         raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
     zone_shown = shown_zone(utc=utc)
+    require_sources(sources, settings.config.client_properties, in_process=in_process)
     watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), zone_shown)
     if watched is None:
         require_spark(java=not in_process)
@@ -197,11 +203,6 @@ class _Job:
         from streaming.event_log import read_records
         from streaming.replay import replay_in_process
 
-        if source.topic is not None:
-            raise CommandError(
-                f"There is no file {source.topic}. (If it is a topic: Spark replays topics, without --in-process.)",
-                WRONG_USE,
-            )
         if self._to_topics is not None:
             raise CommandError("--in-process writes files; Spark writes topics.", WRONG_USE)
         self._for_tables = None if self._outputs.tables is None else []

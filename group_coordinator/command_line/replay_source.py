@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import socket
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
@@ -29,6 +32,8 @@ from schemas.history import History
 from schemas.records_file import encode_record
 
 _EVENT_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
+_TIMEOUT_S = 15.0
+_CONNECT_TIMEOUT_S = 3.0
 _FILE_SUFFIXES = (*_EVENT_SUFFIXES, ".log", ".gz")
 
 
@@ -72,13 +77,8 @@ def replay_source(
     """Return the events of what is to be replayed. `flags` has the broker's settings that flags name. Raises
     CommandError."""
     paths = [Path(name) for name in names]
-    if len(names) == 1 and not paths[0].exists() and "/" not in names[0] and not names[0].endswith(_FILE_SUFFIXES):
+    if _may_be_topic(names):
         return ReplaySource(topic=names[0])
-    missing = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
-    if missing:
-        raise CommandError(
-            f"{missing[0]} is no file" + (" (and only one topic can be replayed at a time)." if len(names) > 1 else ".")
-        )
     dumps = [path for path in paths if is_dump(path.name)]
     logs = [path for path in paths if path not in dumps]
     are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in logs}
@@ -92,6 +92,66 @@ def replay_source(
         )
     evidence = read_evidence(dumps, broker_logs, time_zone)
     return _of_request_logs(logs, evidence, scratch, out, time_zone, flags, shown_zone)
+
+
+def require_sources(names: Sequence[str], properties: Mapping[str, str], *, in_process: bool) -> None:
+    """Raise CommandError at once where a name is that of no file and of no topic: what reads them takes its time to
+    start."""
+    if _may_be_topic(names):
+        if in_process:
+            raise CommandError(
+                f"There is no file {names[0]}. (If it is a topic: Spark replays topics, without --in-process.)",
+                WRONG_USE,
+            )
+        require_topic(names[0], properties)
+        return
+    missing = [name for name in names if not Path(name).is_file()]
+    if missing:
+        also = " (and only one topic can be replayed at a time)" if len(names) > 1 else ""
+        raise CommandError(f"{_no_file(missing[0])}{also}.")
+
+
+def _no_file(name: str) -> str:
+    path = Path(name)
+    if path.is_symlink() and not path.exists():
+        return f"{name} is no file: it is a link to {path.readlink()}, which is not there"
+    return f"{name} is a directory, and no file" if path.is_dir() else f"There is no file {name}"
+
+
+def require_topic(name: str, properties: Mapping[str, str]) -> None:
+    """Raise CommandError where Kafka has no topic of this name, or does not answer."""
+    servers = properties["bootstrap.servers"]
+    neither = f"{_no_file(name)}, and if it is a topic: Kafka at {servers}"
+    if not any(map(_listens, servers.split(","))):
+        raise CommandError(f"{neither} does not answer.")
+    try:
+        topics = AdminClient({"log_level": "0", **properties}).list_topics(timeout=_TIMEOUT_S).topics
+    except KafkaException as problem:
+        raise CommandError(f"{neither} does not answer: {problem.args[0].str()}.") from None
+    if name not in topics:
+        raise CommandError(f"{neither} has none of this name.")
+
+
+def _listens(server: str) -> bool:
+    """Whether somebody takes connections there; False at once where nobody does."""
+    host, _, port = server.strip().rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]").rpartition("//")[2], int(port)), _CONNECT_TIMEOUT_S).close()
+    except ConnectionRefusedError:
+        return False
+    except (OSError, ValueError):
+        return True  # the client knows better
+    return True
+
+
+def _may_be_topic(names: Sequence[str]) -> bool:
+    return (
+        len(names) == 1
+        and not Path(names[0]).exists()
+        and not Path(names[0]).is_symlink()
+        and "/" not in names[0]
+        and not names[0].endswith(_FILE_SUFFIXES)
+    )
 
 
 def watched_source(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,11 @@ from group_coordinator.command_line.errors import CommandError, masked
 from group_coordinator.jars.java import require_java
 from streaming.child_processes import end_process
 
+_NO_NEWS = re.compile(
+    r"^(?:java\.lang\.(?:Runtime|IllegalState|IllegalArgument)?Exception|java\.io\.IOException"
+    r"|(?:schemas|streaming|group_coordinator|coordinator_state)[\w.]*\.\w+Error): (?=\S)"
+)
+"""Names of classes that say nothing; others, as of a file that was not found, are a part of the sentence."""
 _LINES_SHOWN = 20
 _STOP_TIMEOUT_S = 20.0
 _SHORTEST_SECRET = 4
@@ -61,7 +67,7 @@ def without_values(text: str, settings: Mapping[str, str]) -> str:
 
 def java_cause(problem: Exception, settings: Mapping[str, str]) -> str:
     """Return Spark's message about a failure, in a line or two, without the values of these settings."""
-    return without_values(_innermost_cause(problem), settings)
+    return without_values(_NO_NEWS.sub("", _innermost_cause(problem)), settings)
 
 
 def _innermost_cause(problem: Exception) -> str:

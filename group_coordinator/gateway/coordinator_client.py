@@ -18,8 +18,9 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from group_coordinator.gateway.answer_sizes import SIZED, AnswerSizes
+from group_coordinator.gateway.answered_requests import AnsweredRequests
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
-from group_coordinator.gateway.group_events import GroupEvent, OnAnswer
+from group_coordinator.gateway.group_events import GroupEvent, OnAnswer, without_bulk
 from group_coordinator.gateway.handed_answers import HandedAnswers
 from group_coordinator.gateway.handover import Handover, TopicRecord, topic_records
 from group_coordinator.gateway.late_heartbeats import LateHeartbeats, heartbeat_key
@@ -45,6 +46,7 @@ from schemas.messages import (
     HeartbeatResponse,
     JoinGroupRequest,
     OffsetCommitRequest,
+    Response,
     SyncGroupRequest,
 )
 
@@ -99,6 +101,7 @@ class EventsClient:
         self._late_heartbeats = LateHeartbeats()
         self._unsent: list[_Unsent] = []
         self._events_topic = f"{config.topic_prefix}.events"
+        self._answered = AnsweredRequests(metrics)
         self._handed_answers = HandedAnswers(
             config, self._request_ids.run_id, metrics, is_awaited=self._is_awaited, take=self._take
         )
@@ -215,7 +218,7 @@ class EventsClient:
             on_answer(refusal(event.request, problem))
             return
         self._pending[request_id] = _Pending(
-            event=_without_bulk(event),
+            event=without_bulk(event),
             on_answer=on_answer,
             sent_ms=time.time() * 1_000,
             deadline_s=self._loop.time() + self._patience_ms(event) / 1_000,
@@ -317,6 +320,7 @@ class EventsClient:
             if self._is_awaited(record.key.decode(errors="replace")):
                 awaited.append(record)
             else:
+                self._answered.compare(record)
                 self._handed_answers.read(record)
         self._metrics.answers_unexpected += len(records) - len(awaited)
         if awaited:
@@ -335,23 +339,21 @@ class EventsClient:
         now_ms = time.time() * 1_000
         late_records: list[TopicRecord] = []
         for record in records:
-            request_id = record.key.decode()
+            request_id = record.key.decode(errors="replace")
             pending = self._pending.pop(request_id, None)
             if pending is None and request_id in self._late_heartbeats:
                 late_records.append(record)
                 continue
             if pending is None or record.value is None:
                 self._metrics.answers_unexpected += 1  # written twice
+                self._answered.compare(record)
                 continue
+            self._answered.note(record)
             self._metrics.coordinator_ms.add(max(0.0, record.timestamp_ms - pending.sent_ms))
             self._metrics.reading_ms.add(max(0.0, now_ms - record.timestamp_ms))
             if isinstance(pending.event.request, SIZED):
                 self._sizes.learn(pending.event.api, pending.event.group_id, len(record.value))
-            try:
-                _, response = decode_response_event(record.value)
-            except EventError:
-                response = refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            pending.on_answer(response)
+            pending.on_answer(_response_to(pending.event, record.value))
         if late_records:
             self._take_late(late_records)  # last: an answer of one's own that came with them is newer
         self._metrics.pending = len(self._pending)
@@ -371,7 +373,7 @@ class EventsClient:
             error_code = (
                 response.error_code if isinstance(response, HeartbeatResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
             )
-            heartbeat = self._late_heartbeats.take(record.key.decode(), error_code)
+            heartbeat = self._late_heartbeats.take(record.key.decode(errors="replace"), error_code)
             newer = None if heartbeat is None else waiting.pop(heartbeat, None)
             if heartbeat is None or newer is None:
                 self._metrics.answers_unexpected += 1
@@ -380,14 +382,13 @@ class EventsClient:
             self._pending.pop(newer).on_answer(HeartbeatResponse(error_code=error_code))
 
 
-def _without_bulk(event: GroupEvent) -> GroupEvent:
-    """Drop the parts of an event that its refusal does not need: a JoinGroup or SyncGroup may wait for minutes."""
-    request = event.request
-    if isinstance(request, JoinGroupRequest):
-        request = replace(request, protocols=())
-    elif isinstance(request, SyncGroupRequest):
-        request = replace(request, assignments=())
-    return replace(event, request=request, topic_metadata=UNSET)
+def _response_to(event: GroupEvent, value: bytes) -> Response:
+    """Return what a record answers. What is none, or answers another kind of request, is in doubt."""
+    try:
+        envelope, response = decode_response_event(value)
+    except EventError:
+        return refusal(event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return response if envelope.api == event.api else refusal(event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _not_written(on_failure: Callable[[], None], error: KafkaError | None, message: Message) -> None:

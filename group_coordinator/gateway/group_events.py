@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from schemas.group_metadata_events import TopicMetadata
-from schemas.messages import Request, Response
+from schemas.messages import JoinGroupRequest, Request, Response, SyncGroupRequest
 
 
 class GroupEvent(Struct, frozen=True, kw_only=True):
@@ -32,3 +33,13 @@ class GroupEvent(Struct, frozen=True, kw_only=True):
 
 
 OnAnswer = Callable[[Response], None]
+
+
+def without_bulk(event: GroupEvent) -> GroupEvent:
+    """Drop the parts of an event that its refusal does not need: a JoinGroup or SyncGroup may wait for minutes."""
+    request = event.request
+    if isinstance(request, JoinGroupRequest):
+        request = replace(request, protocols=())
+    elif isinstance(request, SyncGroupRequest):
+        request = replace(request, assignments=())
+    return replace(event, request=request, topic_metadata=UNSET)

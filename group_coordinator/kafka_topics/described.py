@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
 
 from group_coordinator.kafka_topics.cluster_topics import Racks
@@ -16,6 +17,7 @@ _TIMEOUT_S = 10.0
 _RACKS_BYTES_MAX = 262_144
 """Of one topic, in a record; the racks of a larger one are left out. Kafka's own assignors do not look at racks."""
 _UUID = struct.Struct(">qq")
+_ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID)
 _log = logging.getLogger(__name__)
 
 
@@ -23,6 +25,19 @@ def topic_id_of(topic: TopicDescription) -> str | None:
     """Return a topic's id as our events spell it; None if it has none, as with brokers before 2.8."""
     uuid: Any = topic.topic_id  # its methods are missing in the library's types
     return topic_id_text(_UUID.pack(uuid.get_most_significant_bits(), uuid.get_least_significant_bits()))
+
+
+def topic_ids_of(admin: AdminClient, names: Iterable[str]) -> dict[str, str | None]:
+    """Return the ids of those of these topics that are there; None of one whose brokers have no ids (before 2.8).
+    Raises KafkaException and TimeoutError where they do not answer."""
+    found = {}
+    for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT_S).items():
+        try:
+            found[name] = topic_id_of(future.result(_TIMEOUT_S + 1.0))
+        except KafkaException as problem:
+            if problem.args[0].code() not in _ABSENT:
+                raise
+    return found
 
 
 def racks_of(description: TopicDescription) -> Racks:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from schemas.history import Cause, Evidence
 
-CERTAINTIES = {"told": "", "inferred": "inferred", "not_known": "not known"}
+CERTAINTIES = {"told": "", "inferred": "inferred", "not_known": "not known", "not_confirmed": "not confirmed"}
 """What is said of a record that no evidence tells outright."""
 
 
 def places(cause: Cause) -> str:
     """The records and lines: `log of broker 1, server.log, line 123`."""
     return "; ".join(_place(fact) for fact in cause.evidence)
+
+
+def unconfirmed(cause: Cause) -> str:
+    """Return what is added to a sentence where a line of a log is all that says so; empty where it is not."""
+    return " (not confirmed: only a line of a log says so)" if cause.certainty == "not_confirmed" else ""
 
 
 def sources(cause: Cause) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from typing import assert_never
 
-from group_coordinator.narrative import observed_sentences
+from group_coordinator.narrative import observed_sentences, seen
 from group_coordinator.narrative.words import (
     client,
     clock,
@@ -84,6 +84,10 @@ def line(record: History, zone: tzinfo = UTC) -> str:
 
 def sentence(record: History, zone: tzinfo = UTC) -> str:
     """Return what happened, without time and group. Times in it are of `zone`."""
+    return _said(record, zone) + seen.unconfirmed(record.cause)
+
+
+def _said(record: History, zone: tzinfo) -> str:
     match record:
         case GroupCreated() | GroupEmpty() | GroupStable() | GroupDead():
             return _of_group(record)
@@ -113,6 +117,10 @@ def sentence(record: History, zone: tzinfo = UTC) -> str:
 
 def because(started: RebalanceStarted) -> str:
     """Return why a rebalance started, with the evidence: when a member was last heard, and its request."""
+    return _why(started) + seen.unconfirmed(started.cause)
+
+
+def _why(started: RebalanceStarted) -> str:
     member_name = member(started.member) if started.member is not None else "a member"
     reason = _reason_text(started.cause)
     match started.trigger:

@@ -27,7 +27,7 @@ class Asked(Struct, kw_only=True):
     """What was asked."""
 
     to_place: int = -1
-    """The last place of a record that was asked for."""
+    """The last place of a record or line that was asked for."""
     profiles: dict[str, Profile | None] = {}
     """By member, its last stored form; None: no record tells of it."""
 
@@ -58,6 +58,10 @@ class Ahead:
     def stand_at(self, place: int) -> None:
         """Answer about what is behind this place from now on."""
         self._place = place
+
+    def ask_up_to(self, place: int) -> None:
+        """Note that an answer follows from all records and lines up to this place."""
+        self.asked.to_place = max(self.asked.to_place, place)
 
     def stored_at(self, place: int) -> StoredGeneration | None:
         """Return the generation that the record at this place stores."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from group_coordinator.observed.ahead import Ahead, Asked, Stored
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
+from group_coordinator.observed.confirmation import Standing, confirmation
 from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.modern import ModernGroup
 from group_coordinator.observed.modern_records import Step, TopicNames, kind_of, read_step
@@ -16,6 +17,7 @@ from group_coordinator.observed.stored_groups import StoredGeneration, StoredMem
 from group_coordinator.observed.teller import Teller
 from group_coordinator.observed.transactions import Commits
 from group_coordinator.recordings import broker_lines as line_events
+from group_coordinator.recordings.broker_lines import BrokerLine
 from schemas.history import History
 from schemas.observed_history import CoordinatorChanged, GroupConverted
 
@@ -67,7 +69,9 @@ class ObservedGroup:
                 self._tell.look_at(item)
                 self._note_coordinator(item)
                 self.ahead.stand_at(place)
+                self._tell.is_confirmed = self._is_confirmed(item.line, place, items)
                 self._line(item.line.event)
+                self._tell.is_confirmed = True
             elif isinstance(item, Commits):
                 self._written(item)
             else:
@@ -87,6 +91,17 @@ class ObservedGroup:
         self._note_coordinator(commits)
         self._commits.written(commits)
         self._classic.note_offsets()
+
+    def _is_confirmed(self, line: BrokerLine, place: int, items: Sequence[Item]) -> bool:
+        """Return whether what comes later confirms a line. Of a group that counts epochs the records tell all."""
+        if self._modern is not None:
+            return True
+        if line.partition not in (None, self._tell.partition):
+            return False  # a coordinator tells of this group in another partition's name
+        standing = Standing(place, self._tell.generation_id, self._leader_epoch)
+        answer = confirmation(line.event, standing, items, self.ahead.stored_at)
+        self.ahead.ask_up_to(answer.place)
+        return answer.is_confirmed
 
     def _line(self, event: line_events.LineEvent) -> None:
         self._hints.line(event)

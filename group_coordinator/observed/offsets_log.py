@@ -9,7 +9,7 @@ is COMMIT or ABORT.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -101,10 +101,25 @@ class _Line(Struct, omit_defaults=True):
     control: str | None = None
     coordinator_epoch: int | None = None
     """Of the transaction coordinator that wrote a marker."""
+    cluster_id: str | None = None
+    """In the first line: that of the cluster."""
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
+
+
+def unknown_types_doubts(counts: Mapping[int, int]) -> Iterator[str]:
+    """Yield a sentence about records of types that Kafka did not have when this was written; a few types are named."""
+    if not counts:
+        return
+    named = sorted(counts)[:_TYPES_NAMED]
+    more = f" and {len(counts) - len(named):,} others" if len(counts) > len(named) else ""
+    types = f"type {named[0]}, which is" if len(counts) == 1 else f"types {', '.join(map(str, named))}{more}, which are"
+    yield f"{sum(counts.values()):,} records are of {types} not known: they are left out."
+
+
+_TYPES_NAMED = 5
 
 
 class OffsetsDump(Struct):
@@ -135,8 +150,7 @@ class OffsetsDump(Struct):
 
     def doubts(self) -> Iterator[str]:
         """Yield the doubts about this dump, in sentences."""
-        for number, count in sorted(self.unknown_types.items()):
-            yield f"{count:,} records are of type {number}, which is not known: they are left out."
+        yield from unknown_types_doubts(self.unknown_types)
         if self.contradicted:
             yield f"{self.contradicted:,} records lie where another one lies: dumps of several clusters are mixed."
         if self.damage.lines:
@@ -167,8 +181,8 @@ def read_line(line: bytes) -> Entry | UnknownRecord:
     )
 
 
-def dump_line(partition: int, raw: RawRecord) -> bytes:
-    """Return the line of a dump for a record, without the end of the line."""
+def dump_line(partition: int, raw: RawRecord, cluster_id: str | None = None) -> bytes:
+    """Return the line of a dump for a record, without the end of the line. The first one names the cluster."""
     is_marker = raw.control is not None and raw.value is not None
     return _encode(
         _Line(
@@ -182,6 +196,7 @@ def dump_line(partition: int, raw: RawRecord) -> bytes:
             producer_epoch=raw.producer_epoch,
             is_transactional=raw.is_transactional,
             control=raw.control,
+            cluster_id=cluster_id,
             coordinator_epoch=int.from_bytes((raw.value or b"")[_MARKER_EPOCH], signed=True) if is_marker else None,
         )
     )

@@ -9,7 +9,7 @@ from msgspec import Struct
 from group_coordinator.observed.ordering import Item, TimedLine
 from schemas.history import Cause, Evidence, History
 
-Certainty = Literal["told", "inferred", "not_known"]
+Certainty = Literal["told", "inferred", "not_known", "not_confirmed"]
 NO_OFFSET = -1
 """Of a line of a log: it lies in no topic."""
 REASON_MAX = 255
@@ -34,6 +34,8 @@ class Teller:
         """Which life of the group it is, as far as the evidence goes back."""
         self.generation_id = 0
         self._history: list[History] = []
+        self.is_confirmed = True
+        """Whether what the evidence tells is more than a line of a log that a client may have written."""
         self._last_seq = 0
         self._at_ms = 0
         self._evidence: tuple[Evidence, ...] = ()
@@ -82,7 +84,7 @@ class Teller:
                     offset=self._offset,
                     reason=None if given_reason is None else given_reason[:REASON_MAX],
                     evidence=self._evidence,
-                    certainty=certainty,
+                    certainty="not_confirmed" if certainty == "told" and not self.is_confirmed else certainty,
                 ),
                 caused_by=caused_by,
                 **fields,

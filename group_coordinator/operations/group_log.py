@@ -13,9 +13,8 @@ from schemas.history import History
 LINES_PER_WINDOW = 100
 WINDOW_S = 10.0
 """A rebalance storm must not become a storm of lines; the history topic has every one."""
-
-_CHARACTERS_MAX = 2_000
-"""Of a line, besides the group's id: ids, names and expressions of clients may have 32 KB each."""
+LINE_MAX_CHARACTERS = 1_000
+"""Ids, reasons and expressions of clients may have 32 KB each."""
 
 _LEVELS = {
     "rebalance_started": logging.INFO,
@@ -43,8 +42,8 @@ class GroupLog:
         happened = str(type(record).__struct_config__.tag)
         level = _LEVELS.get(happened)
         if level is not None and _log.isEnabledFor(level) and self._may_write():
-            text = sentence(record)[:_CHARACTERS_MAX]
-            _log.log(level, text, extra={"group_id": kept_name(record.group_id), "happened": happened})
+            extra = {"group_id": kept_name(record.group_id), "happened": happened}
+            _log.log(level, shortened(sentence(record)), extra=extra)
 
     def dead_letter(self, key: bytes | None, reason: str, headers: Mapping[str, str]) -> None:
         """Log an event that could not be read."""
@@ -54,7 +53,7 @@ class GroupLog:
             )
             text = f"dead letter of {event_place}: {headers.get('detail', reason)}"
             extra = {"reason": reason} | ({} if key is None else {"group_id": kept_name(key.decode(errors="replace"))})
-            _log.warning(text, extra=extra)
+            _log.warning(shortened(text), extra=extra)
 
     def _may_write(self) -> bool:
         if self._now_s() >= self._window_ends_s:
@@ -63,3 +62,8 @@ class GroupLog:
             self._window_ends_s, self._lines = self._now_s() + WINDOW_S, 0
         self._lines += 1
         return self._lines <= LINES_PER_WINDOW
+
+
+def shortened(text: str) -> str:
+    """Return a text that is no longer than a line may be."""
+    return text if len(text) <= LINE_MAX_CHARACTERS else f"{text[:LINE_MAX_CHARACTERS]} ... ({len(text):,} characters)"

@@ -264,7 +264,9 @@ RESPONDER_COMPARED = _gauge(
     "first",
 )
 RESPONDER_DIFFERENCES = _gauge(
-    "responder_differences", "Answers of responders that differ from the query's, since the start."
+    "responder_differences",
+    "Answers of responders that differ from the query's, and requests that Kafka has two different answers to, since "
+    "the start.",
 )
 RESPONDER_FORGOTTEN = _gauge(
     "responder_answers_forgotten",

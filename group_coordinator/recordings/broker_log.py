@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent
-from group_coordinator.recordings.broker_patterns import HINT, PATTERNS
+from group_coordinator.recordings.broker_lines import BrokerLine
+from group_coordinator.recordings.broker_patterns import HINT, events_at, start_of_words
+from group_coordinator.recordings.cluster_ids import cluster_id_in, is_foreign, left_out
 from group_coordinator.recordings.line_times import LineError, line_time
+from group_coordinator.recordings.log_entries import LogEntries
 from group_coordinator.recordings.text_files import lines_of
 
 _BROKER = re.compile(
     rb"\[(?:GroupCoordinator|GroupMetadataManager|TransactionCoordinator|KafkaServer|ReplicaManager|BrokerServer)"
     rb" (?:id=|broker=|brokerId=)?(\d+)"
 )
-_PARTITION = re.compile(r"topic=__consumer_offsets partition=(\d+)|\(__consumer_offsets-(\d+)\)")
+_PARTITION = re.compile(r"topic=__consumer_offsets partition=(\d+)")
 _SETTING = re.compile(rb"\s+((?:group|offsets?)\.[a-z.]{1,100}) = ([^\r\n]{1,300})")
 """One line of `KafkaConfig values:`."""
 _LOGGER = re.compile(r" ?\([\w.$]*kafka[\w.$]*\)\s*$")
@@ -71,6 +74,8 @@ class FileRead(Struct, frozen=True, kw_only=True):
     lines: int
     last_ms: int | None
     """When its last line was written; None: no time can be read."""
+    cluster_ids: tuple[str, ...] = ()
+    """The clusters that it names: one, where it has the broker's start."""
 
 
 class BrokerLog(Struct):
@@ -84,6 +89,10 @@ class BrokerLog(Struct):
     left_out: int = 0
     """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
     files: list[FileRead] = field(default_factory=list)
+    of_cluster: str | None = None
+    """The files are to be of this cluster; None: it is not known."""
+    foreign: list[FileRead] = field(default_factory=list)
+    """Files of another cluster: nothing of them is taken."""
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of groups and offsets by Kafka's names: a broker tells them when it starts. The last ones count."""
 
@@ -92,18 +101,43 @@ class BrokerLog(Struct):
         reader = LineReader(str(path.name), self.time_zone)
         number = 0
         last: deque[bytes] = deque(maxlen=_LAST_LINES)
+        lines: list[BrokerLine] = []
+        settings: dict[str, str] = {}
+        unreadable = 0
         for number, line, _ in lines_of(path):
             last.append(line)
-            if (setting := _SETTING.match(line)) is not None:
-                self.settings[setting[1].decode()] = setting[2].decode(errors="replace")
             try:
-                self.lines.extend(reader.read(number, line))
+                lines.extend(reader.read(number, line))
             except LineError:
-                self.left_out += 1
-        self.read += number
-        self.files.append(
-            FileRead(name=path.name, broker=reader.broker, lines=number, last_ms=reader.last_time_ms(last))
+                unreadable += 1
+            if reader.lists_settings and (setting := _SETTING.match(line)) is not None:
+                settings[setting[1].decode()] = setting[2].decode(errors="replace")
+        file = FileRead(
+            name=path.name,
+            broker=reader.broker,
+            lines=number,
+            last_ms=reader.last_time_ms(last),
+            cluster_ids=tuple(reader.cluster_ids),
         )
+        if is_foreign(file.cluster_ids, self.of_cluster):
+            self.foreign.append(file)
+            return
+        self.lines += lines
+        self.settings |= settings
+        self.left_out += unreadable + reader.breaks_off
+        self.read += number
+        self.files.append(file)
+
+    def doubts(self) -> Iterator[str]:
+        """Yield what there is to say of clusters, in sentences."""
+        for file in self.foreign:
+            yield left_out(file.name, file.cluster_ids, self.of_cluster or "")
+        named = {cluster_id for file in self.files for cluster_id in file.cluster_ids}
+        if len(named) > 1:
+            yield (
+                f"The brokers' logs are of several clusters ({', '.join(sorted(named))}), and groups of the same name "
+                "cannot be told apart: give the logs of one."
+            )
 
 
 class LineReader:
@@ -114,7 +148,24 @@ class LineReader:
         self._time_zone = time_zone
         self.broker: int | None = None
         """Whose log it is, as far as lines have said."""
+        self.cluster_ids: dict[str, None] = {}
+        """The clusters that lines have named."""
         self._last_us = 0
+        self._entries = LogEntries()
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether the last entry is not at its end."""
+        return self._entries.is_open
+
+    @property
+    def lists_settings(self) -> bool:
+        """Whether the last entry is one in which the broker lists its settings."""
+        return self._entries.lists_settings
+
+    def begin_anew(self) -> None:
+        """Note that the next line is the first one of a file: an entry does not go on in it."""
+        self._entries = LogEntries()
 
     def last_time_ms(self, lines: Sequence[bytes]) -> int | None:
         """When the last of these lines that has a time was written."""
@@ -126,48 +177,49 @@ class LineReader:
         return None
 
     def read(self, number: int, line: bytes) -> Iterator[BrokerLine]:
-        """Yield what the line tells of groups. Raises `LineError` for a line that is to be left out."""
-        broker_match = _BROKER.search(line)
+        """Yield what the entry tells of groups that ends with this line. Raises `LineError` for one that is to be left
+        out."""
+        entry = self._entries.take(number, line)
+        if entry is None:
+            return
+        number, lines = entry
+        if (cluster_id := cluster_id_in(lines[0])) is not None:
+            self.cluster_ids[cluster_id] = None
+        broker_match = _BROKER.search(lines[0])
         if broker_match is not None:
             self.broker = int(broker_match[1])
-        if HINT.search(line) is None:
+        if HINT.search(lines[0]) is None:
             return
-        text, time_us = self._message(line)
-        for pattern, make in PATTERNS:
-            match = pattern.search(text)
-            if match is not None:
-                if time_us is None:
-                    prefix = text[: match.start()].encode()
-                    time_us = line_time(prefix, self._time_zone, self._last_us).us
-                self._last_us = max(self._last_us, time_us)
-                for event in make(match):
-                    yield self._line(number, time_us, text, event)
-                return
-
-    def _line(self, number: int, time_us: int, text: str, event: LineEvent) -> BrokerLine:
-        partition = _PARTITION.search(text)
-        return BrokerLine(
-            time_ms=time_us // 1000,
-            broker=self.broker,
-            partition=None if partition is None else int(partition[1] or partition[2]),
-            file=self._file,
-            number=number,
-            event=event,
-        )
+        message, time_us = self._message(lines[0])
+        text = _LOGGER.sub("", "\n".join([message, *map(_text_of, lines[1:])]))
+        start = start_of_words(text)
+        if start is None:
+            return
+        events, partition = events_at(text, start)
+        context = _PARTITION.search(text, 0, start)
+        if events and time_us is None:
+            time_us = line_time(text[:start].encode(), self._time_zone, self._last_us).us
+        for event in events:
+            assert time_us is not None
+            self._last_us = max(self._last_us, time_us)
+            yield BrokerLine(
+                time_ms=time_us // 1000,
+                broker=self.broker,
+                partition=partition if context is None else int(context[1]),
+                file=self._file,
+                number=number,
+                event=event,
+            )
 
     def _message(self, line: bytes) -> tuple[str, int | None]:
-        """The text of a line without the logger behind it; where the line is JSON, its message and its time."""
-        text = line.decode(errors="replace").rstrip("\r\n")
-        start = text.find("{")
-        if start >= 0 and text.endswith("}"):
-            try:
-                fields = msgspec.json.decode(text[start:].encode())
-            except msgspec.DecodeError:
-                fields = None
-            message = _find_message(fields, _JSON_DEPTH_MAX)
-            if message is not None:
-                return _LOGGER.sub("", message.rstrip()), self._time_of_message(message, fields, text[:start])
-        return _LOGGER.sub("", text), None
+        """The text of an entry's first line; where the line is JSON, its message and its time."""
+        text = _plain(line)
+        fields = _json_of(text)
+        message = _find_message(fields, _JSON_DEPTH_MAX, is_meant=lambda value: HINT.search(value.encode()) is not None)
+        if message is None:
+            return text, None
+        assert isinstance(fields, dict)
+        return message.rstrip(), self._time_of_message(message, fields, text[: text.find("{")])
 
     def _time_of_message(self, message: str, fields: dict[str, Any], prefix: str) -> int | None:
         """None: the message begins with the broker's own time, which is nearer to what happened."""
@@ -195,13 +247,33 @@ def _us_of_number(value: float) -> int:
     return int(value) if value >= _MICROSECONDS_FROM else int(value * 1000)
 
 
-def _find_message(fields: object, depth: int) -> str | None:
+def _plain(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r\n")
+
+
+def _json_of(text: str) -> object:
+    """The JSON object with which a line ends; None if it has none."""
+    start = text.find("{")
+    if start >= 0 and text.endswith("}"):
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(text[start:].encode())
+    return None
+
+
+def _text_of(line: bytes) -> str:
+    """The text of a further line of an entry."""
+    text = _plain(line)
+    message = _find_message(_json_of(text), _JSON_DEPTH_MAX, is_meant=lambda _: True)
+    return text if message is None else message.rstrip("\r\n")
+
+
+def _find_message(fields: object, depth: int, is_meant: Callable[[str], bool]) -> str | None:
     """The text in a JSON object that a broker wrote, wherever a log collector put it."""
     if not isinstance(fields, dict) or depth == 0:
         return None
     for name in _MESSAGE_FIELDS:
         value = fields.get(name)
-        if isinstance(value, str) and HINT.search(value.encode()):
+        if isinstance(value, str) and is_meant(value):
             return value
-    inner = (_find_message(value, depth - 1) for value in fields.values())
+    inner = (_find_message(value, depth - 1, is_meant) for value in fields.values())
     return next((message for message in inner if message is not None), None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import islice
 
 from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import LineEvent
@@ -165,23 +166,27 @@ def _member_and_group(before: str, between: str, behind: str, make: Make) -> tup
     )
 
 
-_ID = r"\[GroupId (?P<group>.*?)\](?:\[MemberId .*?\])? "
+_ID = r"\[GroupId (?P<group>(?:(?!\]\[MemberId ).)*?)\](?:\[MemberId .*?\])? "
+_NEW_ID = r"(?P<who>(?:(?! for this member and ).)*?)"
+_LEFT_ID = r"(?P<who>(?:(?! with instance id ).)*)"
 _GENERATION_ASSIGNED = r" for generation (?P<generation>-?\d+)(?:\. The group has (?P<members>\d+) members)?"
 _CLASSIC: tuple[tuple[str, Make], ...] = (
     (
         r"Preparing to rebalance group (?P<group>.*) in state \w+ with old generation (?P<generation>-?\d+)"
-        r"(?: \(__consumer_offsets-\d+\))? \(reason: (?P<reason>.*)\)\.?$",
+        r"(?: \(__consumer_offsets-(?P<partition>\d+)\))? \(reason: (?P<reason>.*)\)\.?$",
         _prepared,
     ),
     (
-        r"Stabilized group (?P<group>.*) generation (?P<generation_id>-?\d+)(?: \(__consumer_offsets-\d+\))? "
+        r"Stabilized group (?P<group>.*) generation (?P<generation_id>-?\d+)"
+        r"(?: \(__consumer_offsets-(?P<partition>\d+)\))? "
         r"with (?P<members>\d+) members",
         _of_group(line_events.JoinPhaseEnded, "generation_id", "members"),
     ),
     (r"Assignment received from leader for group (?P<group>.*)" + _GENERATION_ASSIGNED, _assigned),
     *_member_and_group("Assignment received from leader ", " for group ", _GENERATION_ASSIGNED, _assigned),
     (
-        r"Group (?P<group>.*) with generation (?P<generation_id>-?\d+) is now empty",
+        r"Group (?P<group>.*) with generation (?P<generation_id>-?\d+) is now empty"
+        r"(?: \(__consumer_offsets-(?P<partition>\d+)\))?",
         _of_group(line_events.GroupEmptied, "generation_id"),
     ),
     *_member_and_group(
@@ -197,7 +202,7 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         _departed,
     ),
     (
-        r"\[Group(?:Id)? (?P<group>.*?)\] (?:(?:Static|Dynamic) m|M)ember (?P<who>.*?) (?:with instance id .*? )?"
+        r"\[Group(?:Id)? (?P<group>.*?)\] (?:(?:Static|Dynamic) m|M)ember " + _LEFT_ID + r" (?:with instance id .*? )?"
         r"has left group through explicit `LeaveGroup` request(?:; client reason: (?P<reason>.*))?$",
         _departed,
     ),
@@ -220,7 +225,7 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     ),
     (
         r"Dynamic [Mm]ember with unknown member id joins group (?P<group>.*) in \w+ state\. Created a new member id "
-        r"(?P<who>.*?) (?:for this member and )?add(?:ing)? (?:it )?to the group",
+        + _NEW_ID + r" (?:for this member and )?add(?:ing)? (?:it )?to the group",
         _added,
     ),
     *_member_and_group(
@@ -228,7 +233,7 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     ),
     (
         r"Static [Mm]ember (?:with groupInstanceId=(?P<instance>.*?) and|with) unknown member id joins group "
-        r"(?P<group>.*) in \w+ state\. Created a new member id (?P<who>.*?) (?:for this member and )?add",
+        r"(?P<group>.*) in \w+ state\. Created a new member id " + _NEW_ID + r" (?:for this member and )?add",
         _added,
     ),
     (
@@ -287,7 +292,10 @@ _MODERN: tuple[tuple[str, Make], ...] = (
         ],
     ),
     (
-        _ID + r"(?:Static m|M)ember (?P<who>.*?) (?:with instance id .*? )?left the (?:consumer|share|streams) group",
+        _ID
+        + r"(?:Static m|M)ember "
+        + _LEFT_ID
+        + r" (?:with instance id .*? )?left the (?:consumer|share|streams) group",
         _departed,
     ),
     (
@@ -308,9 +316,19 @@ _MODERN: tuple[tuple[str, Make], ...] = (
         lambda match: [line_events.UpgradeRefused(group_id=match["group"], why=match["why"])],
     ),
 )
-PATTERNS: tuple[tuple[re.Pattern[str], Make], ...] = tuple(
-    (re.compile(pattern, re.DOTALL), make) for pattern, make in (*_CLASSIC, *_MODERN)
+Pattern = tuple[re.Pattern[str], re.Pattern[str], Make]
+PATTERNS: tuple[Pattern, ...] = tuple(
+    (
+        re.compile(pattern.replace("*?", "*"), re.DOTALL),
+        re.compile(re.sub(r"\*(?!\?)", "*?", pattern), re.DOTALL),
+        make,
+    )
+    for pattern, make in (*_CLASSIC, *_MODERN)
 )
+"""Each once with the longest of what a client can have written, once with the shortest: where the two differ nobody can
+say which words are the broker's."""
+_CLIENTS_ALONE = ("reason", "why")
+"""What follows them does not depend on where they end."""
 HINT = re.compile(
     rb"rebalance group|Stabilized group|Assignment received|is now empty|removing it from|has left|who haven't joined"
     rb"|unknown member id|Adding to the group|is fenced by|is identified as a known|groups were deleted"
@@ -318,3 +336,58 @@ HINT = re.compile(
     rb"|new target assignment|fenced from the group| left the |re-joins the|Converted the|Cannot upgrade"
 )
 """What one of the patterns needs: most lines of a broker have none of it."""
+_CONTEXT = re.compile(r"\[Group(?:Coordinator|MetadataManager)\b[^\]]{0,200}\]:? ")
+"""What stands before the words: a client's words never do."""
+_ANOTHER = re.compile(r"\[(?!Group)(?:[A-Z][a-z]+(?:[A-Z]\w*)+ (?:\w+=|\d)|[A-Z][a-z]+ \w+=|KafkaApi-\d)")
+"""The context of another part of the broker, whose lines may have clients' words."""
+_BEGINNING = re.compile(
+    r"Preparing to rebalance group |Stabilized group |Assignment received from leader |Group |Pending |Member[ \[]"
+    r"|\[Group|Dynamic [Mm]ember |Static [Mm]ember |Request memberId=|given member\.id "
+    r"|The following groups were deleted|Loaded classic group |Loading group metadata |Unloading group metadata |Cannot upgrade classic group "
+)
+"""What the words of a pattern begin with."""
+
+_SEPARATOR = re.compile(
+    r" in state | in group | of group | for group | joins group | has left | left the | with instance id | fenced from "
+    r"|\(reason: |Created a new member| re-joins the | through explicit |, member\.id |, groupInstanceId=|\]\[MemberId "
+    r"| for generation | generation |haven't joined: | unknown member id |ember id | current memberId=|memberId="
+    r"|group\.instance\.id | as a known | matching the | to replace the | has been removed|for this member| add"
+)
+_SEPARATORS_MAX = 24
+"""Far more than an entry of a broker has; with thousands a pattern would need minutes to fail."""
+
+
+def start_of_words(text: str) -> int | None:
+    """Return where the broker's words begin in an entry that tells of groups; None if they are of another part of it.
+
+    They begin behind the coordinator's context, or with the first words that are known. What a client wrote is behind.
+    """
+    context = _CONTEXT.search(text)
+    beginning = None if context is not None else _BEGINNING.search(text)
+    if context is None and beginning is None:
+        return None
+    before = text[: context.start()] if context is not None else text[: beginning.start() if beginning else 0]
+    if _ANOTHER.search(before) is not None:
+        return None
+    return context.end() if context is not None else len(before)
+
+
+def events_at(text: str, start: int) -> tuple[list[LineEvent], int | None]:
+    """Return what the words that begin here tell of groups, and the partition of the offsets topic that they name.
+
+    Raises LineError where they can be read in several ways: a client may write a broker's words into its ids.
+    """
+    if sum(1 for _ in islice(_SEPARATOR.finditer(text, start), _SEPARATORS_MAX)) == _SEPARATORS_MAX:
+        raise LineError("its ids can be told apart in several ways")
+    for longest, shortest, make in PATTERNS:
+        match, other = shortest.match(text, start), longest.match(text, start)
+        if match is not None and other is not None:
+            if _ids_of(match) != _ids_of(other):
+                raise LineError("its ids can be told apart in several ways")
+            partition = match.groupdict().get("partition")
+            return make(match), None if partition is None else int(partition)
+    return [], None
+
+
+def _ids_of(match: re.Match[str]) -> dict[str, str | None]:
+    return {name: value for name, value in match.groupdict().items() if name not in _CLIENTS_ALONE}

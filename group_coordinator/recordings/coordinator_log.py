@@ -90,14 +90,19 @@ class CoordinatorLogs(Struct):
     """Loads and unloads of groups that were there before."""
     settings: dict[str, str] = field(default_factory=dict)
     """The brokers' settings by Kafka's names, as far as they tell them."""
+    doubts: tuple[str, ...] = ()
+    """What there is to say of the clusters that the logs are of."""
 
 
-def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> CoordinatorLogs:
-    """Read the logs of any number of brokers; lines of other kinds are skipped."""
-    log, logs = BrokerLog(time_zone), CoordinatorLogs()
+def read_coordinator_logs(
+    paths: Sequence[Path], time_zone: tzinfo, of_cluster: str | None = None
+) -> CoordinatorLogs:
+    """Read the logs of any number of brokers; lines of other kinds are skipped, and so are logs of other clusters than
+    this one."""
+    log, logs = BrokerLog(time_zone, of_cluster=of_cluster), CoordinatorLogs()
     for path in paths:
         log.read_file(path)
-    logs.settings = log.settings
+    logs.settings, logs.doubts = log.settings, tuple(log.doubts())
     for line in sorted(log.lines, key=lambda line: line.time_ms):  # stable: lines of one broker keep their order
         group_id = line.event.group_id
         if isinstance(line.event, line_events.GroupLoaded | line_events.GroupUnloaded):

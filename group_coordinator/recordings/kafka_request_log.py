@@ -190,6 +190,7 @@ class RequestLog:
                 yield line, length
         except GZIP_ERRORS as error:
             detail = f"the file breaks off after line {count}: {error}"
+            self.counts.lines += 1  # the one that is not whole
             self._refuse(file_index, count + 1, "", EventProblem.DAMAGED_LOG_LINE, detail)
 
     def _take(self, file_index: int, line_number: int, line: bytes, length: int) -> None:

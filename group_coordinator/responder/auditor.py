@@ -42,6 +42,8 @@ _FETCHES = {"fetch.min.bytes": "1000000", "fetch.wait.max.ms": "500"}
 _PIECE_RECORDS, _REST_S = 15, 0.0003
 """How much it compares in one go, a third of a millisecond's work, before it makes room for those who answer. Linux
 lets a thread that works on run until its next tick, 4 ms by default, also while others wait for the processor."""
+_CONTRADICTED_LINES_MAX = 100
+"""The metric counts them all."""
 _log = logging.getLogger(__name__)
 
 Identity = tuple[bytes, str, str]
@@ -73,6 +75,9 @@ class AuditCounts(Struct):
     differences: int = 0
     forgotten: int = 0
     """Answers of responders that were not compared, because too many came in between."""
+    contradicted: int = 0
+    """Requests to which Kafka has two answers that differ, whoever wrote them; those of a responder and the query that
+    are one answer count as differences."""
     differed_shards: set[int] = set()
     """The shards that a difference was found of: no responder answers for them any more."""
 
@@ -105,6 +110,8 @@ class Auditor:
         """Answers of responders that the query has not given yet."""
         self._overdue: dict[Identity, _Answer] = {}
         """Those of them that the query should have given."""
+        self._answered: OrderedDict[bytes, tuple[str, str, bytes]] = OrderedDict()
+        """Request id -> epoch, seq and digest of the first answer."""
         self._positions: dict[int, int] = {}
         self._baselines = {shard: batch.end_offset for shard, batch in self._begins.items()}
         """The end of the first batch that was seen of a shard: answers to what lies before were given before."""
@@ -123,6 +130,7 @@ class Auditor:
         identity = key, headers.get("epoch", ""), headers.get("seq", "")
         digest = hashlib.blake2b(value, digest_size=16, salt=partition.to_bytes(8, "big")).digest()
         writer = headers.get(WRITER_HEADER)
+        self._compare_with_first(identity, digest, partition, offset)
         if writer is None:
             self._take_of_query(identity, partition, digest, offset)
             return
@@ -145,9 +153,36 @@ class Auditor:
                 self._forget_one()
         self._take_of_responder(identity, answer, digest, offset, shard)
 
+    def _compare_with_first(self, identity: Identity, digest: bytes, partition: int, offset: int) -> None:
+        """Whoever may write to the topic can write an answer, and write it as the query's."""
+        request_id, epoch, seq = identity
+        first = self._answered.setdefault(request_id, (epoch, seq, digest))
+        if len(self._answered) > self._remembered_max:
+            self._answered.popitem(last=False)
+        if first[:2] != (epoch, seq) and first[2] != digest:
+            self._contradicted(identity, partition, offset, "It has another epoch or seq.")
+
+    @property
+    def remembered_requests(self) -> int:
+        """How many answered requests are remembered."""
+        return len(self._answered)
+
+    def _contradicted(self, identity: Identity, partition: int, offset: int, detail: str) -> None:
+        self.counts.contradicted += 1
+        if self.counts.contradicted <= _CONTRADICTED_LINES_MAX:
+            _log.error(
+                "Kafka has two different answers to the request %s: %s The later one is at partition %d of the "
+                "responses topic, offset %d. Either a client has written one of them (who may write to this topic is a "
+                "matter of its ACLs), or the events topic has the request twice. The metric responder_differences "
+                "counts them.", identity[0].decode(errors="replace"), detail, partition, offset,
+            )  # fmt: skip
+
     def _take_of_query(self, identity: Identity, partition: int, digest: bytes, offset: int) -> None:
         answer = self._confirmed(identity) or self._given.get(identity) or _Answer(partition)
-        is_new, answer.query, answer.query_offset = answer.query is None, digest, offset
+        before, answer.query, answer.query_offset = answer.query, digest, offset
+        is_new = before is None
+        if before not in (None, digest):
+            self._contradicted(identity, partition, offset, "It has other bytes.")
         self._given[identity] = answer
         if len(self._given) > self._remembered_max:
             self._given.popitem(last=False)

@@ -11,6 +11,7 @@ from typing import IO
 
 from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.recordings.broker_log import FileRead, LineReader
+from group_coordinator.recordings.cluster_ids import is_foreign, left_out
 from group_coordinator.recordings.line_times import LineError
 from group_coordinator.recordings.text_files import GZIP_ERRORS, unpacked
 from schemas.bounded_lines import LINE_MAX_BYTES, ByteStream
@@ -37,6 +38,10 @@ class FollowedLogs:
         """Whether all that was in the files when they were found has been read."""
         self.problems: dict[str, str] = {}
         """File -> why it is not read."""
+        self.of_cluster: str | None = None
+        """The cluster that is watched; None: it has not said its id yet."""
+        self.foreign: dict[str, str] = {}
+        """File of another cluster -> what is said of it."""
 
     def files(self) -> list[FileRead]:
         """Return the files that are read, and how far each is."""
@@ -48,7 +53,11 @@ class FollowedLogs:
         lines: list[BrokerLine] = []
         for file in self._files.values():
             try:
-                lines += file.look()
+                found = list(file.look())
+                if is_foreign(file.cluster_ids, self.of_cluster):
+                    self.foreign[file.name] = left_out(file.name, file.cluster_ids, self.of_cluster or "")
+                else:
+                    lines += found
             except (OSError, *GZIP_ERRORS) as problem:
                 self.problems[file.name] = str(problem)
                 file.is_read = True
@@ -92,11 +101,17 @@ class _File:
     def read_so_far(self) -> FileRead:
         return FileRead(name=self.name, broker=self._reader.broker, lines=self._number, last_ms=self._last_ms)
 
+    @property
+    def cluster_ids(self) -> tuple[str, ...]:
+        """The clusters that its lines have named."""
+        return tuple(self._reader.cluster_ids)
+
     def look(self) -> Iterator[BrokerLine]:
         """Yield the lines of the next piece."""
         if self._stream is self._raw and self._raw.tell() > _size(self._raw):
             self._raw.seek(0)  # it was emptied, and is written anew
             self._rest, self._number = b"", 0
+            self._reader.begin_anew()
         data = self._stream.read(_PIECE_BYTES)
         self.is_read = not data or (self._stream is self._raw and self._raw.tell() >= self._size)
         *lines, self._rest = (self._rest + data).split(b"\n")

@@ -23,7 +23,7 @@ from group_coordinator.narrative import words
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.evidence import BOUNDED, Bounds
 from group_coordinator.observed.observer import GroupUpdate, Observer
-from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw
+from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw, unknown_types_doubts
 from group_coordinator.observed.transactions import OpenTransaction
 from group_coordinator.watch.cluster_status import (
     Cluster,
@@ -286,6 +286,7 @@ class WatchSource:
 
     def _read_logs(self) -> None:
         if self._follow or not self._logs_read.is_set():
+            self._logs.of_cluster = self._cluster.id or None
             lines = self._logs.look()
             self._observer.add_lines(lines)
             self.changes += bool(lines)
@@ -359,12 +360,12 @@ class WatchSource:
         """Yield sentences on why the pages may not show all."""
         if self._state_problem is not None:
             yield self._state_problem
-        for number, count in sorted(self._unknown.items()):
-            yield f"{count:,} records are of type {number}, which is not known: they are left out."
+        yield from unknown_types_doubts(self._unknown)
         if self._damaged:
             yield f"{self._damaged:,} records of the offsets topic cannot be read: they are left out."
         if reader.unread:
             yield f"{reader.unread:,} batches are in a format older than Kafka 0.11: they are left out."
+        yield from self._logs.foreign.values()
         for name, problem in self._logs.problems.items():
             yield f"{name} is not read: {problem}"
         transactions = [transaction for transaction in self._observer.open_transactions() if self._hangs(transaction)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -16,15 +18,16 @@ from confluent_kafka import KafkaError, KafkaException
 
 from group_coordinator.gateway import coordinator_client, unrecorded_answers
 from group_coordinator.gateway.answer_sizes import AnswerSizes
+from group_coordinator.gateway.answered_requests import AnsweredRequests
 from group_coordinator.gateway.config import GatewayConfig
 from group_coordinator.gateway.coordinator_client import EventsClient
 from group_coordinator.gateway.group_events import GroupEvent
 from group_coordinator.gateway.handover import TopicRecord
 from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.system.answer_sockets import AnswerSender, HandedAnswer
+from group_coordinator.system.answer_sockets import AnswerDatagram, AnswerSender, HandedAnswer
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json
-from schemas.messages import HeartbeatRequest, HeartbeatResponse, Response
+from schemas.messages import HeartbeatRequest, HeartbeatResponse, LeaveGroupResponse, Response
 from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER
 from tests.gateway.told_loop import Producer
 
@@ -340,3 +343,64 @@ def test_without_a_directory_answers_come_through_kafka_alone(
 
     asyncio.run(story())
     assert ["through Kafka alone" in line for line in caplog.messages] == [True] * bool(directory)
+
+
+def test_garbage_in_a_datagram_costs_only_itself(home: str, recorder: Producer) -> None:
+    """The event loop meets no exception, and the answers behind it are given."""
+
+    async def story() -> None:
+        problems: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        async with both(home, recorder) as (bench, _):
+            first, second = await bench.ask(), await bench.ask()
+            join = ResponseDocument(
+                request_id=first, group_id="g", epoch=0, seq=1, api="LeaveGroup", api_version=4, answers_offset=1,
+                time_ms=0, body=LeaveGroupResponse(error_code=ErrorCode.NONE, members=()),
+            )  # fmt: skip
+            answers = [
+                HandedAnswer(b"\xff\xfe", b"{}", HEADERS),
+                HandedAnswer(first.encode(), encode_json(join), HEADERS),
+                handed(second),
+            ]
+            (path,) = Path(home).iterdir()
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
+                stranger.sendto(msgspec.msgpack.encode(AnswerDatagram(0, answers)), str(path))
+            await until(lambda: has(bench, 2))
+            error_codes = [cast(HeartbeatResponse, answer).error_code for answer in bench.answers]
+            assert error_codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NONE]
+        assert problems == []
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("through_kafka_first", [True, False])
+def test_another_answer_than_the_client_was_given_is_said(
+    home: str, recorder: Producer, through_kafka_first: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with both(home, recorder) as (bench, responder):
+            request_id = await bench.ask()
+            if through_kafka_first:
+                bench.client.read([in_kafka(request_id, ErrorCode.ILLEGAL_GENERATION)])
+            else:
+                responder.hand_over([handed(request_id, ErrorCode.ILLEGAL_GENERATION)])
+            await until(lambda: has(bench, 1))
+            bench.client.read([in_kafka(request_id, ErrorCode.ILLEGAL_GENERATION)])
+            assert bench.metrics.answers_contradicted == 0
+            for _ in range(3):
+                bench.client.read([in_kafka(request_id)])
+            assert bench.metrics.answers_contradicted == 3
+
+    asyncio.run(story())
+    (told,) = [record for record in caplog.records if "another answer to the request" in record.message]
+    assert told.levelname == "ERROR"
+
+
+def test_so_many_answered_requests_are_remembered(caplog: pytest.LogCaptureFixture) -> None:
+    metrics = GatewayMetrics()
+    answered = AnsweredRequests(metrics, remembered_max=2)
+    for number in range(3):
+        answered.note(in_kafka(f"r-{number}"))
+    for number in range(3):
+        answered.compare(in_kafka(f"r-{number}", ErrorCode.ILLEGAL_GENERATION))
+    assert metrics.answers_contradicted == 2

@@ -293,3 +293,41 @@ def test_an_audit_that_ends_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     on_failure[0](TopicReadError("it is read no more"))
     with pytest.raises(TopicReadError, match="no more"):
         thread.require_alive()
+
+
+def forged(audit: Audit, seq: int, value: bytes) -> None:
+    """An answer that somebody else writes, who names nobody as its writer."""
+    audit.query(seq, value)
+
+
+@pytest.mark.parametrize("forged_first", [True, False])
+@pytest.mark.parametrize("forged_seq", [1, 9])
+def test_two_different_answers_to_a_request_are_seen_whoever_wrote_them(forged_first: bool, forged_seq: int) -> None:
+    audit = Audit()
+    for is_forged in (forged_first, not forged_first):
+        if is_forged:
+            forged(audit, forged_seq, b"forged")
+        else:
+            audit.query(1, b"true")
+    assert audit.auditor.counts.contradicted == 1
+    ((_, _, differences),) = [
+        value for value in audit_values(audit.auditor.counts) if value.metric == metrics.RESPONDER_DIFFERENCES
+    ]
+    assert differences == 1
+
+
+def test_a_forged_answer_ahead_of_the_responders_is_seen() -> None:
+    audit = Audit()
+    forged(audit, 9, b"forged")
+    audit.responder(1, b"true")
+    audit.query(1, b"true")
+    assert audit.auditor.counts.contradicted == 2  # with the responder's and with the query's
+    assert audit.differences == []
+
+
+def test_a_repeated_batch_is_no_contradiction_and_memory_is_bounded() -> None:
+    audit = Audit(remembered_max=10)
+    for _ in range(2):
+        for seq in range(100):
+            audit.auditor.take(AnswerMessage(0, 0, b"r%d" % seq, b"%d" % seq, {"epoch": "7", "seq": str(seq)}))
+    assert (audit.auditor.counts.contradicted, audit.auditor.remembered_requests) == (0, 10)

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from streaming import checkpoints, shard_state
-from streaming.checkpoints import CheckpointError, _Directory, move_remedy, no_rebuild, require_same_buckets
+from streaming.checkpoints import CheckpointError, Directory, move_remedy, no_rebuild, require_same_buckets
 from streaming.config import StreamingConfig
 from streaming.shard_state import read_shard_state
 from streaming.stored_group import CommittedBatch
@@ -41,18 +41,18 @@ def test_one_that_is_whole(checkpoint: Path, spark: SparkSession) -> None:
     (checkpoint / "offsets" / "9").write_text("")  # of a batch that has ended
     (checkpoint / "offsets" / ".10.crc.tmp").touch()
     (checkpoint / "offsets" / "10").write_text("v1\n{}\n-")
-    directory = _Directory(spark, str(checkpoint))
+    directory = Directory(spark, str(checkpoint))
     directory.require_whole()
     assert directory.buckets() == 0
 
 
 def test_one_of_a_release_without_buckets(checkpoint: Path, spark: SparkSession) -> None:
     (checkpoint / "group_buckets").unlink()
-    assert _Directory(spark, str(checkpoint)).buckets() == 0
+    assert Directory(spark, str(checkpoint)).buckets() == 0
 
 
 def test_one_that_is_not_there_yet(tmp_path: Path, spark: SparkSession) -> None:
-    _Directory(spark, str(tmp_path / "new")).require_whole()
+    Directory(spark, str(tmp_path / "new")).require_whole()
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -75,18 +75,18 @@ def test_one_that_is_damaged(
     with pytest.raises(
         CheckpointError, match=rf"{name} of the checkpoint (is damaged|cannot be read).*start once with --rebuild"
     ):
-        _Directory(spark, str(checkpoint)).require_whole()
+        Directory(spark, str(checkpoint)).require_whole()
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"many", b"\0\0", b"-1", b"\xff\xfe"])
 def test_a_number_of_buckets_that_is_none(content: bytes, checkpoint: Path, spark: SparkSession) -> None:
     (checkpoint / "group_buckets").write_bytes(content)
     with pytest.raises(CheckpointError, match=r"group_buckets is damaged.*Write the number into it"):
-        _Directory(spark, str(checkpoint)).buckets()
+        Directory(spark, str(checkpoint)).buckets()
 
 
 def test_whoever_reads_the_state_needs_the_number_of_buckets_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "_Directory", lambda spark, path: Mock(path=path, buckets=lambda: 3))
+    monkeypatch.setattr(checkpoints, "Directory", lambda spark, path: Mock(path=path, buckets=lambda: 3))
     monkeypatch.setattr(shard_state, "committed_batch", lambda *_: CommittedBatch(7, 90, 100, 1))
     config = StreamingConfig(checkpoint="/checkpoint")
     with pytest.raises(CheckpointError, match=r"group_buckets is 0, but .* /checkpoint/shard-0 was made with 3"):
@@ -113,4 +113,4 @@ def test_groups_whose_events_are_deleted_do_not_move() -> None:
 @pytest.mark.parametrize("path", ["made-up://nowhere/x", "a:b", "/proc/nowhere"])
 def test_a_directory_that_is_none(path: str, spark: SparkSession) -> None:
     with pytest.raises(CheckpointError, match=rf"The checkpoint directory {path} cannot be (reached|written): "):
-        _Directory(spark, path).require_writable()
+        Directory(spark, path).require_writable()

@@ -38,7 +38,7 @@ export function rebalancePanel(story, page, { onClose, onMoment, onRebalance, ne
 
 function beginning({ begin_known: isKnown, seen }) {
   if (!isKnown) return `Its beginning is not known. Its end stands in: ${seen.places}.`;
-  const reason = { inferred: "The reason follows from the records of the same step", "not known": "No source tells the reason" }[seen.certainty];
+  const reason = { inferred: "The reason follows from the records of the same step", "not known": "No source tells the reason", "not confirmed": "No later line and no record confirms it" }[seen.certainty];
   return `Its beginning stands in: ${seen.places}.${reason ? ` ${reason}.` : ""}`;
 }
 

@@ -26,7 +26,7 @@ export function seenMark(seen) {
   return h("span", { class: "seen", title: seen.places }, seen.sources, seen.certainty ? [" ", h("span", { class: "tag" }, seen.certainty)] : null);
 }
 
-const CERTAINTIES = { inferred: "no record or line says it in so many words: it follows from them", "not known": "nobody says it" };
+const CERTAINTIES = { inferred: "no record or line says it in so many words: it follows from them", "not known": "nobody says it", "not confirmed": "only a line of a broker's log says it: a client can write such a line, and no later line or record confirms it" };
 
 function seenDetails({ seen, reason }) {
   const entries = [["seen in", [seen.places, " ", copyButton(seen.places, "Copy where it was seen")]], ["reason given", reason], [seen.certainty, CERTAINTIES[seen.certainty]]];
