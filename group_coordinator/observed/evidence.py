@@ -143,14 +143,17 @@ class GroupEvidence:
             self._shares.partitions += 1
         return kept_commits
 
-    def restore(self, facts: Sequence[Fact], whole_from: Place | None) -> None:
-        """Take what was kept before a restart."""
+    def restore(self, facts: Sequence[Fact], whole_from: Place | None, *, is_counted: bool = False) -> None:
+        """Take what was kept before. `is_counted`: its share of the commits is, too."""
+        partitions_before = self._shares.partitions
         self.whole_from = whole_from
         for fact in facts:
             self._append(fact)
             if isinstance(fact, Commits) and self._shares.are_bounded:
                 for record in fact.records:
                     self._commits_of(fact, record).append(fact)
+        if is_counted:
+            self._shares.partitions = partitions_before
         self.is_changed = True
 
     # ------------------------------------------------------------------------------------------------------- looking

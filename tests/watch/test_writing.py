@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from random import Random
 
@@ -82,10 +83,10 @@ def test_killed_anywhere(tmp_path: Path, whole: Sequence[History]) -> None:
     for begin, end in zip([0, *cuts], [*cuts, len(all_pieces)], strict=True):
         source = Recorded(NAME)
         if state:
-            restore_state(source.observer, state, NAME)
+            restore_state(source.observer, BytesIO(state), NAME)
         for piece in all_pieces[begin:end]:
             source.give(piece)
-        state = encode_state(source.observer, NAME)
+        state = b"".join(encode_state(source.observer, NAME))
         source.is_whole = True
         killed = open_outputs(outputs(tmp_path), TOPICS, NAME)
         for output in killed[:2]:
