@@ -49,7 +49,7 @@ def report_of_index(index: Index, title: str) -> str:
 
 def _of_groups(documents: Documents) -> Iterator[tuple[str, Any]]:
     timelines: dict[str, Any] = {}
-    for group_id in documents.index.group_ids():
+    for group_id in documents.index.listed_ids():
         page = documents.group(group_id)
         timelines[group_id] = page["states"]
         yield _of_group("group", group_id), page

@@ -41,6 +41,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     """That are no commits: so many at least, and up to half as many more."""
     lines_per_group: int | None = None
     """In the same way."""
+    memory_bytes: int | None = None
+    """Of all groups together in memory, nearly. The others lie on disk: nothing is lost by it."""
 
 
 ALL = Bounds()

@@ -7,8 +7,7 @@ is followed anew, through all of its evidence.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 from group_coordinator.observed.evidence import Bounds, GroupEvidence, Shares
 from group_coordinator.observed.following import Following
@@ -18,6 +17,7 @@ from group_coordinator.observed.modern_records import kind_of
 from group_coordinator.observed.offsets_log import LogRecord
 from group_coordinator.observed.transactions import Commits, Fact
 from group_coordinator.recordings.broker_lines import BrokerLine
+from group_coordinator.system.disk_store import DiskStore
 from schemas.history import History
 
 _GROUP_BYTES = 4_000
@@ -28,32 +28,6 @@ _COMMIT_BYTES = 550
 _LINE_BYTES = 700
 _TOPIC_IDS, _LINES = 1, 2
 """Of a group on disk: its records name topics by ids; it has lines."""
-
-
-class Disk(Protocol):
-    """Where groups lie that find no room in memory. Methods raise OSError."""
-
-    def __len__(self) -> int: ...
-
-    def __contains__(self, name: str) -> bool: ...
-
-    def put(self, name: str, value: bytes, mark: int = 0) -> None: ...
-
-    def get(self, name: str) -> bytes | None: ...
-
-    def take(self, name: str) -> bytes | None: ...
-
-    def names(self) -> Iterator[str]: ...
-
-    def marked(self, marks: Iterable[int]) -> Iterator[str]: ...
-
-
-class Room:
-    """How much memory an observer's groups may take, and where those lie that find none."""
-
-    def __init__(self, bytes_max: int, disk: Disk) -> None:
-        self.bytes_max = bytes_max
-        self.disk = disk
 
 
 class Group:
@@ -98,22 +72,26 @@ class Group:
 class HeldGroups:
     """All groups by their ids. Those of which something came or that were looked at last are in memory."""
 
-    def __init__(self, bounds: Bounds, room: Room | None = None) -> None:
-        """`room`: None: all stay in memory."""
+    def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._shares = Shares(bounds.commits_max)
-        self._room = room
+        self._disk = None if bounds.memory_bytes is None else DiskStore()
         self._held: OrderedDict[str, Group] = OrderedDict()
         """Those in memory, the one that was of use last at the end."""
         self.bytes = 0
         """What these take, nearly."""
 
     def __len__(self) -> int:
-        return len(self._held) + (0 if self._room is None else len(self._room.disk))
+        return len(self._held) + self.on_disk
+
+    @property
+    def on_disk(self) -> int:
+        """How many groups lie there."""
+        return 0 if self._disk is None else len(self._disk)
 
     def ids(self) -> list[str]:
         """Return the ids of all groups, in order."""
-        return sorted([*self._held, *(() if self._room is None else self._room.disk.names())])
+        return sorted([*self._held, *(() if self._disk is None else self._disk.names())])
 
     def get(self, group_id: str) -> Group:
         """Return a group, which is a new one where nothing was known of it. Raises OSError."""
@@ -134,9 +112,9 @@ class HeldGroups:
         """Yield the evidence of each group for a file."""
         for group in self._held.values():
             yield group.encoded()
-        if self._room is not None:
-            for group_id in self._room.disk.names():
-                data = self._room.disk.get(group_id)
+        if self._disk is not None:
+            for group_id in self._disk.names():
+                data = self._disk.get(group_id)
                 assert data is not None
                 yield data
 
@@ -170,12 +148,12 @@ class HeldGroups:
 
     def make_room(self) -> None:
         """Put groups on disk until the others find room in memory. Raises OSError; then they stay in memory."""
-        if self._room is None:
+        if self._disk is None or self._bounds.memory_bytes is None:
             return
-        while self.bytes > self._room.bytes_max and len(self._held) > 1:
+        while self.bytes > self._bounds.memory_bytes and len(self._held) > 1:
             group_id, group = next(iter(self._held.items()))
             mark = _TOPIC_IDS * group.has_topic_ids + _LINES * bool(group.evidence.lines())
-            self._room.disk.put(group_id, group.encoded(), mark)
+            self._disk.put(group_id, group.encoded(), mark)
             del self._held[group_id]
             self.bytes -= group.bytes
 
@@ -183,8 +161,9 @@ class HeldGroups:
         return Group(GroupEvidence(group_id, self._bounds, self._shares))
 
     def _from_disk(self, group_id: str, *, take: bool) -> Group | None:
-        disk = None if self._room is None else self._room.disk
-        data = None if disk is None else disk.take(group_id) if take else disk.get(group_id)
+        if self._disk is None:
+            return None
+        data = self._disk.take(group_id) if take else self._disk.get(group_id)
         if data is None:
             return None
         state = decode_group(data)
@@ -197,7 +176,7 @@ class HeldGroups:
         return group
 
     def _marked(self, *marks: int) -> list[str]:
-        return [] if self._room is None else list(self._room.disk.marked(marks))
+        return [] if self._disk is None else list(self._disk.marked(marks))
 
 
 def has_topic_ids(record: LogRecord) -> bool:

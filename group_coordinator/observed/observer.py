@@ -15,7 +15,7 @@ from group_coordinator.observed.clock_skew import Skew, Skews
 from group_coordinator.observed.evidence import BOUNDED, Bounds
 from group_coordinator.observed.following import FEWEST, Following
 from group_coordinator.observed.group_state import GroupState
-from group_coordinator.observed.held_groups import Group, HeldGroups, Room, has_topic_ids
+from group_coordinator.observed.held_groups import Group, HeldGroups, has_topic_ids
 from group_coordinator.observed.kept_group import KeptGroup
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
 from group_coordinator.observed.ordering import timed
@@ -49,18 +49,15 @@ class _Partition:
 class Observer:
     """All groups of one cluster."""
 
-    def __init__(
-        self, topic_names: Mapping[str, str] | None = None, bounds: Bounds = BOUNDED, room: Room | None = None
-    ) -> None:
-        """`topic_names`: by topic id in hexadecimal digits. `bounds`: how much of the evidence is kept. `room`: how
-        much of that in memory; None: all of it."""
+    def __init__(self, topic_names: Mapping[str, str] | None = None, bounds: Bounds = BOUNDED) -> None:
+        """`topic_names`: by topic id in hexadecimal digits. `bounds`: how much of the evidence is kept."""
         self._topic_names = dict(topic_names or {})
         self._names_version = 0
         """Grows with the names of topics."""
         self._topic_ids: set[str] = set()
         """Those that commits have named, as text with hyphens."""
         self._partitions: dict[int, _Partition] = {}
-        self._groups = HeldGroups(bounds, room)
+        self._groups = HeldGroups(bounds)
         self._touched: dict[str, None] = {}
         """The groups about which something has come."""
         self._skew_evidence = Skews()
@@ -133,6 +130,16 @@ class Observer:
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    @property
+    def on_disk(self) -> int:
+        """How many groups lie on disk, because they find no room in memory."""
+        return self._groups.on_disk
+
+    @property
+    def waiting(self) -> int:
+        """About how many groups something has come that was not taken."""
+        return len(self._touched)
 
     def evidence(self) -> Iterator[bytes]:
         """Yield the evidence that is kept of each group, as `group_state` encodes it."""

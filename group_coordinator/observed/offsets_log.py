@@ -9,13 +9,14 @@ is COMMIT or ABORT.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import Struct, field
 
+from group_coordinator.narrative import words
 from group_coordinator.recordings.text_files import Damage, read_lines
 from schemas.commit_reading import read_commit_key, read_commit_value
 from schemas.kafka.record_batches import RawRecord
@@ -107,6 +108,18 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 
 
+def unknown_types(types: Mapping[int, int]) -> Iterator[str]:
+    """Yield a sentence on records of types that are not known. `types`: type -> how many records."""
+    numbers = [str(number) for number in sorted(types)]
+    if len(numbers) == 1:
+        yield f"{sum(types.values()):,} records are of type {numbers[0]}, which is not known: they are left out."
+    elif numbers:
+        yield (
+            f"{sum(types.values()):,} records are of {len(numbers):,} types that are not known "
+            f"({words.listed(numbers)}): they are left out."
+        )
+
+
 class OffsetsDump(Struct):
     """What a dump holds: its records by partition and offset, whatever the order of its lines."""
 
@@ -135,8 +148,7 @@ class OffsetsDump(Struct):
 
     def doubts(self) -> Iterator[str]:
         """Yield the doubts about this dump, in sentences."""
-        for number, count in sorted(self.unknown_types.items()):
-            yield f"{count:,} records are of type {number}, which is not known: they are left out."
+        yield from unknown_types(self.unknown_types)
         if self.contradicted:
             yield f"{self.contradicted:,} records lie where another one lies: dumps of several clusters are mixed."
         if self.damage.lines:

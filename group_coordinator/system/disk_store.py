@@ -38,9 +38,7 @@ class DiskStore:
         return bool(self._count and self._select("SELECT 1 FROM held WHERE name = ?", (_key(name),)))
 
     def put(self, name: str, value: bytes, mark: int = 0) -> None:
-        """Keep a value, in place of what the name had. `mark`: a number by which it can be found; 0: none."""
-        if name in self:
-            self.take(name)
+        """Keep a value of a name that has none. `mark`: a number by which it can be found; 0: none."""
         with self._lock, _Explaining():
             self._database.execute("INSERT INTO held VALUES (?, ?, ?)", (_key(name), mark, value))
             self._count += 1

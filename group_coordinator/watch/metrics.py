@@ -63,7 +63,7 @@ class WatchedGroups(GroupTable):
     def values(self) -> Iterator[Value]:
         time_ms = self._now_ms()
         rows = [row for row in self._index.rows(time_ms) if row.state not in (NO_GROUP, GroupState.DEAD)]
-        states = Counter((row.kind, row.state) for row in rows)
+        states = Counter((row.kind, row.state) for row in rows) + self._index.on_disk()
         yield from [Value(m.GROUPS, (kind, state), states[kind, state]) for kind in _KINDS for state in _STATES]
         members: Counter[str] = Counter()
         for row in rows:

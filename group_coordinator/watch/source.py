@@ -23,7 +23,7 @@ from group_coordinator.narrative import words
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.evidence import BOUNDED, Bounds
 from group_coordinator.observed.observer import GroupUpdate, Observer
-from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw
+from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw, unknown_types
 from group_coordinator.observed.transactions import OpenTransaction
 from group_coordinator.watch.cluster_status import (
     Cluster,
@@ -58,6 +58,8 @@ _LIVE_READING_SHARE = 0.25
 _UPDATE_INTERVAL_S = 0.5
 _UPDATE_MAX_S = 0.5
 """Groups that cannot be updated in so long are updated after the next look at the topic."""
+_WAITING_MAX = 20_000
+"""So many groups may wait for that; then they are updated before more is read."""
 _NAMES_S = 60.0
 _HANGS_MS = 60_000
 """A transaction that has been open for so long is a finding. (Clients' default for one is a minute.)"""
@@ -258,7 +260,7 @@ class WatchSource:
                 self._name_topics()
                 self._read_logs()
                 begun_s = time.monotonic()
-                if begun_s >= update_at_s:
+                if begun_s >= update_at_s or self._observer.waiting > _WAITING_MAX:
                     updater.apply(self._group_updates(is_live=is_live))
                     is_live = self._caught_up.is_set()
                     self._describe(index, reader)
@@ -298,7 +300,8 @@ class WatchSource:
         give_up_s = time.monotonic() + _UPDATE_MAX_S
         for update in self._observer.take():
             yield update
-            if is_live and time.monotonic() > give_up_s:
+            is_late = is_live and self._observer.waiting <= _WAITING_MAX and time.monotonic() > give_up_s
+            if is_late or self._stopping.is_set():
                 return
 
     def _read_topic(self, reader: OffsetsTopicReader) -> None:
@@ -320,6 +323,8 @@ class WatchSource:
 
     def _take(self, fetched: Mapping[int, list[RawRecord]]) -> None:
         for number, records in fetched.items():
+            if self._stopping.is_set():
+                return  # a partition that is not taken is read again
             self._observer.add_records(self._entries(number, records))
             self._read += len(records)
             if records:
@@ -359,8 +364,7 @@ class WatchSource:
         """Yield sentences on why the pages may not show all."""
         if self._state_problem is not None:
             yield self._state_problem
-        for number, count in sorted(self._unknown.items()):
-            yield f"{count:,} records are of type {number}, which is not known: they are left out."
+        yield from unknown_types(self._unknown)
         if self._damaged:
             yield f"{self._damaged:,} records of the offsets topic cannot be read: they are left out."
         if reader.unread:

@@ -6,26 +6,25 @@ from io import BytesIO
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from group_coordinator.observed.evidence import ALL, BOUNDED, Bounds
-from group_coordinator.observed.held_groups import Room
 from group_coordinator.observed.observer import Observer
 from group_coordinator.observed.state import encode_state, restore_state
-from group_coordinator.system.disk_store import DiskStore
+from schemas.history import OffsetsCommitted
 from tests.observed.commits import commit
 from tests.observed.pieces import add, mixed, pieces
 
 BOUNDS = {"all": ALL, "bounded": BOUNDED, "tight": Bounds(commits_max=20, records_per_group=9, lines_per_group=11)}
-ROOM_BYTES = {"one group": 0, "some groups": 60_000}
+MEMORY_BYTES = {"one group": 0, "some groups": 60_000}
 
 
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
-@pytest.mark.parametrize("room_bytes", ROOM_BYTES.values(), ids=ROOM_BYTES)
+@pytest.mark.parametrize("memory_bytes", MEMORY_BYTES.values(), ids=MEMORY_BYTES)
 @pytest.mark.parametrize("name", ["three-brokers", "transactions", "consumer-protocol", "migration", "share-streams"])
-def test_groups_on_disk(name: str, room_bytes: int, bounds: Bounds) -> None:
+def test_groups_on_disk(name: str, memory_bytes: int, bounds: Bounds) -> None:
     random = Random(name)
-    disk = DiskStore()
-    in_memory, on_disk = Observer(bounds=bounds), Observer(bounds=bounds, room=Room(room_bytes, disk))
+    in_memory, on_disk = Observer(bounds=bounds), Observer(bounds=replace(bounds, memory_bytes=memory_bytes))
     told: dict[str, list[object]] = {}
     for piece in pieces(mixed(name, random), random):
         add(in_memory, piece)
@@ -36,7 +35,7 @@ def test_groups_on_disk(name: str, room_bytes: int, bounds: Bounds) -> None:
                 before = told.get(update.group_id, [])
                 kept = before if update.unchanged is None else before[: update.unchanged]
                 told[update.group_id] = [*kept, *update.history]
-    assert len(disk) > 0
+    assert on_disk.on_disk > 0
     assert len(on_disk) == len(in_memory)
     assert on_disk.group_ids() == in_memory.group_ids()
     for group_id in in_memory.group_ids():
@@ -48,14 +47,15 @@ def test_groups_on_disk(name: str, room_bytes: int, bounds: Bounds) -> None:
 
 
 def test_any_number_of_groups() -> None:
-    disk = DiskStore()
-    observer = Observer(room=Room(200_000, disk))
+    observer = Observer(bounds=replace(BOUNDED, memory_bytes=200_000))
     for number in range(2_000):
         observer.add_records([commit(number, 5, group_id=f"group-{number}")])
         if number % 100 == 99:
             assert len(list(observer.take())) == 100
     assert len(observer) == 2_000
-    assert len(disk) > 1_900
+    assert observer.on_disk > 1_900
     observer.add_records([commit(2_000, 6, group_id="group-0")])
     (update,) = observer.take()
-    assert [type(record).__name__ for record in update.history] == ["OffsetsCommitted", "OffsetsCommitted"]
+    (record,) = update.history  # of commits of one minute the last is kept
+    assert isinstance(record, OffsetsCommitted)
+    assert record.offsets[0].offset == 6

@@ -17,6 +17,7 @@ def test_each_name_has_its_value() -> None:
     store = DiskStore()
     for number, name in enumerate(NAMES):
         store.put(name, b"%d" % number, number % 3)
+    assert store.take("a") == b"1"
     store.put("a", b"another")
     assert len(store) == len(NAMES)
     assert list(store.names()) == sorted(NAMES)
