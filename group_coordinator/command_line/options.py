@@ -236,7 +236,11 @@ def _texts(table: Mapping[str, Any]) -> Iterator[str]:
 def _pairs(settings: type[LoadedSettings], name: str, texts: list[str]) -> dict[str, Any]:
     for text in texts:
         _insist_on_a_pair(name, text)
-    pairs = dict(text.split("=", 1) for text in texts)
+    pairs: dict[str, str] = {}
+    for key, value in (text.split("=", 1) for text in texts):
+        if pairs.setdefault(key, value) != value:
+            shown = only_a_name(key)
+            raise ConfigError([f"--{name} {shown}: it is given twice, with different values."])
     if has_tables(settings_of(settings)[name].type):
         return {key: {SERVERS: servers} for key, servers in pairs.items()}
     return pairs

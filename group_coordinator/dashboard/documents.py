@@ -16,6 +16,7 @@ from group_coordinator.dashboard.rebalance_page import rebalance_page, request
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.dashboard.what_if import GroupPlay, ReplayFunction, assumptions, ranges, summary
 from group_coordinator.narrative import sentences, words
+from group_coordinator.system.ended_threads import ended_threads
 from group_coordinator.what_if.change import Change
 from schemas.group_states import GroupState
 from schemas.history import History, RequestRefused
@@ -64,7 +65,7 @@ class Documents:
             "groups": len(index),
             "records": index.records,
             "unreadable": index.unreadable,
-            "doubts": (*self._not_listed(), *index.doubts),
+            "doubts": (*ended_threads(), *self._not_listed(), *index.doubts),
             "watched": index.watched,
             "first": index.first_ms,
             "last": index.last_ms,

@@ -13,6 +13,7 @@ from group_coordinator.history.fold import tell
 from group_coordinator.http_server.server import HttpServer
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.group_table import STATES, GroupTable, largest, pending_values
+from group_coordinator.operations.health import reasons_not_ready
 from group_coordinator.operations.metrics import Metric, Metrics, Value
 from group_coordinator.operations.server import operations_server
 from group_coordinator.operations.tally import HistoryCounts
@@ -45,7 +46,7 @@ def watch_endpoint(source: HistorySource, index: Index, host: str, port: int, to
     metrics.gauges_from(groups.values)
     metrics.gauges_from(lambda: source_ages(index))
     metrics.gauges_from(lambda: clusters_by_state(source))
-    metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if probes.not_ready() else 1.0)])
+    metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(probes) else 1.0)])
     server = operations_server(host, port, metrics.registry, probes)
     index.on_news = count
     return server

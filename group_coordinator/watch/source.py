@@ -358,7 +358,7 @@ class WatchSource:
         )
         yield from of_logs(self._logs.files(), self._cluster, self._observer.skews)
         if self._end_poller is not None:
-            yield ends_polled(self._end_poller.asked_ms)
+            yield ends_polled(self._end_poller.asked_ms, self._end_poller.impossible)
 
     def _doubts(self, reader: OffsetsTopicReader) -> Iterator[str]:
         """Yield sentences on why the pages may not show all."""
