@@ -22,6 +22,7 @@ from group_coordinator.command_line.watch_outputs import OutputOptions, open_out
 from group_coordinator.command_line.watch_settings import NAMES, WatchSettings
 from group_coordinator.command_line.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
 from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
+from group_coordinator.system.allocator import give_free_memory_back
 from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ XX
     config = settings.config
     if config.cluster and settings.sources["bootstrap_servers"] == "flag":
         raise CommandError("Choose one of --cluster and --bootstrap-servers.", WRONG_USE)
+    give_free_memory_back()
     bounds = evidence_bounds(memory_mib, len(config.clusters), every_commit=every_commit)
     watch_options = WatchOptions(time_zone=zone(time_zone), follow=follow, bounds=bounds, state=state)
     source = watch_source(config.clusters, broker_log or (), watch_options)

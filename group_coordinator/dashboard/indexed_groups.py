@@ -21,7 +21,7 @@ from schemas.history import decode_history
 
 _FORGOTTEN_MAX = 1_000
 """So many chunks of forgotten groups may stay in the list."""
-_GROUP_BYTES, _MEMBER_BYTES, _OFFSET_BYTES, _RECENT_BYTES = 4_000, 700, 350, 250
+_GROUP_BYTES, _MEMBER_BYTES, _OFFSET_BYTES, _RECENT_BYTES = 5_500, 700, 350, 250
 """What a group takes beside its records, nearly."""
 _ROOM_SHARE = 0.9
 """So full memory is when room was made."""

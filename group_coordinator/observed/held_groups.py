@@ -20,7 +20,7 @@ from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.system.disk_store import DiskStore
 from schemas.history import History
 
-_GROUP_BYTES = 4_000
+_GROUP_BYTES = 5_500
 """What a group takes that was followed, beside its evidence."""
 _RECORD_BYTES, _RECORD_BYTES_FACTOR = 1_000, 5
 """A record, and each of its bytes, that is decoded."""

@@ -18,7 +18,7 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
 from group_coordinator.dashboard.watched import WatchedSource
 from group_coordinator.kafka_topics.described import brokers_of, topic_names
-from group_coordinator.kafka_topics.errors import TIMEOUT_S
+from group_coordinator.kafka_topics.errors import STOP_S, TIMEOUT_S
 from group_coordinator.narrative import words
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.evidence import BOUNDED, Bounds
@@ -166,8 +166,8 @@ class WatchSource:
 
     def stop(self) -> None:
         self._stopping.set()
-        for thread in self._threads:
-            thread.join()
+        for thread, join_s in zip(self._threads, (None, STOP_S), strict=False):
+            thread.join(join_s)  # the one that reads also keeps what is known
         if self._end_poller is not None:
             self._end_poller.stop()
 
