@@ -44,7 +44,7 @@ Token = Annotated[
         help="Whoever looks must have it. [default: none on this machine, elsewhere a new one]",
     ),
 ]
-MemoryMib = Annotated[
+_RecordsMib = Annotated[
     int, typer.Option(metavar="MIB", min=16, help="Of the records that are kept; older ones are beyond its window.")
 ]
 
@@ -58,7 +58,7 @@ def dashboard(
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
     token: Token = None,
-    memory_mib: MemoryMib = 512,
+    memory_mib: _RecordsMib = 512,
 ) -> None:
     """Show the groups in a browser: who owned what when, why each rebalance happened, who was waited for.
 
@@ -108,5 +108,9 @@ def live_source(config: StreamingConfig, follower: TopicFollower | None = None) 
 
 def new_index(config: StreamingConfig, memory_mib: int = 512) -> Index:
     """Return an empty index; its settings follow from the coordinator's."""
-    health = HealthSettings(offsets_retention_ms=config.offsets_retention_minutes * 60_000)
-    return Index(DashboardSettings(memory_max_bytes=memory_mib * _MIB, health=health))
+    return Index(DashboardSettings(memory_max_bytes=memory_mib * _MIB, health=health_settings(config)))
+
+
+def health_settings(config: StreamingConfig) -> HealthSettings:
+    """Return the thresholds of the verdicts that follow from the coordinator's settings."""
+    return HealthSettings(offsets_retention_ms=config.offsets_retention_minutes * 60_000)

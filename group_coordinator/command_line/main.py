@@ -31,6 +31,7 @@ from group_coordinator.command_line.options import insist_on_pairs
 from group_coordinator.command_line.signals import interrupt_when_asked
 from group_coordinator.command_line.tables import err
 from group_coordinator.operations.printable import printable_lines
+from group_coordinator.system.ended_threads import note_ended_threads
 
 DISTRIBUTION = "group-coordinator"
 
@@ -111,6 +112,7 @@ def _root(
 def main() -> None:
     """Run the command line."""
     interrupt_when_asked()
+    note_ended_threads()
     app()
 
 

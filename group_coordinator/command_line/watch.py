@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec.structs import replace
 
-from group_coordinator.command_line.dashboard import Host, MemoryMib, Port, Token, new_index, show
+from group_coordinator.command_line.dashboard import Host, Port, Token, health_settings, show
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.import_log import TimeZone, zone
@@ -21,9 +20,9 @@ from group_coordinator.command_line.replay import BrokerLogs
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.watch_outputs import OutputOptions, open_outputs
 from group_coordinator.command_line.watch_settings import NAMES, WatchSettings
-from group_coordinator.command_line.watch_sources import WatchOptions, watch_source
+from group_coordinator.command_line.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
 from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
-from group_coordinator.observed.evidence import BOUNDED
+from group_coordinator.system.allocator import give_free_memory_back
 from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
@@ -36,6 +35,10 @@ _EveryCommit = Annotated[
 _State = Annotated[
     Path | None,
     typer.Option("--state", metavar="DIR", help="Keep there what is known, and go on from it after a restart."),
+]
+_MemoryMib = Annotated[
+    int,
+    typer.Option(metavar="MIB", min=64, help="Of all groups; those beyond it lie on disk, and the page says how many."),
 ]
 
 
@@ -55,7 +58,7 @@ def watch(
     host: Host = "127.0.0.1",
     port: Port = DEFAULT_PORT,
     token: Token = None,
-    memory_mib: MemoryMib = 512,
+    memory_mib: _MemoryMib = 512,
 ) -> None:
     """Show the groups of any Kafka cluster: from its offsets topic, and from its brokers' logs where they are given.
 
@@ -66,8 +69,7 @@ def watch(
     Where the topic may not be read (managed clusters), groups are polled: ownership and offsets are those of each poll.
 
     What is kept has a bound: of commits the last of each partition and minute, of each group the newest records and
-    lines. With --state it survives a restart. It is written every minute and at the end (--out, --tables, --report).
-
+XX
     Examples:
 
         group-coordinator watch --bootstrap-servers prod:9092
@@ -78,12 +80,14 @@ def watch(
     config = settings.config
     if config.cluster and settings.sources["bootstrap_servers"] == "flag":
         raise CommandError("Choose one of --cluster and --bootstrap-servers.", WRONG_USE)
-    bounds = replace(BOUNDED, commits_max=None) if every_commit else BOUNDED
+    give_free_memory_back()
+    bounds = evidence_bounds(memory_mib, len(config.clusters), every_commit=every_commit)
     watch_options = WatchOptions(time_zone=zone(time_zone), follow=follow, bounds=bounds, state=state)
     source = watch_source(config.clusters, broker_log or (), watch_options)
     output_options = OutputOptions(out=out, kind=kind, tables=tables, tables_kind=tables_format, report=report)
     outputs = open_outputs(output_options, config.topic_settings.topics, source.name, has_clusters=bool(config.cluster))
-    serve = partial(start_server, host=host, port=port, token=token, index=new_index(config, memory_mib))
+    index = watch_index(memory_mib, health_settings(config))
+    serve = partial(start_server, host=host, port=port, token=token, index=index)
     _show(partial(_start, serve, source, outputs, config), source)
 
 

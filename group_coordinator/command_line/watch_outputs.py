@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,16 +65,19 @@ class _HistoryFiles:
         self._kind = kind
         self._topics = topics
 
-    def write(self, histories: Iterator[GroupHistory], index: Index) -> None:
+    def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
         unfinished = self._directory / _UNFINISHED
         with open_output_files(unfinished, self._topics, self._kind.value) as files:
             for cluster, history in histories:
                 for record in history_outputs((qualified(cluster, entry) for entry in history), self._topics.history):
                     files.write(record)
         Note(doubts=index.doubts, watched=index.watched).write(unfinished)
-        for path in sorted(unfinished.iterdir()):
+        paths = sorted(unfinished.iterdir())
+        written_bytes = sum(path.stat().st_size for path in paths)
+        for path in paths:
             path.replace(self._directory / path.name)
         unfinished.rmdir()
+        return written_bytes
 
 
 class _Tables:
@@ -84,8 +87,8 @@ class _Tables:
         """Raises TablesError, OSError."""
         self._tables = TableVersions(directory, kind.value, has_clusters=has_clusters)
 
-    def write(self, histories: Iterator[GroupHistory], index: Index) -> None:
-        self._tables.write((cluster, row) for cluster, history in histories for row in fold(history))
+    def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
+        return self._tables.write((cluster, row) for cluster, history in histories for row in fold(history))
 
 
 class _Report:
@@ -95,7 +98,9 @@ class _Report:
         self._path = path
         self._title = title
 
-    def write(self, histories: Iterator[GroupHistory], index: Index) -> None:
+    def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
         unfinished = self._path.with_name(self._path.name + _UNFINISHED)
-        unfinished.write_text(report_of_index(index, self._title), encoding="utf-8")
+        unfinished.write_text(report_of_index(index, self._title, go_on), encoding="utf-8")
+        written_bytes = unfinished.stat().st_size
         unfinished.replace(self._path)
+        return written_bytes

@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.tables import print_line
-from group_coordinator.observed.evidence import Bounds
+from group_coordinator.dashboard import DashboardSettings, HealthSettings
+from group_coordinator.dashboard.index import Index
+from group_coordinator.observed.evidence import BOUNDED, Bounds
+from group_coordinator.system.disk_store import DiskStore
 
 if TYPE_CHECKING:
     from group_coordinator.watch.clusters import ClusterSource
     from group_coordinator.watch.polling import PollSource
     from group_coordinator.watch.writing import HistorySource
+
+_MIB = 1024 * 1024
 
 
 class WatchOptions(Struct, frozen=True, kw_only=True):
@@ -27,6 +33,23 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
     follow: bool
     bounds: Bounds
     state: Path | None
+
+
+def evidence_bounds(memory_mib: int, clusters: int, *, every_commit: bool) -> Bounds:
+    """Return how much is kept of each cluster: half of the memory is for what groups are made of."""
+    return replace(
+        BOUNDED,
+        commits_max=None if every_commit else BOUNDED.commits_max,
+        memory_bytes=memory_mib * _MIB // 2 // clusters,
+    )
+
+
+def watch_index(memory_mib: int, health: HealthSettings) -> Index:
+    """Return an empty index: the other half is for what is shown of groups, and half of that for their records."""
+    bytes_max = memory_mib * _MIB // 2
+    return Index(
+        DashboardSettings(groups_max_bytes=bytes_max, memory_max_bytes=bytes_max // 2, health=health), DiskStore()
+    )
 
 
 def watch_source(

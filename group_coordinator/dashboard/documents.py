@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any
 
@@ -16,7 +16,8 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.rebalance_page import rebalance_page, request
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.dashboard.what_if import GroupPlay, ReplayFunction, assumptions, ranges, summary
-from group_coordinator.narrative import sentences
+from group_coordinator.narrative import sentences, words
+from group_coordinator.system.ended_threads import ended_threads
 from group_coordinator.what_if.change import Change
 from schemas.group_states import GroupState
 from schemas.history import History, RequestRefused
@@ -65,7 +66,7 @@ class Documents:
             "groups": len(index),
             "records": index.records,
             "unreadable": index.unreadable,
-            "doubts": index.doubts,
+            "doubts": (*ended_threads(), *self._not_listed(), *index.doubts),
             "watched": index.watched,
             "first": index.first_ms,
             "last": index.last_ms,
@@ -78,7 +79,18 @@ class Documents:
         """The list, as it is or as it was."""
         now_ms = self.now_ms
         rows = self.index.rows(now_ms) if at_ms is None else self.index.rows_at(at_ms)
-        return {"now": now_ms, "at": at_ms, "rows": rows}
+        return {"now": now_ms, "at": at_ms, "rows": rows, "on_disk": self.index.on_disk().total()}
+
+    def _not_listed(self) -> Iterator[str]:
+        on_disk = self.index.on_disk()
+        if on_disk.total():
+            states = words.listed([f"{count:,} {state}" for (_, state), count in on_disk.most_common() if count])
+            yield (
+                f"{on_disk.total():,} of {len(self.index):,} groups are not in the list, because memory (--memory-mib) "
+                f"has no room for them ({states}, when they were put on disk). They are the ones without members that "
+                "changed longest ago, if these are enough. Nothing of them is lost: who searches for one by its whole "
+                "name finds it. Their lag is not asked for, and that their offsets expire is not warned of."
+            )
 
     def group(self, group_id: str) -> dict[str, Any]:
         """Raises NotFound."""

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.dashboard.index import Index
-from group_coordinator.kafka_topics.errors import TIMEOUT_S
-from group_coordinator.kafka_topics.log_bounds import log_bounds
+from group_coordinator.kafka_topics.errors import STOP_S
+from group_coordinator.kafka_topics.log_bounds import can_be, log_bounds
 
 
 class EndPoller:
@@ -32,6 +32,8 @@ class EndPoller:
         self._cluster = cluster
         self.asked_ms: int | None = None
         """When they were last told."""
+        self.impossible = 0
+        """How many partitions that groups have committed for cannot be: no topic can have such a name."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="dashboard-ends")
 
@@ -39,16 +41,20 @@ class EndPoller:
         self._thread.start()
 
     def stop(self) -> None:
+        """Stop, and wait a moment for it: a question under way can take longer, and changes nothing any more."""
         self._stopping.set()
-        self._thread.join(TIMEOUT_S)
+        self._thread.join(STOP_S)
 
     def _run(self) -> None:
         admin = AdminClient({"log_level": "0", **self._properties})
         while not self._stopping.is_set():
-            places = self._index.places(self._cluster)
+            all_places = self._index.places(self._cluster)
+            places = {place for place in all_places if can_be(place)}
+            self.impossible = len(all_places) - len(places)
             if places and self._is_wanted():
                 bounds = log_bounds(admin, places)
                 now_ms = time.time_ns() // 1_000_000
-                self._index.poll_ends(now_ms, bounds, self._cluster)
-                self.asked_ms = now_ms if bounds else self.asked_ms
+                if not self._stopping.is_set():
+                    self._index.poll_ends(now_ms, bounds, self._cluster)
+                    self.asked_ms = now_ms if bounds else self.asked_ms
             self._stopping.wait(self._interval_s if places else 1.0)

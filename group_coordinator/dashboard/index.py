@@ -5,7 +5,7 @@ One thread adds records, others read: every method takes the lock for a short ti
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
 from typing import Any, NamedTuple
@@ -14,18 +14,16 @@ import msgspec
 
 from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.dashboard.feed import Feed, FeedItem
+from group_coordinator.dashboard.indexed_groups import IndexedGroup, IndexedGroups, KindAndState
 from group_coordinator.dashboard.lag import EndOffsets
-from group_coordinator.dashboard.ring import Chunk, RecordRing, values
+from group_coordinator.dashboard.ring import Chunk, values
 from group_coordinator.dashboard.rows import GroupRow, group_row
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.dashboard.watched import Watched
 from group_coordinator.kafka_topics.bounds import Bounds, Partition
-from group_coordinator.tables.fold import GroupTables
+from group_coordinator.system.disk_store import DiskStore
 from schemas.group_states import GroupState
 from schemas.history import History, OffsetsCommitted, decode_history
-
-_FORGOTTEN_MAX = 1_000
-"""So many chunks of forgotten groups may stay in the list."""
 
 Frozen = tuple[tuple[Chunk, ...], tuple[bytes, ...]]
 
@@ -57,26 +55,11 @@ class GroupRecords(NamedTuple):
     dropped_commits: int
 
 
-class _Group:
-    """One group: what it is, and its records."""
-
-    __slots__ = ("base", "cluster", "commits", "dropped", "dropped_commits", "facts", "life", "row", "row_key")
-
-    def __init__(self, group_id: str, cluster: str) -> None:
-        self.facts = GroupFacts(group_id)
-        self.cluster = cluster
-        self.life = RecordRing()
-        self.commits = RecordRing()
-        self.base: tuple[bytes, bytes] | None = None
-        self.dropped = self.dropped_commits = 0
-        self.row: GroupRow | None = None
-        self.row_key: tuple[int, int] = (-1, -1)
-
-
 class Index:
     """The index has all that the dashboard knows."""
 
-    def __init__(self, settings: DashboardSettings | None = None) -> None:
+    def __init__(self, settings: DashboardSettings | None = None, disk: DiskStore | None = None) -> None:
+        """`disk`: where groups lie that find no room in memory; None: all groups stay in memory."""
         self.settings = settings or DashboardSettings()
         self._ends: dict[str, EndOffsets] = {"": EndOffsets()}
         """By cluster."""
@@ -91,13 +74,8 @@ class Index:
         self.on_news: Callable[[History], None] | None = None
         """Called with each new record, at once, in the thread that adds it."""
         self.dead_letters: deque[DeadLetter] = deque(maxlen=self.settings.dead_letters_max)
-        self._groups: dict[str, _Group] = {}
+        self._groups = IndexedGroups(self.settings, disk)
         self._feed = Feed(self.settings.feed_max, self.settings.feed_max_bytes)
-        self._chunks: deque[tuple[_Group, RecordRing, int]] = deque()
-        """Every chunk, in the order in which they were made."""
-        self._kept_bytes = 0
-        self._forgotten = 0
-        """How many of the chunks are of groups that were replaced (`_forget`)."""
         self._dead_letters_seen = 0
         self._changed_groups: dict[str, None] = {}
         self._lock = Lock()
@@ -145,10 +123,10 @@ class Index:
         `cluster`: whose group it is, where there are several.
         """
         with self._lock:
-            group = self._groups.get(record.group_id)
-            if group is None:
-                group = self._groups[record.group_id] = _Group(record.group_id, cluster)
-            return self._add(group, record, value)
+            group = self._groups.get(record.group_id) or self._groups.begin(record.group_id, cluster)
+            is_new = self._add(group, record, value)
+            self._groups.make_room()
+            return is_new
 
     def replace_group(self, group_id: str, records: Iterable[tuple[History, bytes]], cluster: str = "") -> None:
         """Take all that is known of a group, with the values, in place of what was known before.
@@ -157,14 +135,14 @@ class Index:
         """
         with self._lock:
             before = self._groups.get(group_id)
-            group = self._groups[group_id] = _Group(group_id, cluster)
+            group = self._groups.begin(group_id, cluster)
             last_ms = None
             if before is not None:
                 last_ms, group.facts.version = before.facts.last_ms, before.facts.version + 1
-                self._forget(before)
             for record, value in records:
                 self._add(group, record, value, is_news=last_ms is None or record.timestamp_ms > last_ms)
             self._changed_groups[group_id] = None
+            self._groups.make_room()
 
     def add_dead_letter(
         self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int
@@ -194,21 +172,28 @@ class Index:
         """Take the bounds of a cluster's logs as they are now."""
         with self._lock:
             self._ends.setdefault(cluster, EndOffsets()).poll(now_ms, bounds)
-            for group in self._groups.values():
+            for group in self._groups.held.values():
                 if group.cluster == cluster and group.facts.offsets:
                     self._changed_groups[group.facts.group_id] = None
 
     # ---------------------------------------------------------------------------------------------------------- reading
 
     def rows(self, now_ms: int) -> list[GroupRow]:
-        """Return all groups as they are now, by id."""
+        """Return the groups in memory as they are now, by id."""
         with self._lock:
-            return [self._row(self._groups[group_id], now_ms) for group_id in sorted(self._groups)]
+            held = self._groups.held
+            return [self._row(held[group_id], now_ms) for group_id in sorted(held)]
+
+    def on_disk(self) -> Counter[KindAndState]:
+        """Return how many groups find no room in memory, by kind and state as they were when they went to disk."""
+        with self._lock:
+            return Counter(self._groups.on_disk)
 
     def rows_at(self, time_ms: int) -> list[dict[str, Any]]:
-        """Return the groups as they were at a time: state, generation and number of members."""
+        """Return the groups in memory as they were at a time: state, generation and number of members."""
         with self._lock:
-            moments = ((group_id, self._groups[group_id].facts.at(time_ms)) for group_id in sorted(self._groups))
+            held = self._groups.held
+            moments = ((group_id, held[group_id].facts.at(time_ms)) for group_id in sorted(held))
             return [
                 {
                     "id": group_id,
@@ -226,17 +211,19 @@ class Index:
         with self._lock:
             due = [
                 group_id
-                for group_id, group in self._groups.items()
+                for group_id, group in self._groups.held.items()
                 if group.row is not None and group.row.holds_until_ms is not None and group.row.holds_until_ms <= now_ms
             ]
             group_ids = self._changed_groups | dict.fromkeys(due)
             self._changed_groups = {}
-            return [self._row(self._groups[group_id], now_ms) for group_id in group_ids]
+            held = self._groups.held
+            return [self._row(held[group_id], now_ms) for group_id in group_ids if group_id in held]
 
     def facts(self, group_id: str) -> GroupFacts | None:
         """Return a group's present facts. They go on changing: read them under `lock`."""
-        group = self._groups.get(group_id)
-        return None if group is None else group.facts
+        with self._lock:
+            group = self._groups.get(group_id)
+            return None if group is None else group.facts
 
     def row(self, group_id: str, now_ms: int) -> GroupRow | None:
         with self._lock:
@@ -265,18 +252,33 @@ class Index:
     def group_ids(self, cluster: str | None = None) -> list[str]:
         """Of one cluster, or of all."""
         with self._lock:
-            return sorted(key for key, group in self._groups.items() if cluster is None or group.cluster == cluster)
+            return self._groups.ids(cluster)
+
+    def listed_ids(self) -> list[str]:
+        """Return the groups in memory, in order."""
+        with self._lock:
+            return sorted(self._groups.held)
+
+    @property
+    def listed(self) -> int:
+        """How many groups are in memory."""
+        return len(self._groups.held)
+
+    def has_group(self, group_id: str) -> bool:
+        with self._lock:
+            return group_id in self._groups
 
     def places(self, cluster: str = "") -> set[Partition]:
-        """The partitions that any group of a cluster has committed for."""
+        """The partitions that any group of a cluster in memory has committed for."""
         with self._lock:
-            groups = [group for group in self._groups.values() if group.cluster == cluster]
+            groups = [group for group in self._groups.held.values() if group.cluster == cluster]
             return {place for group in groups for place in group.facts.offsets}
 
     def ends_of(self, group_id: str) -> EndOffsets:
         """The ends of the logs of this group's cluster."""
-        group = self._groups.get(group_id)
-        return self._ends_of("" if group is None else group.cluster)
+        with self._lock:
+            group = self._groups.get(group_id)
+            return self._ends_of("" if group is None else group.cluster)
 
     def feed(self, after: int = 0, before: int | None = None) -> Iterator[FeedItem]:
         """Records of all groups with numbers between the two, the newest first."""
@@ -287,14 +289,14 @@ class Index:
     @property
     def kept_bytes(self) -> int:
         """The memory that the records take."""
-        return self._kept_bytes
+        return self._groups.kept_bytes
 
     def __len__(self) -> int:
         return len(self._groups)
 
     # ----------------------------------------------------------------------------------------------------------- inside
 
-    def _add(self, group: _Group, record: History, value: bytes, *, is_news: bool = True) -> bool:
+    def _add(self, group: IndexedGroup, record: History, value: bytes, *, is_news: bool = True) -> bool:
         if not group.facts.add(record):
             return False
         if is_news:
@@ -306,20 +308,10 @@ class Index:
         self.last_ms = max(self.last_ms, record.timestamp_ms)
         self._changed_groups[record.group_id] = None
         is_commit = isinstance(record, OffsetsCommitted)
-        self._keep(group, group.commits if is_commit else group.life, value)
+        self._groups.keep(group, group.commits if is_commit else group.life, value)
         return True
 
-    def _forget(self, group: _Group) -> None:
-        """Drop the records of a group that another one replaces."""
-        for ring in (group.life, group.commits):
-            self._kept_bytes -= ring.kept_bytes
-            self._forgotten += len(ring.chunks)
-            ring.chunks.clear()
-        if self._forgotten > max(_FORGOTTEN_MAX, len(self._chunks) // 2):
-            self._chunks = deque(chunk for chunk in self._chunks if chunk[1].chunks)
-            self._forgotten = 0
-
-    def _row(self, group: _Group, now_ms: int) -> GroupRow:
+    def _row(self, group: IndexedGroup, now_ms: int) -> GroupRow:
         ends = self._ends_of(group.cluster)
         row, key = group.row, (group.facts.version, ends.version)
         is_old = row is None or key != group.row_key
@@ -331,39 +323,6 @@ class Index:
 
     def _ends_of(self, cluster: str) -> EndOffsets:
         return self._ends.get(cluster) or self._ends[""]
-
-    def _keep(self, group: _Group, ring: RecordRing, value: bytes) -> None:
-        before = ring.kept_bytes
-        chunk = ring.add(value)
-        self._kept_bytes += ring.kept_bytes - before
-        if chunk is None:
-            return
-        self._chunks.append((group, ring, chunk.number))
-        settings = self.settings
-        count_max = settings.commits_per_group_max if ring is group.commits else settings.records_per_group_max
-        while ring.chunks and (ring.count > count_max or ring.raw_bytes > settings.bytes_per_group_max):
-            self._drop(group, ring)
-        while self._kept_bytes > settings.memory_max_bytes and self._chunks:
-            oldest, of_ring, number = self._chunks.popleft()
-            if of_ring.chunks and of_ring.chunks[0].number == number:  # else its own group has dropped it before
-                self._drop(oldest, of_ring)
-
-    def _drop(self, group: _Group, ring: RecordRing) -> None:
-        """The oldest chunk goes; what it led to stays, so that what comes after it can be understood."""
-        before = ring.kept_bytes
-        chunk = ring.drop_oldest()
-        self._kept_bytes += ring.kept_bytes - before
-        if chunk is None:
-            return
-        if ring is group.commits:
-            group.dropped_commits += chunk.size
-            return
-        group.dropped += chunk.size
-        tables = GroupTables(group.base)
-        for value in chunk.records():
-            tables.add(decode_history(value))
-        tables.take()
-        group.base = tables.pack()
 
 
 def decoded(frozen: Frozen) -> Iterator[History]:

@@ -63,6 +63,9 @@ class News:
         now_ms = documents.now_ms
         changed = [row for row in documents.index.take_changed(now_ms) if self._last_sent.get(row.id) != row]
         self._last_sent |= {row.id: row for row in changed}
+        if len(self._last_sent) > documents.index.listed + ROWS_MAX:
+            listed = set(documents.index.listed_ids())
+            self._last_sent = {group_id: row for group_id, row in self._last_sent.items() if group_id in listed}
         items_new = list(documents.index.feed(after=self._last_number))
         self._last_number = max(self._last_number, items_new[0].number if items_new else 0)
         clock = {"now": now_ms, "records": documents.index.records, "groups": len(documents.index)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import html
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,8 +31,11 @@ def write_report(
     path.write_text(report_of_index(index, title or str(outputs)), encoding="utf-8")
 
 
-def report_of_index(index: Index, title: str) -> str:
-    """Return the report's HTML. Documents are compressed one by one: the browser unpacks those that are looked at."""
+def report_of_index(index: Index, title: str, go_on: Callable[[], None] = lambda: None) -> str:
+    """Return the report's HTML. Documents are compressed one by one: the browser unpacks those that are looked at.
+
+    `go_on` is called for each document; what it raises ends the work.
+    """
     documents = Documents(index)
     overview = {
         **documents.overview(),
@@ -41,7 +44,9 @@ def report_of_index(index: Index, title: str) -> str:
         "report": True,
     }
     parts = [_part("overview", overview), _part("groups", documents.groups())]
-    parts += (_part(name, document) for name, document in _of_groups(documents))
+    for name, document in _of_groups(documents):
+        go_on()
+        parts.append(_part(name, document))
     parts.append(_part("events", documents.events()))
     parts.append(_part("dead-letters", documents.dead_letters()))
     return report_page("\n".join(parts))
@@ -49,7 +54,7 @@ def report_of_index(index: Index, title: str) -> str:
 
 def _of_groups(documents: Documents) -> Iterator[tuple[str, Any]]:
     timelines: dict[str, Any] = {}
-    for group_id in documents.index.group_ids():
+    for group_id in documents.index.listed_ids():
         page = documents.group(group_id)
         timelines[group_id] = page["states"]
         yield _of_group("group", group_id), page

@@ -38,6 +38,8 @@ class DashboardSettings(Struct, frozen=True, kw_only=True):
 
     memory_max_bytes: int = 512 * 1024 * 1024
     """Of all records kept, compressed; the oldest of all groups go first. A few KiB of each group stay in any case."""
+    groups_max_bytes: int | None = None
+    """Of all groups with their records, where those beyond it can lie on disk; None: all are in memory."""
     records_per_group_max: int = 5_000
     """Records of a group's life (commits apart)."""
     commits_per_group_max: int = 2_000

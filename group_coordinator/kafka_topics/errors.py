@@ -9,6 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 TIMEOUT_S = 15.0
 """A Kafka that is silent for longer does not answer."""
+STOP_S = 2.0
+"""So long the end of a program waits for a question that is under way."""
 _NO_ANSWER = (
     KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
     KafkaError.REQUEST_TIMED_OUT,

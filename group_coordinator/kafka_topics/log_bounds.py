@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -10,10 +11,15 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from group_coordinator.kafka_topics import errors
 from group_coordinator.kafka_topics.bounds import Bounds, Partition
 
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""What Kafka allows (`org.apache.kafka.common.internals.Topic`)."""
+_PARTITION_MAX = 2**31 - 1
+
 
 def log_bounds(admin: AdminClient, partitions: Collection[Partition]) -> dict[Partition, Bounds]:
-    """Return the bounds of each partition; partitions that do not exist, or for which no answer came, are left out."""
-    wanted = [TopicPartition(*partition) for partition in sorted(partitions)]
+    """Return the bounds of each partition; those that do not exist or cannot, and those without an answer, are left out.
+    """
+    wanted = [TopicPartition(*partition) for partition in sorted(partitions) if can_be(partition)]
     if not wanted:
         return {}
     found: list[dict[Partition, int]] = []
@@ -32,3 +38,10 @@ def log_bounds(admin: AdminClient, partitions: Collection[Partition]) -> dict[Pa
         found.append(offsets)
     begins, ends = found
     return {partition: Bounds(begins[partition], end) for partition, end in ends.items() if partition in begins}
+
+
+def can_be(partition: Partition) -> bool:
+    """Return whether there can be such a partition. A record can name a topic as no broker lets one be called, and
+    neither the client nor a broker takes such a name."""
+    topic, number = partition
+    return _TOPIC.fullmatch(topic) is not None and topic not in (".", "..") and 0 <= number <= _PARTITION_MAX

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import tzinfo
+from itertools import islice
 
 from group_coordinator.narrative import words
 from group_coordinator.observed.clock_skew import Skew
 from group_coordinator.observed.transactions import OpenTransaction
+
+_TRANSACTIONS_MAX = 20
+"""So many are told one by one, the oldest."""
 
 
 def doubts(
@@ -22,12 +26,16 @@ def doubts(
                 f"{words.duration(abs(skew.skew_ms))} {way} its records: its times are corrected by that "
                 f"({words.count(skew.pairs, 'pair')} of line and record)."
             )
-    for transaction in transactions:
+    shown = iter(transactions)
+    for transaction in islice(shown, _TRANSACTIONS_MAX):
         yield (
             f"Producer {transaction.producer_id} has had a transaction open since "
             f"{words.clock(transaction.since_ms, zone)}, with {words.count(transaction.offsets, 'offset')} of "
             f"{words.listed(transaction.group_ids)}: they are not committed."
         )
+    more = sum(1 for _ in shown)
+    if more:
+        yield f"{words.count(more, 'transaction')} more are open: their offsets are not committed."
     if lines_left_out:
         lines = words.count(lines_left_out, "line")
         yield (

@@ -41,6 +41,8 @@ class Bounds(Struct, frozen=True, kw_only=True):
     """That are no commits: so many at least, and up to half as many more."""
     lines_per_group: int | None = None
     """In the same way."""
+    memory_bytes: int | None = None
+    """Of all groups together in memory, nearly. The others lie on disk: nothing is lost by it."""
 
 
 ALL = Bounds()
@@ -143,14 +145,17 @@ class GroupEvidence:
             self._shares.partitions += 1
         return kept_commits
 
-    def restore(self, facts: Sequence[Fact], whole_from: Place | None) -> None:
-        """Take what was kept before a restart."""
+    def restore(self, facts: Sequence[Fact], whole_from: Place | None, *, is_counted: bool = False) -> None:
+        """Take what was kept before. `is_counted`: its share of the commits is, too."""
+        partitions_before = self._shares.partitions
         self.whole_from = whole_from
         for fact in facts:
             self._append(fact)
             if isinstance(fact, Commits) and self._shares.are_bounded:
                 for record in fact.records:
                     self._commits_of(fact, record).append(fact)
+        if is_counted:
+            self._shares.partitions = partitions_before
         self.is_changed = True
 
     # ------------------------------------------------------------------------------------------------------- looking

@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.observed.clock_skew import Skew, Skews
-from group_coordinator.observed.evidence import BOUNDED, Bounds, GroupEvidence, Place, Shares
+from group_coordinator.observed.evidence import BOUNDED, Bounds
 from group_coordinator.observed.following import FEWEST, Following
-from group_coordinator.observed.group import ObservedGroup
+from group_coordinator.observed.group_state import GroupState
+from group_coordinator.observed.held_groups import Group, HeldGroups, has_topic_ids
 from group_coordinator.observed.kept_group import KeptGroup
-from group_coordinator.observed.modern_records import kind_of
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
 from group_coordinator.observed.ordering import timed
 from group_coordinator.observed.transactions import Commits, Fact, OpenTransaction, PartitionCommits, PartitionState
@@ -46,49 +46,18 @@ class _Partition:
         self.commits = PartitionCommits()
 
 
-class _Group:
-    """A group's evidence, and how far it was followed."""
-
-    def __init__(self, evidence: GroupEvidence) -> None:
-        self.evidence = evidence
-        self.followed: ObservedGroup | None = None
-        self.last_line_ms = 0
-        """When the last of its lines was written, by the clock of the records."""
-        self.last_fact_ms = 0
-        """The latest time of its records."""
-        self.has_topic_ids = False
-        """Whether its records name topics by their ids."""
-        self.following: Following | None = None
-        """Where much is known of it."""
-
-    def go_on(self) -> list[History] | None:
-        """Return the history of new commits; None where other evidence has come or a line belongs behind them."""
-        commits = self.evidence.new_commits()
-        if self.followed is None or self.evidence.is_changed or not commits:
-            return None
-        first_ms = max(self.last_fact_ms, commits[0].timestamp_ms)
-        if first_ms < self.last_line_ms:
-            return None
-        self.last_fact_ms = max(first_ms, *(step.timestamp_ms for step in commits))
-        history = self.followed.go_on(commits)
-        self.evidence.followed()
-        return history
-
-
 class Observer:
     """All groups of one cluster."""
 
     def __init__(self, topic_names: Mapping[str, str] | None = None, bounds: Bounds = BOUNDED) -> None:
         """`topic_names`: by topic id in hexadecimal digits. `bounds`: how much of the evidence is kept."""
-        self._bounds = bounds
-        self._shares = Shares(bounds.commits_max)
         self._topic_names = dict(topic_names or {})
         self._names_version = 0
         """Grows with the names of topics."""
         self._topic_ids: set[str] = set()
         """Those that commits have named, as text with hyphens."""
         self._partitions: dict[int, _Partition] = {}
-        self._groups: dict[str, _Group] = {}
+        self._groups = HeldGroups(bounds)
         self._touched: dict[str, None] = {}
         """The groups about which something has come."""
         self._skew_evidence = Skews()
@@ -113,6 +82,7 @@ class Observer:
             partition.next_offset = entry.offset + 1
             for fact in partition.commits.take(entry):
                 self._add_fact(fact)
+            self._groups.make_room()
 
     def add_lines(self, lines: Iterable[BrokerLine]) -> None:
         """Take lines of brokers' logs, in any order."""
@@ -122,6 +92,7 @@ class Observer:
                 self._add_line(line)
             elif isinstance(line.event, line_events.InstanceFenced) and line.event.owner_member_id is not None:
                 self._add_line_of_member(line.event.owner_member_id, line)
+            self._groups.make_room()
 
     def _note_beginning(self, line: BrokerLine) -> None:
         begins_ms = self._begins_ms.get(line.file)
@@ -135,14 +106,15 @@ class Observer:
         if topic_names.items() - self._topic_names.items():
             self._topic_names |= topic_names
             self._names_version += 1
-            self._touch(group_id for group_id, group in self._groups.items() if group.has_topic_ids)
+            self._touch(self._groups.with_topic_ids())
 
     def _add_fact(self, fact: Fact) -> None:
-        group = self._group(fact.group_id)
+        group = self._groups.get(fact.group_id)
         group.evidence.add(fact)
+        self._groups.added(group, fact)
         self._note_fact(group, fact)
 
-    def _note_fact(self, group: _Group, fact: Fact) -> None:
+    def _note_fact(self, group: Group, fact: Fact) -> None:
         """Note what a fact of one group tells of others, and of brokers."""
         self._touched[fact.group_id] = None
         if isinstance(fact, CommitRecord):
@@ -153,30 +125,40 @@ class Observer:
         elif isinstance(fact, LogRecord):
             self._skew_evidence.record(fact)
             self._note_members(fact)
-            group.has_topic_ids = group.has_topic_ids or kind_of(fact.name) is not None
+            group.has_topic_ids = group.has_topic_ids or has_topic_ids(fact)
             self._learn_names(_names_in_share_state(fact))
 
-    def evidence(self) -> Iterator[tuple[str, Sequence[Fact], Sequence[BrokerLine], Place | None]]:
-        """Yield the evidence that is kept of each group: its facts, its lines, and from where on all of its records."""
-        for group_id, group in self._groups.items():
-            facts = group.evidence.facts()
-            yield group_id, facts, group.evidence.lines(), group.evidence.whole_from
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @property
+    def on_disk(self) -> int:
+        """How many groups lie on disk, because they find no room in memory."""
+        return self._groups.on_disk
+
+    @property
+    def waiting(self) -> int:
+        """About how many groups something has come that was not taken."""
+        return len(self._touched)
+
+    def evidence(self) -> Iterator[bytes]:
+        """Yield the evidence that is kept of each group, as `group_state` encodes it."""
+        return self._groups.encoded()
 
     def partitions(self) -> Iterator[tuple[int, int, PartitionState]]:
         """Yield what is known of each partition: where to read on, and its transactions."""
         for number, partition in self._partitions.items():
             yield number, partition.next_offset, partition.commits.state()
 
-    def restore_group(
-        self, group_id: str, facts: Sequence[Fact], lines: Sequence[BrokerLine], whole_from: Place | None
-    ) -> None:
+    def restore_group(self, state: GroupState) -> None:
         """Take what `evidence` gave before a restart."""
-        group = self._group(group_id)
-        group.evidence.restore(facts, whole_from)
-        for fact in facts:
+        group = self._groups.get(state.group_id)
+        group.evidence.restore(state.facts, state.whole_from)
+        for fact in state.facts:
+            self._groups.added(group, fact)
             for record in fact.records if isinstance(fact, Commits) else (fact,):
                 self._note_fact(group, record)
-        self.add_lines(lines)
+        self.add_lines(state.lines)
 
     def restore_partition(self, number: int, next_offset: int, state: PartitionState) -> None:
         """Take what `partitions` gave before a restart."""
@@ -206,20 +188,15 @@ class Observer:
             self._add_line(replace(line, event=replace(line.event, group_id=group_id)))
 
     def _add_line(self, line: BrokerLine) -> None:
-        evidence = self._group(line.event.group_id).evidence
-        if evidence.add_line(line):
+        group = self._groups.get(line.event.group_id)
+        if group.evidence.add_line(line):
+            self._groups.added(group, line)
             self._skew_evidence.line(line)
-            self._touched[evidence.group_id] = None
-
-    def _group(self, group_id: str) -> _Group:
-        group = self._groups.get(group_id)
-        if group is None:
-            group = self._groups[group_id] = _Group(GroupEvidence(group_id, self._bounds, self._shares))
-        return group
+            self._touched[line.event.group_id] = None
 
     def _touch(self, group_ids: Iterable[str]) -> None:
         for group_id in group_ids:
-            self._groups[group_id].evidence.is_changed = True
+            self._groups.look(group_id).evidence.is_changed = True  # of one on disk it always is
             self._touched[group_id] = None
 
     # --------------------------------------------------------------------------------------------------------- history
@@ -232,27 +209,28 @@ class Observer:
         self._estimate_skews()
         for group_id in list(self._touched):
             del self._touched[group_id]
-            group = self._groups[group_id]
+            group = self._groups.get(group_id)
             continued = group.go_on()
             if continued is None:
                 yield self._follow(group)
             else:
                 yield GroupUpdate(group_id=group_id, history=continued, unchanged=None)
+            self._groups.make_room()
 
     def whole(self) -> Iterator[History]:
         """Yield the history of all groups that follows from all kept evidence: group by group, in order."""
         self._estimate_skews()
-        for group_id in sorted(self._groups):
-            yield from self._kept(self._groups[group_id]).follow()[1]
+        for group_id in self._groups.ids():
+            yield from self._kept(self._groups.look(group_id)).follow()[1]
 
     def group_ids(self) -> list[str]:
         """Return all groups, in order. The clocks of brokers' logs are estimated anew."""
         self._estimate_skews()
-        return sorted(self._groups)
+        return self._groups.ids()
 
     def kept_of(self, group_id: str) -> KeptGroup:
         """Return the evidence of one group for another thread: what comes later does not change it."""
-        kept = self._kept(self._groups[group_id])
+        kept = self._kept(self._groups.look(group_id))
         facts = [replace(fact, records=[*fact.records]) if isinstance(fact, Commits) else fact for fact in kept.facts]
         return replace(kept, facts=facts)
 
@@ -274,7 +252,7 @@ class Observer:
         """Return the offset of each partition where reading goes on."""
         return {number: partition.next_offset for number, partition in self._partitions.items()}
 
-    def _follow(self, group: _Group) -> GroupUpdate:
+    def _follow(self, group: Group) -> GroupUpdate:
         kept = self._kept(group)
         if group.following is None and _is_much(kept):
             group.following = Following()
@@ -286,11 +264,12 @@ class Observer:
         group.last_line_ms = kept.lines[-1].at_ms if kept.lines else 0
         group.last_fact_ms = max((fact.timestamp_ms for fact in kept.facts), default=0)
         group.evidence.followed()
+        self._groups.weigh(group)
         return GroupUpdate(
             group_id=kept.group_id, history=history, unchanged=unchanged, all_history=lambda: kept.follow()[1]
         )
 
-    def _kept(self, group: _Group) -> KeptGroup:
+    def _kept(self, group: Group) -> KeptGroup:
         return KeptGroup(
             group_id=group.evidence.group_id,
             lines=timed(group.evidence.lines(), self._skews, self._begins_ms),
@@ -310,7 +289,7 @@ class Observer:
 
     def _touch_lines(self, is_meant: Callable[[BrokerLine], bool]) -> None:
         """Touch the groups of such lines: their order may have changed."""
-        self._touch(group_id for group_id, group in self._groups.items() if any(map(is_meant, group.evidence.lines())))
+        self._touch(self._groups.with_lines(is_meant))
 
 
 def _is_much(kept: KeptGroup) -> bool:

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from group_coordinator.system.ended_threads import ended_threads
+
 STALE_AFTER_S = 60.0
 """Signs of life older than this are none."""
 START_LIMIT_S = 900.0
@@ -28,6 +30,12 @@ class Probes(Protocol):
     def not_live(self) -> list[str]: ...
 
     def not_ready(self) -> list[str]: ...
+
+
+def reasons_not_ready(probes: Probes) -> list[str]:
+    """Return why the process does not work as it should: what the probes say, and the threads that a defect has ended.
+    """
+    return [*probes.not_ready(), *ended_threads()]
 
 
 class Health:

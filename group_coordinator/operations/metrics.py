@@ -163,6 +163,9 @@ REGEXES_UNRESOLVED = _gauge(
     "regexes_unresolved", "Regular expressions of consumer groups whose topics have not been looked up yet."
 )
 READY = _gauge("ready", "1 while answers are to be expected: what /health/ready says.")
+ENDED_THREADS = _gauge(
+    "ended_threads", "Parts of the program that a defect has ended while the others go on; /health/ready names them."
+)
 BATCH_SECONDS = _histogram(
     "batch_seconds",
     "Time that a batch took by phase; `triggerExecution` is the whole, `addBatch` the work itself (Spark's "
@@ -292,7 +295,7 @@ METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) 
 OF_A_WATCHER = (
     REFUSALS, REBALANCES, REBALANCE_SECONDS, MEMBERS_JOINED, MEMBERS_GONE, MEMBERS_FENCED, OFFSETS, COMMITS, GROUPS,
     MEMBERS, EPOCH_BUMPS, TARGETS, READY, GROUP_REBALANCING, GROUP_REBALANCES, GROUP_EXPIRIES, GROUP_MEMBERS,
-    GROUP_HELD_UP, GROUP_PENDING_OFFSETS, SOURCE_AGE, WATCHED_CLUSTERS,
+    GROUP_HELD_UP, GROUP_PENDING_OFFSETS, SOURCE_AGE, WATCHED_CLUSTERS, ENDED_THREADS,
 )  # fmt: skip
 """What a watched cluster tells of its groups, under the names that the coordinator's own groups have."""
 

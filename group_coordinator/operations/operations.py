@@ -12,7 +12,7 @@ from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.group_log import GroupLog
 from group_coordinator.operations.group_table import GroupTable
-from group_coordinator.operations.health import Health, Responders
+from group_coordinator.operations.health import Health, Responders, reasons_not_ready
 from group_coordinator.operations.metrics import Metrics, Value
 from group_coordinator.operations.server import operations_server
 from group_coordinator.operations.shards import Shards
@@ -56,7 +56,7 @@ class Operations(Watcher):
         if port:
             self.metrics.gauges_from(self.shards.values)
             self.metrics.gauges_from(self._groups.values)
-            self.metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if self.health.not_ready() else 1.0)])
+            self.metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(self.health) else 1.0)])
             server = operations_server(
                 self._config.metrics_host, port, self.metrics.registry, self.health, lambda: self.responders(),
                 self.health.degraded,

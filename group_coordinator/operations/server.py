@@ -15,7 +15,8 @@ from starlette.routing import Route
 
 from group_coordinator.http_server.access import Access
 from group_coordinator.http_server.server import HttpServer, listen
-from group_coordinator.operations.health import Probes, Responders
+from group_coordinator.operations.ended_threads import EndedThreads
+from group_coordinator.operations.health import Probes, Responders, reasons_not_ready
 from schemas.http_host import is_loopback
 
 CONNECTIONS_MAX = 64
@@ -44,6 +45,7 @@ def operations_server(
         raise OSError(
             f"The endpoint with the metrics cannot listen on {host}, port {port}: {problem.strerror}."
         ) from problem
+    registry.register(EndedThreads())
     app = Access(_application(registry, health, responders, degraded), name="endpoint", local_only=is_loopback(host))
     return HttpServer(app, listening, name="operations", connections_max=CONNECTIONS_MAX)
 
@@ -60,7 +62,7 @@ def _application(
         return _health(health.not_live())
 
     def ready(_: Request) -> Response:
-        return _health(health.not_ready(), responders(), degraded())
+        return _health(reasons_not_ready(health), responders(), degraded())
 
     def not_found(_: Request, __: Exception) -> Response:
         return PlainTextResponse("/metrics, /health/live, /health/ready\n", 404)

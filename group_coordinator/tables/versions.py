@@ -35,10 +35,10 @@ class TableVersions:
         (directory / _VERSIONS).mkdir(parents=True, exist_ok=True)
         self._remove_all_but(self._current())
 
-    def write(self, rows: Iterable[tuple[str, AnyRow]]) -> None:
+    def write(self, rows: Iterable[tuple[str, AnyRow]]) -> int:
         """Write all tables, of rows with their clusters. Until they are whole, readers find those of before.
 
-        Raises OSError.
+        Returns how many bytes they have. Raises OSError.
         """
         before = self._current()
         version = f"{0 if before is None else int(before) + 1:08}"
@@ -47,6 +47,8 @@ class TableVersions:
         for name in TABLES:
             self._link(name, f"{CURRENT}/{name}")
         self._remove_all_but(version, before)  # somebody may be reading what was there
+        files = (self._directory / _VERSIONS / version).rglob("*")
+        return sum(path.stat().st_size for path in files if path.is_file())
 
     def _current(self) -> str | None:
         link = self._directory / CURRENT

@@ -73,9 +73,15 @@ def of_logs(files: Iterable[FileRead], cluster: Cluster, skews: Mapping[int | No
         yield WatchedSource(kind="broker_log", name=name, detail="; ".join(parts), to_ms=last_ms, last_ms=last_ms)
 
 
-def ends_polled(at_ms: int | None) -> WatchedSource:
-    """Return the source that lag is made of: the ends of the partitions that groups have committed for."""
-    return WatchedSource(kind="poll", name="ends of partitions", detail="asked every 15 s, for lag", to_ms=at_ms)
+def ends_polled(at_ms: int | None, impossible: int = 0) -> WatchedSource:
+    """Return the source that lag is made of: the ends of the partitions that groups have committed for.
+
+    `impossible`: so many of these cannot be.
+    """
+    detail = "asked every 15 s, for lag"
+    if impossible:
+        detail += f"; {words.count(impossible, 'partition')} left out, of topics with names that no topic can have"
+    return WatchedSource(kind="poll", name="ends of partitions", detail=detail, to_ms=at_ms)
 
 
 def not_known(sources: Sequence[WatchedSource], *, follow: bool = True) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
 from group_coordinator.dashboard.watched import WatchedSource
-from group_coordinator.kafka_topics.errors import TIMEOUT_S
+from group_coordinator.kafka_topics.errors import STOP_S
 from group_coordinator.watch.cluster_status import Cluster, in_cluster, watched
 from group_coordinator.watch.conditions import Condition, Conditions, failure_of
 from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC
@@ -62,7 +62,7 @@ class ClusterSource:
         with self._lock:
             self._used.stop()
         if self._looking is not None:
-            self._looking.join(TIMEOUT_S)
+            self._looking.join(STOP_S)
 
     def _look(self, index: Index) -> None:
         """Try again and again to read the topic. Groups are polled until it can be read."""
@@ -143,7 +143,7 @@ class ClusterSources:
     def stop(self) -> None:
         self._stopping.set()
         for thread in self._threads:
-            thread.join()
+            thread.join(STOP_S)
         for source in self._sources().values():
             source.stop()
 
@@ -222,6 +222,8 @@ class ClusterSources:
             return False
         with self._lock:
             self._started[cluster] = source
+        if self._stopping.is_set():
+            source.stop()  # `stop` may not have waited for it
         self._unreachable.pop(cluster, None)
         return True
 

@@ -5,6 +5,8 @@ A group that is followed anew mostly tells what it told before, and something be
 
 from __future__ import annotations
 
+from array import array
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -14,8 +16,11 @@ from group_coordinator.observed.observer import GroupUpdate
 from schemas.events import encode_json
 from schemas.history import History
 
-_KNOWN_MAX = 4_096
-"""Of a group that was told more, it is not known any more what it was told."""
+_KNOWN_MAX, _ALL_KNOWN_MAX = 4_096, 2_000_000
+"""Of a group that was told more, it is not known any more what it was told; nor of those that were told of longest ago,
+where all together were told more."""
+_GROUP = 20
+"""A group counts as so many records more."""
 _FORGOTTEN = -1
 """No hash is that."""
 
@@ -25,60 +30,74 @@ class _Told(NamedTuple):
 
     history: list[History]
     values: list[bytes]
-    hashes: list[int]
+    hashes: array[int]
 
 
 class IndexUpdater:
-    """Keeps an index up to date; knows what the index has of each group."""
+    """Keeps an index up to date; knows what the index has of most groups."""
 
     def __init__(self, index: Index, cluster: str = "") -> None:
         """`cluster`: whose groups they are, where there are several."""
         self._index = index
         self._cluster = cluster
-        self._known: dict[str, list[int]] = {}
-        """By group, the hash of each record in the order in which they were told."""
-        self._of_others = set(index.group_ids(cluster))
-        """Groups of which the index has what somebody else told: the first word of them here takes its place."""
+        self._known: OrderedDict[str, array[int]] = OrderedDict()
+        """By group, the hash of each record in the order in which they were told; the group of the last word last."""
+        self._all_known = 0
 
     def apply(self, updates: Iterable[GroupUpdate]) -> None:
         """Bring the index up to date with these updates."""
         for update in updates:
-            known = self._known.setdefault(update.group_id, [])
-            if qualified_id(self._cluster, update.group_id) in self._of_others:
-                self._replace_all(update.group_id, self._told(update.history))
-            elif update.unchanged is None:
-                told = self._told(update.history)
-                known += told.hashes
-                if len(known) > _KNOWN_MAX:
-                    known[:] = [_FORGOTTEN]
-                self._add(told, 0)
+            if update.unchanged is None:
+                self._go_on(update)
             else:
-                self._replace(update, known, update.unchanged)
+                self._replace(update, update.unchanged)
+            self._forget_oldest()
 
-    def _replace(self, update: GroupUpdate, known: list[int], unchanged: int) -> None:
-        told = self._told(update.history)
-        is_known = len(known) >= unchanged and known[:1] != [_FORGOTTEN]
-        changed = known[unchanged:]
-        if is_known and told.hashes[: len(changed)] == changed:
-            known[unchanged:] = told.hashes
-            self._add(told, len(changed))
-            return
+    def _go_on(self, update: GroupUpdate) -> None:
+        told, known = self._told(update.history), self._known.get(update.group_id)
+        if known is not None:
+            known = known + told.hashes
+            self._know(update.group_id, known if len(known) <= _KNOWN_MAX else _hashes([_FORGOTTEN]))
+        self._add(told, 0)
+
+    def _replace(self, update: GroupUpdate, unchanged: int) -> None:
+        told, known = self._told(update.history), self._known.get(update.group_id)
+        if known is None and not self._index.has_group(qualified_id(self._cluster, update.group_id)):
+            known = _hashes()
+        if known is not None and len(known) >= unchanged and known[:1] != _hashes([_FORGOTTEN]):
+            changed = known[unchanged:]
+            if told.hashes[: len(changed)] == changed:
+                self._know(update.group_id, known[:unchanged] + told.hashes)
+                self._add(told, len(changed))
+                return
         if unchanged:
             assert update.all_history is not None
             told = self._told(update.all_history())
-        self._replace_all(update.group_id, told)
-
-    def _replace_all(self, group_id: str, told: _Told) -> None:
-        self._known[group_id] = told.hashes
-        name = qualified_id(self._cluster, group_id)
-        self._of_others.discard(name)
+        self._know(update.group_id, told.hashes)
+        name = qualified_id(self._cluster, update.group_id)
         self._index.replace_group(name, zip(told.history, told.values, strict=True), self._cluster)
+
+    def _know(self, group_id: str, hashes: array[int]) -> None:
+        self._forget(self._known.pop(group_id, None))
+        self._known[group_id] = hashes
+        self._all_known += len(hashes) + _GROUP
+
+    def _forget(self, hashes: array[int] | None) -> None:
+        self._all_known -= 0 if hashes is None else len(hashes) + _GROUP
+
+    def _forget_oldest(self) -> None:
+        while self._all_known > _ALL_KNOWN_MAX:
+            self._forget(self._known.popitem(last=False)[1])
 
     def _told(self, history: Iterable[History]) -> _Told:
         records = [qualified(self._cluster, record) for record in history]
         values = [encode_json(record) for record in records]
-        return _Told(records, values, [hash(value) for value in values])
+        return _Told(records, values, _hashes(hash(value) for value in values))
 
     def _add(self, told: _Told, begin: int) -> None:
         for record, value in zip(told.history[begin:], told.values[begin:], strict=True):
             self._index.add_record(record, value, self._cluster)
+
+
+def _hashes(hashes: Iterable[int] = ()) -> array[int]:
+    return array("q", hashes)

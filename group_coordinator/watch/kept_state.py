@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from group_coordinator.observed.observer import Observer
@@ -31,7 +32,8 @@ class KeptState:
     def restore(self, observer: Observer) -> str | None:
         """Give an observer that knows nothing what was kept. Returns why it was not used; None: it was, or none is."""
         try:
-            restore_state(observer, self._path.read_bytes(), self._cluster_id)
+            with self._path.open("rb") as file:
+                restore_state(observer, file, self._cluster_id)
         except FileNotFoundError:
             return None
         except (OSError, StateError) as problem:
@@ -54,10 +56,10 @@ class KeptState:
             ended_s = time.monotonic()
             self._due_at_s = ended_s + max(_SAVE_S, (ended_s - begun_s) / _SAVING_SHARE)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, parts: Iterable[bytes]) -> None:
         unfinished = self._path.with_name(_NAME + _UNFINISHED)
         with unfinished.open("wb") as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(self._path)

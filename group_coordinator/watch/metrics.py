@@ -13,6 +13,7 @@ from group_coordinator.history.fold import tell
 from group_coordinator.http_server.server import HttpServer
 from group_coordinator.operations import metrics as m
 from group_coordinator.operations.group_table import STATES, GroupTable, largest, pending_values
+from group_coordinator.operations.health import reasons_not_ready
 from group_coordinator.operations.metrics import Metric, Metrics, Value
 from group_coordinator.operations.server import operations_server
 from group_coordinator.operations.tally import HistoryCounts
@@ -45,7 +46,7 @@ def watch_endpoint(source: HistorySource, index: Index, host: str, port: int, to
     metrics.gauges_from(groups.values)
     metrics.gauges_from(lambda: source_ages(index))
     metrics.gauges_from(lambda: clusters_by_state(source))
-    metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if probes.not_ready() else 1.0)])
+    metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(probes) else 1.0)])
     server = operations_server(host, port, metrics.registry, probes)
     index.on_news = count
     return server
@@ -63,7 +64,7 @@ class WatchedGroups(GroupTable):
     def values(self) -> Iterator[Value]:
         time_ms = self._now_ms()
         rows = [row for row in self._index.rows(time_ms) if row.state not in (NO_GROUP, GroupState.DEAD)]
-        states = Counter((row.kind, row.state) for row in rows)
+        states = Counter((row.kind, row.state) for row in rows) + self._index.on_disk()
         yield from [Value(m.GROUPS, (kind, state), states[kind, state]) for kind in _KINDS for state in _STATES]
         members: Counter[str] = Counter()
         for row in rows:

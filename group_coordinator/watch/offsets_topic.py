@@ -28,7 +28,8 @@ _FETCHER, BYTES_OF_RECORDS = "_fetcher", "_buffer"
 _POLL_S = 0.2
 _SILENCE_S = 30.0
 _BOOTSTRAP_MS = 15_000
-_PARTITION_FETCH_BYTES = 2 * 1024 * 1024
+_FETCH_BYTES, _PARTITION_FETCH_BYTES = 8 * 1024 * 1024, 1024 * 1024
+"""Of one answer. As Python objects small records take six times as much."""
 _DECODERS: Mapping[int, Callable[[bytes], bytes]] = {
     1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode,
 }  # fmt: skip
@@ -61,6 +62,7 @@ class OffsetsTopicReader:
                 kafka_client=_client_that_creates_nothing,
                 auto_offset_reset="earliest",
                 isolation_level="read_uncommitted",
+                fetch_max_bytes=_FETCH_BYTES,
                 max_partition_fetch_bytes=_PARTITION_FETCH_BYTES,
                 max_poll_records=1_000_000,
                 metrics_enabled=False,

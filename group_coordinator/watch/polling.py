@@ -15,7 +15,7 @@ from group_coordinator.dashboard.index import Index, decoded
 from group_coordinator.dashboard.sources import SourceError
 from group_coordinator.dashboard.watched import WatchedSource
 from group_coordinator.history.order import sort_key
-from group_coordinator.kafka_topics.errors import TIMEOUT_S
+from group_coordinator.kafka_topics.errors import STOP_S
 from group_coordinator.narrative import words
 from group_coordinator.observed.polled import Polls
 from group_coordinator.watch.cluster_status import BETWEEN_POLLS, Cluster, ends_polled, in_cluster, name_of, watched
@@ -82,7 +82,7 @@ class PollSource:
         self._stopping.set()
         self._process.stop()
         if self._thread is not None:
-            self._thread.join(TIMEOUT_S)
+            self._thread.join(STOP_S)
         if self._end_poller is not None:
             self._end_poller.stop()
 
@@ -177,5 +177,5 @@ class PollSource:
         detail = f"{words.count(groups, 'group')}, asked every {self._interval_s:g} s"
         polled = WatchedSource(kind="poll", name="polls of groups", detail=detail, to_ms=now_ms)
         refused = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, problem="not read")
-        ends = () if self._end_poller is None else (ends_polled(self._end_poller.asked_ms),)
+        ends = () if self._end_poller is None else (ends_polled(self._end_poller.asked_ms, self._end_poller.impossible),)
         index.watch(self._cluster_name, watched(self._cluster, (polled, refused, *ends), (BETWEEN_POLLS,)))

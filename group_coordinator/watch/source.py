@@ -18,7 +18,7 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
 from group_coordinator.dashboard.watched import WatchedSource
 from group_coordinator.kafka_topics.described import brokers_of, topic_names
-from group_coordinator.kafka_topics.errors import TIMEOUT_S
+from group_coordinator.kafka_topics.errors import STOP_S, TIMEOUT_S
 from group_coordinator.narrative import words
 from group_coordinator.observed.doubts import doubts
 from group_coordinator.observed.evidence import BOUNDED, Bounds
@@ -58,6 +58,8 @@ _LIVE_READING_SHARE = 0.25
 _UPDATE_INTERVAL_S = 0.5
 _UPDATE_MAX_S = 0.5
 """Groups that cannot be updated in so long are updated after the next look at the topic."""
+_WAITING_MAX = 20_000
+"""So many groups may wait for that; then they are updated before more is read."""
 _NAMES_S = 60.0
 _HANGS_MS = 60_000
 """A transaction that has been open for so long is a finding. (Clients' default for one is a minute.)"""
@@ -164,8 +166,8 @@ class WatchSource:
 
     def stop(self) -> None:
         self._stopping.set()
-        for thread in self._threads:
-            thread.join()
+        for thread, join_s in zip(self._threads, (None, STOP_S), strict=False):
+            thread.join(join_s)  # the one that reads also keeps what is known
         if self._end_poller is not None:
             self._end_poller.stop()
 
@@ -258,7 +260,7 @@ class WatchSource:
                 self._name_topics()
                 self._read_logs()
                 begun_s = time.monotonic()
-                if begun_s >= update_at_s:
+                if begun_s >= update_at_s or self._observer.waiting > _WAITING_MAX:
                     updater.apply(self._group_updates(is_live=is_live))
                     is_live = self._caught_up.is_set()
                     self._describe(index, reader)
@@ -299,7 +301,8 @@ class WatchSource:
         give_up_s = time.monotonic() + _UPDATE_MAX_S
         for update in self._observer.take():
             yield update
-            if is_live and time.monotonic() > give_up_s:
+            is_late = is_live and self._observer.waiting <= _WAITING_MAX and time.monotonic() > give_up_s
+            if is_late or self._stopping.is_set():
                 return
 
     def _read_topic(self, reader: OffsetsTopicReader) -> None:
@@ -321,6 +324,8 @@ class WatchSource:
 
     def _take(self, fetched: Mapping[int, list[RawRecord]]) -> None:
         for number, records in fetched.items():
+            if self._stopping.is_set():
+                return  # a partition that is not taken is read again
             self._observer.add_records(self._entries(number, records))
             self._read += len(records)
             if records:
@@ -354,7 +359,7 @@ class WatchSource:
         )
         yield from of_logs(self._logs.files(), self._cluster, self._observer.skews)
         if self._end_poller is not None:
-            yield ends_polled(self._end_poller.asked_ms)
+            yield ends_polled(self._end_poller.asked_ms, self._end_poller.impossible)
 
     def _doubts(self, reader: OffsetsTopicReader) -> Iterator[str]:
         """Yield sentences on why the pages may not show all."""

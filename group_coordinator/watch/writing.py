@@ -1,7 +1,8 @@
 """What is watched is written to files again and again, and once more at the end.
 
 An output is replaced as a whole, and never before the source has read all that was there at its start: a process that
-is killed leaves what was last written. A write that finds nothing new is left out.
+is killed leaves what was last written. A write that finds nothing new is left out. What is large is written less often.
+At the end a write that takes long is given up, and leaves what was last written, too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from group_coordinator.dashboard.index import Index
@@ -20,6 +21,10 @@ from schemas.history import History
 INTERVAL_S = 60.0
 _IDLE_SHARE = 3.0
 """For each second of writing, so many are left for what is watched."""
+_BYTES_PER_S = 1024 * 1024
+"""On average no more is written than that."""
+_END_S = 10.0
+"""A write that has not ended so long after the end was asked for is given up."""
 _POLL_S = 0.2
 _DOUBTS = "the outputs"
 """The origin of the doubts about outputs; no cluster can have a name with a space."""
@@ -52,23 +57,40 @@ class HistorySource(Source, Protocol):
         """Return how the watching of each cluster goes."""
 
 
+class WriteGivenUpError(RuntimeError):
+    """The program ends, and a write would keep it waiting."""
+
+
 class Output(Protocol):
     """Something that is written as a whole."""
 
-    def write(self, histories: Iterator[GroupHistory], index: Index) -> None:
-        """Replace what was there; where that fails, it stays. Raises OSError."""
+    def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
+        """Replace what was there; where that fails, it stays. Returns how many bytes were written.
+
+        `go_on` is called for each group, as `histories` does by itself. Raises OSError, and WriteGivenUpError by these.
+        """
 
 
 class WrittenSource:
     """A source, and the outputs that are made of it. One thread writes."""
 
-    def __init__(self, source: HistorySource, outputs: Sequence[Output], interval_s: float = INTERVAL_S) -> None:
+    def __init__(
+        self,
+        source: HistorySource,
+        outputs: Sequence[Output],
+        interval_s: float = INTERVAL_S,
+        end_s: float = _END_S,
+    ) -> None:
+        """`end_s`: how long a write may keep the end waiting."""
         self.name, self.is_live = source.name, source.is_live
         self._source = source
         self._outputs = outputs
         self._interval_s = interval_s
         self._written = -1
         """How much had been read when all was written."""
+        self._end_s = end_s
+        self._ends_at_s: float | None = None
+        """When a write is given up."""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -79,7 +101,8 @@ class WrittenSource:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, and return when all that was watched is written."""
+        """Stop, and return when all that was watched is written, or when that takes too long."""
+        self._ends_at_s = time.monotonic() + self._end_s
         self._source.stop()
         self._stopping.set()
         if self._thread is not None:
@@ -96,20 +119,35 @@ class WrittenSource:
             pass
         while not self._stopping.is_set():
             begun_s = time.monotonic()
-            self._write(index)
-            self._stopping.wait(max(self._interval_s, (time.monotonic() - begun_s) * _IDLE_SHARE))
+            written_bytes = self._write(index)
+            took_s = time.monotonic() - begun_s
+            self._stopping.wait(max(self._interval_s, took_s * _IDLE_SHARE, written_bytes / _BYTES_PER_S - took_s))
         self._write(index)
 
-    def _write(self, index: Index) -> None:
+    def _write(self, index: Index) -> int:
         changes = self._source.changes
         if not self._source.is_whole or changes == self._written:
-            return
-        problems = []
+            return 0
+        problems, written_bytes = [], 0
         for output in self._outputs:
             try:
-                output.write(self._source.histories(), index)
+                written_bytes += output.write(self._histories(), index, self._go_on)
+            except WriteGivenUpError:
+                _log.warning("The outputs are not written once more: it takes too long. They are as they were before.")
+                return written_bytes
             except Exception as problem:
                 _log.exception("writing what is watched")
                 problems.append(f"What is watched is not written: {problem}")
         self._written = self._written if problems else changes
         index.doubt(_DOUBTS, problems)
+        return written_bytes
+
+    def _histories(self) -> Iterator[GroupHistory]:
+        for history in self._source.histories():
+            self._go_on()
+            yield history
+
+    def _go_on(self) -> None:
+        """Raises WriteGivenUpError."""
+        if self._ends_at_s is not None and time.monotonic() > self._ends_at_s:
+            raise WriteGivenUpError

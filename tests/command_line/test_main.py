@@ -60,6 +60,8 @@ def test_the_version() -> None:
         (("run", "--shards", "0"), 2, "shards is 0, but must be at least 1."),
         (("run", "--config-file", "/nowhere.toml"), 2, "The settings file /nowhere.toml does not exist."),
         (("run", "--kafka", "no-such=1", "--dry-run"), 2, "no-such is not a property"),
+        (("run", "--kafka", "acks=1", "--kafka", "acks=all", "--dry-run"), 2, "acks: it is given twice"),
+        (("watch", "--cluster", "a=b", "--cluster", "a=c"), 2, "--cluster a: it is given twice"),
         (("replay", "/nowhere.jsonl"), 1, "/nowhere.jsonl is no file."),
         (("replay", "a.topic", "--in-process"), 2, "There is no file a.topic."),
         (("replay", REQUEST_LOG, "--streaming", "--in-process"), 2, "Choose one of --streaming and --in-process."),

@@ -9,9 +9,9 @@ from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_li
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 
 
-def commit(place: int, offset: int | None, producer: int | None = None) -> Entry:
-    """Return a record of group g, topic t, partition 0."""
-    key = encode_key(OffsetCommitKey("g", "t", 0))
+def commit(place: int, offset: int | None, producer: int | None = None, *, group_id: str = "g") -> Entry:
+    """Return a record of topic t, partition 0."""
+    key = encode_key(OffsetCommitKey(group_id, "t", 0))
     value = (
         None if offset is None else encode_offset_commit_value(OffsetCommitValue(offset=offset, commit_timestamp_ms=0))
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
 from itertools import islice
 from random import Random
 
@@ -129,10 +130,10 @@ def test_a_group_that_churns(seed: int) -> None:
         checked.take(updates)
         updater.apply(updates)
         if random.random() < 0.02:
-            data = encode_state(watched, "c")
+            data = b"".join(encode_state(watched, "c"))
             resumed += checked.resumed
             watched, checked = Observer(bounds=bounds), Checked()
-            restore_state(watched, data, "c")
+            restore_state(watched, BytesIO(data), "c")
     assert resumed + checked.resumed > 0
     at_once = Observer(bounds=bounds)
     at_once.add_records(record for _, record in changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from random import Random
 
 import msgspec
@@ -33,9 +34,9 @@ def test_restarts_in_the_midst(name: str, bounds: Bounds) -> None:
         if random.random() < 0.3:
             list(observer.take())
         if random.random() < 0.2:
-            data = encode_state(observer, "c")
+            data = b"".join(encode_state(observer, "c"))
             observer = Observer(bounds=bounds)
-            restore_state(observer, data, "c")
+            restore_state(observer, BytesIO(data), "c")
     assert list(observer.whole()) == list(undisturbed.whole())
     assert observer.open_transactions() == undisturbed.open_transactions()
     assert observer.next_offsets() == undisturbed.next_offsets()
@@ -44,13 +45,18 @@ def test_restarts_in_the_midst(name: str, bounds: Bounds) -> None:
 def test_what_is_no_state_is_refused() -> None:
     observer = Observer()
     observer.add_records([commit(0, 5)])
-    data = encode_state(observer, "c")
+    data = b"".join(encode_state(observer, "c"))
     with pytest.raises(StateError, match="of cluster c"):
-        restore_state(Observer(), data, "another")
-    with pytest.raises(StateError, match="damaged"):
-        restore_state(Observer(), data[:-3], "c")
-    with pytest.raises(StateError, match="format 7"):
-        restore_state(Observer(), msgspec.msgpack.encode({"format": 7}), "c")
+        restore_state(Observer(), BytesIO(data), "another")
+    for damaged in (data[:-3], data[:3], b""):
+        knows_nothing = Observer()
+        with pytest.raises(StateError, match="damaged"):
+            restore_state(knows_nothing, BytesIO(damaged), "c")
+        assert len(knows_nothing) == 0
+    head = msgspec.msgpack.encode({"format": 7})
+    for other in (head, len(head).to_bytes(4) + head):  # format 1 had no length before it
+        with pytest.raises(StateError, match="format 7"):
+            restore_state(Observer(), BytesIO(other), "c")
 
 
 def test_every_line_can_be_kept() -> None:

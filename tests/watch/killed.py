@@ -167,9 +167,8 @@ class KillRun:
 
     def _restored(self, is_undisturbed: bool) -> Observer:
         observer = Observer()
-        with suppress(FileNotFoundError):
-            data = (self._state(is_undisturbed) / "watch.state").read_bytes()
-            restore_state(observer, data, self._kafka.cluster_id)
+        with suppress(FileNotFoundError), (self._state(is_undisturbed) / "watch.state").open("rb") as file:
+            restore_state(observer, file, self._kafka.cluster_id)
         return observer
 
     def _has_all(self, is_undisturbed: bool) -> bool:

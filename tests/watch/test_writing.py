@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,7 @@ from group_coordinator.observed.evidence import BOUNDED
 from group_coordinator.observed.observer import Observer
 from group_coordinator.observed.state import encode_state, restore_state
 from group_coordinator.tables.files import write_tables
-from group_coordinator.watch.writing import GroupHistory, WrittenSource
+from group_coordinator.watch.writing import GroupHistory, WriteGivenUpError, WrittenSource
 from schemas.history import History
 from tests.observed.pieces import add, mixed, pieces
 from tests.waiting import wait_until
@@ -82,15 +83,15 @@ def test_killed_anywhere(tmp_path: Path, whole: Sequence[History]) -> None:
     for begin, end in zip([0, *cuts], [*cuts, len(all_pieces)], strict=True):
         source = Recorded(NAME)
         if state:
-            restore_state(source.observer, state, NAME)
+            restore_state(source.observer, BytesIO(state), NAME)
         for piece in all_pieces[begin:end]:
             source.give(piece)
-        state = encode_state(source.observer, NAME)
+        state = b"".join(encode_state(source.observer, NAME))
         source.is_whole = True
         killed = open_outputs(outputs(tmp_path), TOPICS, NAME)
         for output in killed[:2]:
             with pytest.raises(RuntimeError):
-                output.write(_breaks_off(source.histories()), Index())
+                output.write(_breaks_off(source.histories()), Index(), lambda: None)
         watched = written(source, tmp_path, 60)
         watched.start(Index())
         watched.stop()
@@ -102,6 +103,67 @@ def test_killed_anywhere(tmp_path: Path, whole: Sequence[History]) -> None:
 def _breaks_off(histories: Iterator[GroupHistory]) -> Iterator[GroupHistory]:
     yield from (history for _, history in zip(range(2), histories, strict=False))
     raise RuntimeError
+
+
+def test_a_write_that_takes_long_does_not_keep_the_end_waiting(tmp_path: Path) -> None:
+    """What was written before stays whole; the write of the end is given up, in each output and in its midst."""
+    source, pieces_of_it = Recorded(NAME), mixed(NAME, Random(5))
+    source.give(pieces_of_it[: len(pieces_of_it) // 2])
+    source.is_whole = True
+    watched = WrittenSource(source, open_outputs(outputs(tmp_path), TOPICS, NAME), 60, end_s=-1.0)
+    watched.start(Index())
+    wait_until(lambda: (tmp_path / "report.html").exists())
+    before = contents(tmp_path)
+    source.give(pieces_of_it[len(pieces_of_it) // 2 :])
+    watched.stop()
+    assert contents(tmp_path) == before
+    for output in open_outputs(outputs(tmp_path), TOPICS, NAME):
+        with pytest.raises(WriteGivenUpError):
+            output.write(gives_up(source.histories()), scene_index(source), give_up)
+    assert contents(tmp_path) == before
+
+
+def test_what_is_large_is_written_less_often(tmp_path: Path) -> None:
+    """An output that says that it wrote a gigabyte is not written again after the interval."""
+    source, written = Recorded(NAME), []
+
+    class Large:
+        def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
+            written.append(len(list(histories)))
+            return 1024**3 if len(written) > 1 else 0
+
+    source.give(mixed(NAME, Random(6)))
+    source.is_whole = True
+    watched = WrittenSource(source, [Large()], 0.01)
+    watched.start(Index())
+    for number in (1, 2, 2):
+        wait_until(lambda number=number: len(written) == number)  # type: ignore[misc]
+        source.changes += 1
+        time.sleep(0.2)
+    assert len(written) == 2
+    watched.stop()
+    assert len(written) == 3
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Return the files that readers see."""
+    paths = [directory / "report.html", *(directory / "out").glob("*.jsonl"), *(directory / "tables").rglob("*.parquet")]
+    return {str(path): path.read_bytes() for path in paths if ".unfinished" not in str(path)}
+
+
+def give_up() -> None:
+    raise WriteGivenUpError
+
+
+def gives_up(histories: Iterator[GroupHistory]) -> Iterator[GroupHistory]:
+    yield next(histories)
+    give_up()
+
+
+def scene_index(source: Recorded) -> Index:
+    index = Index()
+    source.start(index)
+    return index
 
 
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:

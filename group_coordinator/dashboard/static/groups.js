@@ -27,6 +27,7 @@ export function groupsView(app, _, parameters) {
   let rows = [];
   let shown = [];
   let topics = new Map();
+  let onDisk = 0;
   const options = { q: "", show: "", sort: "severity", down: "", at: null };
 
   const search = h("input", { type: "search", placeholder: "Search groups, topics, members' names in causes", "aria-label": "Search groups", oninput: throttled(80, () => set({ q: search.value })) });
@@ -64,6 +65,7 @@ export function groupsView(app, _, parameters) {
     const answer = await data.groups(asked);
     if (asked !== options.at) return;
     rows = answer.rows;
+    onDisk = answer.on_disk ?? 0;
     draw();
     if (asked === null) mark(rows, answer.now);
     else if (timeBar.marks.length === 0) {
@@ -89,7 +91,8 @@ export function groupsView(app, _, parameters) {
     shown = options.show ? matching.filter((group) => (past ? group.state : group.verdict) === options.show) : matching.slice();
     shown.sort(comparison());
     for (const head of list.head.children) head.setAttribute("aria-sort", head.dataset.key === options.sort ? (isDown() ? "descending" : "ascending") : "none");
-    replace(tally, past ? h("strong", {}, `As of ${moment(options.at)} UTC: `) : null, shown.length === rows.length ? count(rows.length, "group") : `${number(shown.length)} of ${count(rows.length, "group")}`);
+    replace(tally, past ? h("strong", {}, `As of ${moment(options.at)} UTC: `) : null, shown.length === rows.length ? count(rows.length, "group") : `${number(shown.length)} of ${count(rows.length, "group")}`,
+      onDisk > 0 ? `; ${number(onDisk)} more on disk` : null, onDisk > 0 && options.q ? [", ", h("a", { href: address("group", options.q) }, `open “${options.q}”`)] : null);
     element.classList.toggle("past", past);
     list.show(shown);
   }
