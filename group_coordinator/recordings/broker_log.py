@@ -19,6 +19,7 @@ from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent
 from group_coordinator.recordings.broker_patterns import HINT, PATTERNS
 from group_coordinator.recordings.line_times import LineError, line_time
 from group_coordinator.recordings.text_files import lines_of
+from group_coordinator.recordings.topic_id_lines import is_own_message, topic_names_in
 
 _BROKER = re.compile(
     rb"\[(?:GroupCoordinator|GroupMetadataManager|TransactionCoordinator|KafkaServer|ReplicaManager|BrokerServer)"
@@ -27,6 +28,8 @@ _BROKER = re.compile(
 _PARTITION = re.compile(r"topic=__consumer_offsets partition=(\d+)|\(__consumer_offsets-(\d+)\)")
 _SETTING = re.compile(rb"\s+((?:group|offsets?)\.[a-z.]{1,100}) = ([^\r\n]{1,300})")
 """One line of `KafkaConfig values:`."""
+_VERSION = re.compile(rb"Kafka version: (\d{1,3}\.\d{1,3})\b")
+"""Each broker tells its version when it starts."""
 _LOGGER = re.compile(r" ?\([\w.$]*kafka[\w.$]*\)\s*$")
 """What the default layout ends with."""
 _MESSAGE_FIELDS = (
@@ -86,6 +89,10 @@ class BrokerLog(Struct):
     files: list[FileRead] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of groups and offsets by Kafka's names: a broker tells them when it starts. The last ones count."""
+    topic_names: dict[str, str] = field(default_factory=dict)
+    """Names of topics, by id in hexadecimal digits, as far as lines have both."""
+    version: str | None = None
+    """Of the broker that was started last, as in `4.0`; None: no line tells it."""
 
     def read_file(self, path: Path) -> None:
         """Take a whole file. Raises ValueError for a gzip file that breaks off, OSError."""
@@ -94,16 +101,24 @@ class BrokerLog(Struct):
         last: deque[bytes] = deque(maxlen=_LAST_LINES)
         for number, line, _ in lines_of(path):
             last.append(line)
-            if (setting := _SETTING.match(line)) is not None:
-                self.settings[setting[1].decode()] = setting[2].decode(errors="replace")
+            self._note_start(line)
             try:
                 self.lines.extend(reader.read(number, line))
             except LineError:
                 self.left_out += 1
         self.read += number
+        self.topic_names |= reader.topic_names
         self.files.append(
             FileRead(name=path.name, broker=reader.broker, lines=number, last_ms=reader.last_time_ms(last))
         )
+
+    def _note_start(self, line: bytes) -> None:
+        """Note what a broker tells of itself when it starts."""
+        if (setting := _SETTING.match(line)) is not None:
+            self.settings[setting[1].decode()] = setting[2].decode(errors="replace")
+        version = _VERSION.search(line) if b"Kafka version: " in line else None
+        if version is not None and is_own_message(line[: version.start()]):
+            self.version = version[1].decode()
 
 
 class LineReader:
@@ -114,6 +129,8 @@ class LineReader:
         self._time_zone = time_zone
         self.broker: int | None = None
         """Whose log it is, as far as lines have said."""
+        self.topic_names: dict[str, str] = {}
+        """Names of topics, by id in hexadecimal digits, as far as lines have both."""
         self._last_us = 0
 
     def last_time_ms(self, lines: Sequence[bytes]) -> int | None:
@@ -131,6 +148,7 @@ class LineReader:
         if broker_match is not None:
             self.broker = int(broker_match[1])
         if HINT.search(line) is None:
+            self.topic_names |= topic_names_in(line)
             return
         text, time_us = self._message(line)
         for pattern, make in PATTERNS:
