@@ -54,7 +54,7 @@ def observed_source(
             log.read_file(path)
     except (OSError, ValueError) as problem:
         raise CommandError(str(problem)) from problem
-    observed = observe(dump.entries(), log.lines, log.topic_names | _names(topic_names))
+    observed = observe(dump.entries(), log.lines, {**log.topic_names, **_names(topic_names)})
     if not observed.history:
         raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
     return ObservedSource(

@@ -90,6 +90,10 @@ class CoordinatorLogs(Struct):
     """Loads and unloads of groups that were there before."""
     settings: dict[str, str] = field(default_factory=dict)
     """The brokers' settings by Kafka's names, as far as they tell them."""
+    version: str | None = None
+    """Of the broker that was started last; None: no line tells it."""
+    topic_names: dict[str, str] = field(default_factory=dict)
+    """Names of topics, by id in hexadecimal digits, as far as lines have both."""
 
 
 def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> CoordinatorLogs:
@@ -97,7 +101,7 @@ def read_coordinator_logs(paths: Sequence[Path], time_zone: tzinfo) -> Coordinat
     log, logs = BrokerLog(time_zone), CoordinatorLogs()
     for path in paths:
         log.read_file(path)
-    logs.settings = log.settings
+    logs.settings, logs.version, logs.topic_names = log.settings, log.version, log.topic_names
     for line in sorted(log.lines, key=lambda line: line.time_ms):  # stable: lines of one broker keep their order
         group_id = line.event.group_id
         if isinstance(line.event, line_events.GroupLoaded | line_events.GroupUnloaded):

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
 from group_coordinator.recordings.broker_settings import BrokerSettings, Setting, settings_of
+from group_coordinator.recordings.broker_versions import shown_version
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
 from group_coordinator.recordings.expectations import Disagreement, Expected, Fact, Load
 from group_coordinator.recordings.group_facts import facts_between, facts_of
@@ -123,14 +124,15 @@ def follow(
     `records` of the offsets log, by group, and what the brokers' `logs` tell are compared too. Raises ValueError.
     """
     set_aside: dict[str, int] = {}
-    all_requests = _groups(log, records or {}, set_aside)
+    shown = shown_version(None if logs is None else logs.version, log.contents.version, records or {})
+    all_requests = _groups(log, records or {}, set_aside, shown is None or shown[0].names_topic_ids)
     loads = log.contents.loads = _loads(all_requests, logs)
     groups = {
         group_id: group_requests
         for group_id, requests in all_requests.items()
         if (group_requests := _reached(requests, loads[group_id], set_aside))
     }
-    settings = settings_of(given_settings, groups, dict(records or {}), None if logs is None else logs.settings)
+    settings = settings_of(given_settings, groups, dict(records or {}), None if logs is None else logs.settings, shown)
     follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
     return Following(
         settings=settings,
@@ -141,7 +143,7 @@ def follow(
 
 
 def _groups(
-    log: RequestLog, records: Mapping[str, list[LoggedRecord]], set_aside: dict[str, int]
+    log: RequestLog, records: Mapping[str, list[LoggedRecord]], set_aside: dict[str, int], of_names: bool
 ) -> dict[str, list[GroupRequest]]:
     """The requests of each group, in the order of arrival."""
     topic_ids: dict[str, str] = {}
@@ -149,7 +151,7 @@ def _groups(
         topic_ids |= topic_ids_of(of_group)
     groups: dict[str, list[GroupRequest]] = {}
     refused_before = log.counts.damaged_lines
-    for request in log.group_requests(log.topic_ids(topic_ids)):
+    for request in log.group_requests(log.topic_ids(topic_ids, of_names=of_names)):
         groups.setdefault(request.group_id, []).append(request)
     if refused := log.counts.damaged_lines - refused_before:
         set_aside[NOT_UNDERSTOOD] = refused
@@ -219,7 +221,7 @@ class _Follower:
         records, beginning, requests_left, gave_up = self._records_of(followed.group_id), None, requests, 0
         if not requests:
             return
-        if after_us or begun_before(requests):
+        if after_us or begun_before(requests, self._config.kafka_version.first_epoch + 1):
             beginning = beginning_after(after_us, requests, records)
             requests_left = _known_from(beginning, requests, followed, reason)
             if beginning is None:

@@ -19,6 +19,7 @@ from group_coordinator.recordings.consumer_records import (
     consumer_record_group,
     describe_consumer_record,
     is_of_consumer_group,
+    is_of_topics,
     same_consumer_record,
 )
 from group_coordinator.recordings.text_files import Damage, read_lines
@@ -159,6 +160,8 @@ def read_offsets_line(line: bytes) -> LoggedRecord | LoggedMarker | str:
     if isinstance(decoded_key, UnknownKey):
         if not is_of_consumer_group(key):
             return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
+        if is_of_topics(key, value):
+            return "tell the topics of consumer groups, which Kafka 4.0 alone writes"
         group_id = consumer_record_group(key, value)
     else:
         group_id = decoded_key.group_id
