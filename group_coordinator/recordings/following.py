@@ -21,10 +21,10 @@ from group_coordinator.recordings.group_replay import START, GroupReplay, InputV
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
-from group_coordinator.recordings.offsets_log import LoggedRecord, topic_ids_of
+from group_coordinator.recordings.offsets_log import LoggedMarker, LoggedRecord, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
-from group_coordinator.recordings.transaction_ends import TransactionEnd, ends_for
+from group_coordinator.recordings.transaction_ends import TransactionEnd, ends_for, with_markers
 from schemas.recorded import RecordedGroup, RecordingGap
 
 EDGE_MS = 100
@@ -118,11 +118,14 @@ def follow(
     given_settings: Mapping[str, Setting],
     records: Mapping[str, list[LoggedRecord]] | None = None,
     logs: CoordinatorLogs | None = None,
+    markers: Sequence[LoggedMarker] = (),
 ) -> Following:
     """Follow a log that was read. `given_settings`: of the brokers, by our names; the others are inferred.
 
-    `records` of the offsets log, by group, and what the brokers' `logs` tell are compared too. Raises ValueError.
+    `records` of the offsets log, by group, and what the brokers' `logs` tell are compared too. `markers`: the ends of
+    transactions in the offsets log. Raises ValueError.
     """
+    log.contents.has_transaction_ends = log.contents.has_transaction_ends or bool(markers)
     set_aside: dict[str, int] = {}
     shown = shown_version(None if logs is None else logs.version, log.contents.version, records or {})
     all_requests = _groups(log, records or {}, set_aside, shown is None or shown[0].names_topic_ids)
@@ -134,6 +137,7 @@ def follow(
     }
     settings = settings_of(given_settings, groups, dict(records or {}), None if logs is None else logs.settings, shown)
     follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
+    follower.ends = with_markers(follower.ends, markers)
     return Following(
         settings=settings,
         groups=[follower.follow(group_id, requests) for group_id, requests in groups.items()],
@@ -188,7 +192,7 @@ class _Follower:
     ) -> None:
         self._loads, self._protocols = loads, log.contents.protocols
         self._config, self._partitions = settings.config, settings.partitions
-        self._ends, self._cluster = log.transaction_ends(), log.cluster
+        self.ends, self._cluster = log.transaction_ends(), log.cluster
         self._records, self._entries = records, entries
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
 
@@ -255,7 +259,7 @@ class _Follower:
             entries = _after_join_phase(entries, beginning.group.generation_id)
         records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)
         loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
-        ends = ends_for(followed.requests, self._ends, group_id, self._partitions)
+        ends = ends_for(followed.requests, self.ends, group_id, self._partitions)
         facts = facts_between(self._facts(followed, ends), from_us, until_ms * 1000)
         expected = expected_of(requests, records, entries, loads, facts)
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)

@@ -30,6 +30,7 @@ from group_coordinator.recordings.coordinator_log import entry_of_history
 from group_coordinator.recordings.expectations import (
     CLOCK_MS,
     LATE_MS,
+    LONG_STALL_MS,
     NOTHING,
     Disagreement,
     Expected,
@@ -43,7 +44,7 @@ from group_coordinator.recordings.expectations import (
 from group_coordinator.recordings.group_facts import resolved, told_at_join
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.hash_order import first_members, put_expiration_first
-from group_coordinator.recordings.old_brokers import is_of_old_broker
+from group_coordinator.recordings.old_brokers import is_kept_in_memory, is_of_old_broker
 from group_coordinator.recordings.record_cursor import RESYNC_ENTRIES, RecordCursor
 from schemas.events import TransactionEnded
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
@@ -95,8 +96,9 @@ class ReplayInput(Struct, frozen=True):
     value: InputValue
 
 
-NO_STEP = -1
-"""In place of the index of a step, where something else happens."""
+NO_STEP = -2
+"""In place of the index of a step, where something else happens. (A timer of a consumer group that was armed at -1
+counts for nothing: `coordinator_state.consumer.timers`.)"""
 GROUP_METADATA_PREFIX = INT16.pack(GROUP_METADATA_TYPE)
 START = State(None, 0, (), 0, 0, (), (), 0, None, 0, 0)
 
@@ -299,7 +301,7 @@ class GroupReplay:
         if step is None:
             return  # it was told already that the broker had answered much earlier
         del self._waiting[step.index]
-        disagreement = answer_disagreement(step, answer, self._at_us)
+        disagreement = answer_disagreement(step, answer, self._at_us, by_timer=self._handled is None)
         if disagreement is not None:
             self.disagreements.append(disagreement)
         elif step.inferred is None:
@@ -316,6 +318,10 @@ class GroupReplay:
         if record.key.startswith(GROUP_METADATA_PREFIX):
             self._group_metadata = record.value
         slack_ms = max(self._slack_ms(record.caused_by_offset), self._state_slack_ms)
+        if self._handled is not None and is_kept_in_memory(record.key, record.value):
+            # It is written before anything waits, and has the time at which the broker's thread came to it.
+            logged = self._handled.request.logged
+            slack_ms = max(slack_ms, min((logged.ready_us - logged.arrival_us) // 1000 + CLOCK_MS, LONG_STALL_MS))
         is_old = bool(self._steps) and is_of_old_broker(self._steps[self._last_step].request.logged.connection)
         disagreement = self._records.compare(record, slack_ms, self._at_us, is_of_old_broker=is_old)
         if disagreement is not None:
