@@ -263,6 +263,7 @@ class GroupReplay:
         while self._next_load < len(loads) and loads[self._next_load].from_us <= us:
             load = loads[self._next_load]
             self._next_load += 1
+            self._tell_facts(load.from_us, 0)
             self.advance_to(max(self._clock_ms, load.from_us // 1000))
             recorded = RecordedLoad(
                 loaded_ms=load.loaded_us // 1000, group_metadata=self._group_metadata, broker_id=load.broker_id

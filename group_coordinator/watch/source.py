@@ -38,6 +38,7 @@ from group_coordinator.watch.conditions import Conditions, condition_of, failure
 from group_coordinator.watch.following_logs import FollowedLogs
 from group_coordinator.watch.index_updater import IndexUpdater
 from group_coordinator.watch.kept_state import KeptState
+from group_coordinator.watch.name_questions import NameQuestions
 from group_coordinator.watch.offsets_topic import (
     OFFSETS_TOPIC,
     OffsetsTopicError,
@@ -58,7 +59,6 @@ _LIVE_READING_SHARE = 0.25
 _UPDATE_INTERVAL_S = 0.5
 _UPDATE_MAX_S = 0.5
 """Groups that cannot be updated in so long are updated after the next look at the topic."""
-_NAMES_S = 60.0
 _HANGS_MS = 60_000
 """A transaction that has been open for so long is a finding. (Clients' default for one is a minute.)"""
 _log = logging.getLogger(__name__)
@@ -108,6 +108,7 @@ class WatchSource:
         self._names_told: Mapping[str, str] = self._names
         """Those that the observer has."""
         self._names_asked = threading.Event()
+        self._questions = NameQuestions()
         self._ends: dict[int, int] = {}
         """Partition -> its end at the start."""
         self._to_read = self._read = 0
@@ -164,6 +165,7 @@ class WatchSource:
 
     def stop(self) -> None:
         self._stopping.set()
+        self._questions.wake()
         for thread in self._threads:
             thread.join()
         if self._end_poller is not None:
@@ -246,6 +248,7 @@ class WatchSource:
         with self._lock:
             self._failure = failure_of(problem, self.name, _log)
             self._stopping.set()
+            self._questions.wake()
             index.watch(self._cluster_name, watched(self._cluster, (offsets_log,), ()))
             index.doubt(self._cluster_name, in_cluster(self._cluster_name, (self._failure,)))
 
@@ -279,6 +282,8 @@ class WatchSource:
 
     def _name_topics(self) -> None:
         names = self._names
+        self._observer.name_topics(self._logs.topic_names())
+        self._questions.want(self._observer.unnamed_topics)
         if names is not self._names_told:
             self._observer.name_topics(names)
             self._names_told = names
@@ -377,6 +382,8 @@ class WatchSource:
         """Ask for the brokers, and for the names of topics."""
         admin = AdminClient({"log_level": "0", **self._properties})
         while not self._stopping.is_set():
+            self._questions.begin()
+            begun_s = time.monotonic()
             try:
                 metadata = admin.list_topics(timeout=TIMEOUT_S)
                 self._cluster = Cluster(
@@ -388,4 +395,4 @@ class WatchSource:
             except KafkaException as problem:
                 _log.debug("names of topics: %s", problem)
             self._names_asked.set()
-            self._stopping.wait(_NAMES_S)
+            self._questions.wait(time.monotonic() - begun_s, self._stopping)
