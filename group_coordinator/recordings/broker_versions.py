@@ -41,9 +41,10 @@ def version_of_requests(requests: Iterable[GroupRequest]) -> tuple[KafkaVersion,
         if is_of_old_broker(request.logged.connection):
             return version_named("3.9"), "as its connections show"
         body, answer = request.request, request.response
-        joins = isinstance(body, ConsumerGroupHeartbeatRequest) and body.member_epoch == JOIN_EPOCH
+        if not isinstance(body, ConsumerGroupHeartbeatRequest) or body.member_epoch != JOIN_EPOCH:
+            continue
         has_partitions = bool((answer.get("assignment") or {}).get("topicPartitions"))
-        if joins and answer.get("errorCode") == ErrorCode.NONE and has_partitions:
+        if answer.get("errorCode") == ErrorCode.NONE and has_partitions:
             first_epochs.add(int(answer["memberEpoch"]))
     # Who gets partitions of a group with the epoch 1 is in one that began at 0.
     return (KAFKA_VERSIONS["4.2"], "as the first epochs of groups show: 4.2 at most") if 1 in first_epochs else None

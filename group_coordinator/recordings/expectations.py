@@ -117,6 +117,7 @@ class Resolution(Struct, frozen=True):
     began_ms: int
     regex: str
     topics: tuple[str, ...]
+    written_ms: int
 
 
 class Expected(Struct, kw_only=True):

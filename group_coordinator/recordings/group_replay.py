@@ -41,7 +41,7 @@ from group_coordinator.recordings.expectations import (
     entry_disagreement,
     not_answered,
 )
-from group_coordinator.recordings.group_facts import resolved, told_at_join
+from group_coordinator.recordings.group_facts import resolution_written_ms, resolved, told_at_join
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.hash_order import first_members, put_expiration_first
 from group_coordinator.recordings.old_brokers import is_kept_in_memory, is_of_old_broker
@@ -97,8 +97,7 @@ class ReplayInput(Struct, frozen=True):
 
 
 NO_STEP = -2
-"""In place of the index of a step, where something else happens. (A timer of a consumer group that was armed at -1
-counts for nothing: `coordinator_state.consumer.timers`.)"""
+"""In place of the index of a step. (What was armed at -1 counts for nothing: `coordinator_state.consumer.timers`.)"""
 GROUP_METADATA_PREFIX = INT16.pack(GROUP_METADATA_TYPE)
 START = State(None, 0, (), 0, 0, (), (), 0, None, 0, 0)
 
@@ -166,6 +165,7 @@ class GroupReplay:
     def take(self, step: Step) -> None:
         """Let the clock run to the step and handle its request."""
         self._at_us = step.effect_us
+        self._resolve_regexes(step.effect_us // 1000)
         self._load_until(step.effect_us)
         self._tell_facts(step.effect_us, step.latest_us if answered_stable(step) else 0)
         self.advance_to(self._clock_for(step))
@@ -187,7 +187,7 @@ class GroupReplay:
             )
         )
         self._check(self._coordinator.take_outputs())
-        self._resolve_regexes()
+        self._resolve_regexes(self._clock_ms)
         self._handled = None
 
     def _clock_for(self, step: Step) -> int:
@@ -213,6 +213,7 @@ class GroupReplay:
     def finish(self, clock_ms: int) -> None:
         """End the replay where the log ends."""
         self._at_us = clock_ms * 1000
+        self._resolve_regexes(clock_ms)
         self._load_until(self._at_us)
         self._tell_facts(self._at_us, 0)
         self.advance_to(clock_ms)
@@ -247,15 +248,22 @@ class GroupReplay:
         self._coordinator.handle(group_event(value, offset, self._clock_ms, self._clock_ms))
         self._check(self._coordinator.take_outputs())
 
-    def _resolve_regexes(self) -> None:
-        """Have the group's expressions resolved, if it has just begun to."""
+    def _resolve_regexes(self, until_ms: int) -> None:
+        """Let the group know what its expressions stand for, if it has begun to have them resolved: as soon as the
+        broker wrote it, or at once where no record tells when that was."""
         group, facts = self._coordinator.group, self._expected.facts
         body = None if group is None else group.body
         if type(body) is not ConsumerGroup or body.regex_refresh_began_ms is None:
             return
+        began_ms, resolutions = body.regex_refresh_began_ms, self._expected.resolutions
+        written_ms = resolution_written_ms(began_ms, resolutions)
+        if written_ms is not None:
+            if written_ms > until_ms:
+                return
+            self.advance_to(max(self._clock_ms, written_ms))
         images = (fact.value for fact in reversed(facts[: self._next_fact]) if isinstance(fact.value, TopicMetadata))
         image = next(images, TopicMetadata(version=0, topics=()))
-        self._tell(resolved(body.regex_counts, image, self._clock_ms, self._expected.resolutions))
+        self._tell(resolved(body.regex_counts, image, began_ms, resolutions))
 
     def _load_until(self, us: int) -> None:
         """Let the brokers load the group that took it over by then."""
