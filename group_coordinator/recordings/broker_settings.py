@@ -114,7 +114,7 @@ def settings_of(
     _infer_from_records(records, inferred)
     _infer_consumer_groups(requests, inferred)
     _take_told(told or {}, inferred)
-    _infer_version(shown or version_of_requests(requests), inferred)
+    _infer_version(shown or version_of_requests(groups), inferred)
     settings = {name: value for name, (value, _) in inferred.items()} | dict(given_settings)
     partitions = settings.pop(PARTITIONS, None)
     assert not isinstance(partitions, str)

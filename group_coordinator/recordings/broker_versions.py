@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from coordinator_state.kafka_versions import KAFKA_VERSIONS, KafkaVersion, version_named
@@ -34,20 +34,26 @@ def shown_version(
     return None if by_records is None else (version_named(by_records), "as the offsets log shows")
 
 
-def version_of_requests(requests: Iterable[GroupRequest]) -> tuple[KafkaVersion, str] | None:
+def version_of_requests(groups: Mapping[str, Sequence[GroupRequest]]) -> tuple[KafkaVersion, str] | None:
     """Return the version that the answers to members show, where nothing else does."""
-    first_epochs = set()
-    for request in requests:
-        if is_of_old_broker(request.logged.connection):
-            return version_named("3.9"), "as its connections show"
-        body, answer = request.request, request.response
-        if not isinstance(body, ConsumerGroupHeartbeatRequest) or body.member_epoch != JOIN_EPOCH:
-            continue
-        has_partitions = bool((answer.get("assignment") or {}).get("topicPartitions"))
-        if answer.get("errorCode") == ErrorCode.NONE and has_partitions:
-            first_epochs.add(int(answer["memberEpoch"]))
-    # Who gets partitions of a group with the epoch 1 is in one that began at 0.
-    return (KAFKA_VERSIONS["4.2"], "as the first epochs of groups show: 4.2 at most") if 1 in first_epochs else None
+    if any(is_of_old_broker(request.logged.connection) for requests in groups.values() for request in requests):
+        return version_named("3.9"), "as its connections show"
+    if any(_began_at_epoch_0(requests) for requests in groups.values()):
+        return KAFKA_VERSIONS["4.2"], "as the first epochs of groups show: 4.2 at most"
+    return None
+
+
+def _began_at_epoch_0(requests: Sequence[GroupRequest]) -> bool:
+    """Return whether a member got partitions in epoch 1 of a group that was no classic one before."""
+    joins = [request.request for request in requests if request.logged.api == "JoinGroup"]
+    return not joins and any(
+        isinstance(request.request, ConsumerGroupHeartbeatRequest)
+        and request.request.member_epoch == JOIN_EPOCH
+        and request.response.get("errorCode") == ErrorCode.NONE
+        and request.response.get("memberEpoch") == 1
+        and bool((request.response.get("assignment") or {}).get("topicPartitions"))
+        for request in requests
+    )
 
 
 def _version_of_records(records: Iterable[LoggedRecord]) -> str | None:
