@@ -64,8 +64,8 @@ class ConsumerGroupSettings(OwnSettingsBounds):
         "they joined: who gets one partition more is then the same member as there. For events of a broker's log.")
 
     coordinator_version: str = setting(
-        NEWEST, "Decide as the group coordinator of this Kafka version: 3.9 (and all before), 4.0, 4.1, 4.2 or 4.3. For "
-        "events of a broker's log, which is followed as its version shows.")
+        NEWEST, "Decide as the group coordinator of this Kafka version: 3.9 (and all before), 4.0, 4.1, 4.2 or 4.3. "
+        "For events of a broker's log, which is followed as its version shows.")
 
     @cached_property
     def kafka_version(self) -> KafkaVersion:

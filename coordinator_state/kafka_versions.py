@@ -25,8 +25,8 @@ class KafkaVersion(NamedTuple):
     describes_pending_revocation: bool = True
     """What a member is to give up is described as its own until it has."""
     drops_unsubscribed: bool = True
-    """A member gives up what it does not subscribe to any more before there is a new target, and what is in a target and
-    it does not subscribe to is not given to it. What it is to give up itself is free for it."""
+    """A member gives up what it does not subscribe to any more before there is a new target, and what is in a target
+    and it does not subscribe to is not given to it. What it is to give up itself is free for it."""
     lost_regex_raises_epoch: bool = True
     """A member that gives up its expression for none raises the group epoch."""
     classic_join_ends_regex: bool = True

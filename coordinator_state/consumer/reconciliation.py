@@ -70,7 +70,8 @@ def reconcile(
     """Return the member with its next assignment; the same object if nothing has changed.
 
     `before_4_2`: as Kafka 4.0 and 4.1, where a member that has given up what it must goes to the epoch after its own,
-    and partitions that it is to give up itself are not free. `owned` is what the member says that it owns; None: it does not say. Whatever changes sets the previous epoch to the
+    and partitions that it is to give up itself are not free. `owned` is what the member says that it owns; None: it
+    does not say. Whatever changes sets the previous epoch to the
     present one, even where that stays. Raises `Refusal` with FENCED_MEMBER_EPOCH.
     """
     match action_for(member, target_epoch, subscription_changed, owned):

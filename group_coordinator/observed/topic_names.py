@@ -1,8 +1,8 @@
 """The names of topics that records of groups tell: those of every version name topics by their ids, some by both.
 
-Kafka 4.0 writes id and name of all topics of a consumer group (ConsumerGroupPartitionMetadata), share groups those whose
-state they keep. Where no record has both, the id of a target is that of one of the topics that its member subscribes to:
-a server-side assignor gives out no others. If only one topic is left, that is its name.
+Kafka 4.0 writes id and name of all topics of a consumer group (ConsumerGroupPartitionMetadata), share groups those
+whose state they keep. Where no record has both, the id of a target is that of one of the topics that its member
+subscribes to: a server-side assignor gives out no others. If only one topic is left, that is its name.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ def begun_before(requests: Sequence[GroupRequest], new_group_epoch: int = NEW_GR
         known_us = ready_us if is_classic else request.logged.handled_us
         first_joins_us[member_id] = min(known_us, first_joins_us.get(member_id, known_us))
         if request.response.get("errorCode") == ErrorCode.NONE:
-            epochs_before = request.response["generationId"] - 1 if is_classic else _epochs_before(request, new_group_epoch)
+            generation = request.response["generationId"] if is_classic else 0
+            epochs_before = generation - 1 if is_classic else _epochs_before(request, new_group_epoch)
             first = min(first or (ready_us, epochs_before), (ready_us, epochs_before))
     if first is not None and first[1] > 0:
         return True

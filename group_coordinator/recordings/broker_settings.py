@@ -72,7 +72,6 @@ class _Phase(Struct):
 
 
 _TEXTS = frozenset({"group_consumer_assignors", "group_consumer_migration_policy", "coordinator_version"})
-_COMMITS_4_SINCE = "4.1"
 SETTINGS = (
     frozenset(setting.name for setting in fields(GroupSettings) if isinstance(setting.default, int)) - _OWN | _TEXTS
 )
@@ -141,11 +140,10 @@ def _infer_version(shown: tuple[KafkaVersion, str] | None, inferred: dict[str, t
     if shown is None or shown[0].name == NEWEST:
         return
     version, why = shown
-    name = f"{version.name} or before" if version.is_old_coordinator else version.name
-    inferred["coordinator_version"] = version.name, f"coordinator.version = {name} ({why})"
+    inferred["coordinator_version"] = version.name, f"coordinator.version = {version.name} ({why})"
     number = version.offset_commit_value_version
     if number != GroupConfig().offset_commit_value_version:
-        reason = f"offset commits are written as version {number}, as brokers before Kafka {_COMMITS_4_SINCE} do"
+        reason = f"offset commits are written as version {number}, as brokers before Kafka 4.1 do"
         inferred.setdefault("offset_commit_value_version", (number, reason))
 
 

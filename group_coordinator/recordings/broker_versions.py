@@ -1,4 +1,4 @@
-"""Which version of Kafka a log is of, by what the log itself shows. `coordinator_state.kafka_versions` has the habits."""
+"""Which version of Kafka a log is of, by what the log itself shows. The habits: `coordinator_state.kafka_versions`."""
 
 from __future__ import annotations
 

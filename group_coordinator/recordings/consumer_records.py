@@ -48,7 +48,7 @@ def has_no_order(key: bytes, value: bytes | None) -> bool:
 
 
 def is_of_topics(key: bytes, value: bytes | None) -> bool:
-    """Return whether a record tells of the topics of a consumer group, as Kafka 4.0 writes it: later versions do not."""
+    """Return whether a record tells of the topics of a consumer group, as Kafka 4.0 alone writes it."""
     return value is not None and INT16.unpack_from(key)[0] == PARTITION_METADATA_TYPE
 
 
@@ -82,7 +82,7 @@ def _comparable(value: dict[str, Any], time: str | None) -> dict[str, Any]:
 
 
 def _epochs(topic: dict[str, Any]) -> tuple[bytes, list[tuple[int, int]]]:
-    """Return partitions with their epochs, which are written from Kafka 4.3 on; without, with an epoch that none has."""
+    """Return partitions with their epochs, which Kafka writes from 4.3 on; without them, with `_NO_EPOCH`."""
     partitions = topic["partitions"]
     epochs = topic.get("assignment_epochs") or (_NO_EPOCH,) * len(partitions)
     return encode_uuid(_text(topic["topic_id"])), sorted(zip(partitions, epochs, strict=True))

@@ -225,8 +225,8 @@ def _answer_of_group(logged: LoggedRequest, group_id: str, response: Json) -> Js
 
 
 def _without_repeats(entries: list[Json]) -> list[Json]:
-    """Return the one entry of a group. Kafka 4.0 has others before it, with the error of not having found the group: one
-    for each time that it looked for it."""
+    """Return the one entry of a group. Kafka 4.0 has others before it, with the error of not having found the group:
+    one for each time that it looked for it."""
     described = [entry for entry in entries if entry.get("errorCode") == ErrorCode.NONE]
     return described[-1:] or entries[-1:]
 

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from group_coordinator.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
 
 _ID, _NAME = rb"([\w-]{22})", rb"([\w.-]{1,249})"
-_LOADED = re.compile(rb"Completed load of Log\(dir=[^,]{1,4096}, topicId=" + _ID + rb", topic=" + _NAME + rb", partition=")
+_LOADED = re.compile(
+    rb"Completed load of Log\(dir=[^,]{1,4096}, topicId=" + _ID + rb", topic=" + _NAME + rb", partition="
+)
 _FETCHED = re.compile(rb"Error in response for fetch request \(type=FetchRequest, ")
 _PARTITION = re.compile(rb"[{ ]" + _NAME + rb"-\d{1,9}=PartitionData\(topicId=" + _ID + rb", fetchOffset=")
 _BEFORE = re.compile(rb'(?:^|(?<!\\\\)"|\b(?:TRACE|DEBUG|INFO|WARN|ERROR)\b[^()"]{0,100})$')

@@ -107,8 +107,7 @@ class WatchSource:
         self._names: Mapping[str, str] = {}
         self._names_told: Mapping[str, str] = self._names
         """Those that the observer has."""
-        self._names_asked = threading.Event()
-        self._questions = NameQuestions()
+        self._names_asked, self._questions = threading.Event(), NameQuestions()
         self._ends: dict[int, int] = {}
         """Partition -> its end at the start."""
         self._to_read = self._read = 0

@@ -158,7 +158,9 @@ def test_what_the_driver_did_is_found_in_the_causes(name: str, action: str, ways
     starts = [start for start in truth(name) if start["action"] == "start"]
     history = observed(name, with_logs=True).history
     for done in (done for done in truth(name) if done["action"] == action and "group" in done):
-        if (name, done["client_id"]) in NO_MEMBERS or any(start["client_id"] == done["client_id"] and start["at_ms"] > done["at_ms"] for start in starts):
+        if (name, done["client_id"]) in NO_MEMBERS:
+            continue
+        if any(start["client_id"] == done["client_id"] and start["at_ms"] > done["at_ms"] for start in starts):
             continue
         after = [
             record

@@ -44,7 +44,9 @@ def test_what_the_broker_says_counts_most() -> None:
     assert shown == (KAFKA_VERSIONS["4.1"], "as the broker's log tells: Kafka 4.1")
 
 
-@pytest.mark.parametrize(("told", "name"), [("2.8", "3.9"), ("3.7", "3.9"), ("4.0", "4.0"), ("4.3", "4.3"), ("5.1", "4.3")])
+@pytest.mark.parametrize(
+    ("told", "name"), [("2.8", "3.9"), ("3.7", "3.9"), ("4.0", "4.0"), ("4.3", "4.3"), ("5.1", "4.3")]
+)
 def test_each_version_has_its_entry(told: str, name: str) -> None:
     assert version_named(told).name == name
 
