@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from coordinator_state.kafka_versions import KAFKA_VERSIONS, NEWEST, KafkaVersion
 from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import setting
 
@@ -61,6 +62,15 @@ class ConsumerGroupSettings(OwnSettingsBounds):
     group_consumer_hash_order: bool = setting(
         False, "Assignors go through a group's members in the order of a broker's hash maps, not in the order in which "
         "they joined: who gets one partition more is then the same member as there. For events of a broker's log.")
+
+    coordinator_version: str = setting(
+        NEWEST, "Decide as the group coordinator of this Kafka version: 3.9 (and all before), 4.0, 4.1, 4.2 or 4.3. "
+        "For events of a broker's log, which is followed as its version shows.")
+
+    @cached_property
+    def kafka_version(self) -> KafkaVersion:
+        """What the version does otherwise."""
+        return KAFKA_VERSIONS[self.coordinator_version]
 
     @property
     def consumer_assignors(self) -> tuple[str, ...]:
@@ -120,6 +130,10 @@ class ConsumerGroupSettings(OwnSettingsBounds):
             yield (
                 f"group_consumer_migration_policy is {self.group_consumer_migration_policy!r}, but must be one of "
                 f"{', '.join(MIGRATION_POLICIES)}."
+            )
+        if self.coordinator_version not in KAFKA_VERSIONS:
+            yield (
+                f"coordinator_version is {self.coordinator_version!r}, but must be one of {', '.join(KAFKA_VERSIONS)}."
             )
         names = self.consumer_assignors
         if not names or len(set(names)) < len(names):

@@ -92,14 +92,19 @@ def current_member_value(
     state: int,
     assigned: Mapping[str, Mapping[int, int]],
     pending_revocation: Mapping[str, Mapping[int, int]],
+    *,
+    with_epochs: bool = True,
 ) -> bytes:
-    """Return what a member has: topic id -> partition -> the epoch in which it got the partition."""
+    """Return what a member has: topic id -> partition -> the epoch in which it got the partition.
+
+    `with_epochs`: the epochs are written, as from Kafka 4.3 on.
+    """
     values = {
         "member_epoch": member_epoch,
         "previous_member_epoch": previous_member_epoch,
         "state": state,
-        "assigned_partitions": _with_epochs(assigned),
-        "partitions_pending_revocation": _with_epochs(pending_revocation),
+        "assigned_partitions": _owned(assigned, with_epochs),
+        "partitions_pending_revocation": _owned(pending_revocation, with_epochs),
     }
     return _value("ConsumerGroupCurrentMemberAssignment", values)
 
@@ -110,13 +115,13 @@ def regular_expression_value(topics: Iterable[str], version: int, timestamp_ms: 
     return _value("ConsumerGroupRegularExpression", values)
 
 
-def _with_epochs(partitions: Mapping[str, Mapping[int, int]]) -> tuple[dict[str, Any], ...]:
+def _owned(partitions: Mapping[str, Mapping[int, int]], with_epochs: bool) -> tuple[dict[str, Any], ...]:
     return tuple(
         [
             {
                 "topic_id": encode_uuid(topic_id),
                 "partitions": tuple(numbers := sorted(epochs)),
-                "assignment_epochs": tuple([epochs[number] for number in numbers]),
+                "assignment_epochs": tuple([epochs[number] for number in numbers]) if with_epochs else None,
             }
             for topic_id, epochs in sorted(partitions.items(), key=lambda entry: entry[0])
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from coordinator_state.consumer.group import ConsumerGroup, ResolvedRegex
+from coordinator_state.consumer.group import ConsumerGroup, ResolvedRegex, new_group
 from coordinator_state.consumer.history import Narrator
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
 from coordinator_state.consumer.sizes import member_bytes, target_bytes
@@ -36,6 +36,9 @@ from schemas.consumer_group_records import (
 )
 from schemas.error_codes import ErrorCode
 from schemas.observed_history import EpochReason
+
+NO_HASH = NO_TIME_MS = 0
+"""Is not written."""
 
 Apply = Callable[[ConsumerGroup], None]
 
@@ -99,7 +102,8 @@ class Changes:
         def apply(group: ConsumerGroup) -> None:
             group.group_epoch, group.metadata_hash = epoch, metadata_hash
 
-        self.append(group_key(METADATA_TYPE, self.step.group_id), metadata_value(epoch, metadata_hash), apply)
+        written_hash = metadata_hash if self.step.config.kafka_version.has_metadata_hash else NO_HASH
+        self.append(group_key(METADATA_TYPE, self.step.group_id), metadata_value(epoch, written_hash), apply)
         self.narrator.epoch(metadata_hash, reasons)
 
     def put_target(self, member_id: str, target: TargetAssignment) -> None:
@@ -116,7 +120,8 @@ class Changes:
         def apply(group: ConsumerGroup) -> None:
             group.assignment_epoch, group.assignment_timestamp_ms = epoch, timestamp_ms
 
-        value = target_metadata_value(epoch, timestamp_ms)
+        written_ms = timestamp_ms if self.step.config.kafka_version.has_assignment_epochs else NO_TIME_MS
+        value = target_metadata_value(epoch, written_ms)
         self.append(group_key(TARGET_METADATA_TYPE, self.step.group_id), value, apply)
 
     def put_current(self, member: ConsumerMember) -> None:
@@ -127,6 +132,7 @@ class Changes:
             int(member.state),
             member.assigned,
             member.pending_revocation,
+            with_epochs=self.step.config.kafka_version.has_assignment_epochs,
         )
         self._put(CURRENT_MEMBER_TYPE, member, value)
 
@@ -203,7 +209,7 @@ class Changes:
     def _begin(self) -> Group:
         """Let there be a consumer group. The records make it, as in Kafka: nothing else of the copy is kept."""
         step = self.step
-        body = ConsumerGroup(state_since_ms=step.now_ms)
+        body = new_group(step.config.kafka_version, step.now_ms)
         if step.group is None:
             group = step.create_group(body)
             self.narrator.created()

@@ -101,7 +101,7 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
     else:
         target = update_target(changes, updated, update)
         reconciled = reconcile_member(changes, updated, target, update.changed, _owned(step, subscription))
-    resolves_regexes = begins_refresh(changes, update)
+    resolves_regexes = step.config.kafka_version.classic_join_ends_regex and begins_refresh(changes, update)
     changes.require_size(member_id)
     changes.commit()
     if resolves_regexes:
@@ -181,6 +181,7 @@ def _updated(
 ) -> ConsumerMember:
     envelope = step.request_event().envelope
     timeout_ms = request.rebalance_timeout_ms
+    ends_regex = step.config.kafka_version.classic_join_ends_regex
     return replace(
         member,
         instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
@@ -189,7 +190,7 @@ def _updated(
         client_id=envelope.client_id,
         client_host=envelope.client_host,
         subscribed_topic_names=name_set(subscription.topics),
-        subscribed_topic_regex="",
+        subscribed_topic_regex="" if ends_regex else member.subscribed_topic_regex,
         classic=ClassicMemberMetadata(request.session_timeout_ms, protocols),
     )
 

@@ -41,7 +41,10 @@ def consumer_group_describe(step: Step, request: ConsumerGroupDescribeRequest) -
         group_epoch=body.group_epoch,
         assignment_epoch=body.assignment_epoch,
         assignor_name=preferred_assignor(body, None, step.config.consumer_assignors),
-        members=tuple([_member(body, member, image) for member in body.members.values()]),
+        members=tuple([
+            _member(body, member, image, with_pending=step.config.kafka_version.describes_pending_revocation)
+            for member in body.members.values()
+        ]),
     )
     step.respond(ConsumerGroupDescribeResponse(groups=(described,)))
 
@@ -56,9 +59,11 @@ def _not_found(step: Step) -> DescribedConsumerGroup:
     )
 
 
-def _member(group: ConsumerGroup, member: ConsumerMember, image: TopicsImage) -> DescribedConsumerGroupMember:
+def _member(
+    group: ConsumerGroup, member: ConsumerMember, image: TopicsImage, *, with_pending: bool
+) -> DescribedConsumerGroupMember:
     owned = {topic_id: set(epochs) for topic_id, epochs in member.assigned.items()}
-    for topic_id, epochs in member.pending_revocation.items():
+    for topic_id, epochs in member.pending_revocation.items() if with_pending else ():
         owned.setdefault(topic_id, set()).update(epochs)
     return DescribedConsumerGroupMember(
         member_id=member.member_id,

@@ -23,6 +23,7 @@ from coordinator_state.consumer.sizes import instance_bytes, member_bytes, resol
 from coordinator_state.consumer.snapshot import snapshot
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
+from coordinator_state.kafka_versions import KafkaVersion
 from coordinator_state.offsets import OffsetExpirationCondition
 from coordinator_state.timers import TimerCause
 from schemas.consumer_group_records import (
@@ -328,6 +329,12 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
             self.metadata_deadline = self.metadata_deadline[0] + by_ms, self.metadata_deadline[1]
         if self.regex_refresh_began_ms is not None:
             self.regex_refresh_began_ms += by_ms
+
+
+def new_group(version: KafkaVersion, now_ms: int = 0) -> ConsumerGroup:
+    """Return a group that nobody has joined yet."""
+    first_epoch = version.first_epoch
+    return ConsumerGroup(group_epoch=first_epoch, assignment_epoch=first_epoch, state_since_ms=now_ms)
 
 
 def consumer_tombstone_keys(group_id: str, regexes: Iterable[str]) -> tuple[bytes, ...]:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.changes import Changes
-from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.group import ConsumerGroup, new_group
 from coordinator_state.consumer.member import LEFT_STATIC_EPOCH, NEW_MEMBER_EPOCH, ConsumerMember
 from coordinator_state.consumer.upgrade import upgrade
 from coordinator_state.errors import Refusal
@@ -28,7 +28,7 @@ def find_group(step: Step, joins: bool) -> Changes:
         raise not_found(step)
     if type(body) is ClassicGroup and not body.is_empty:
         return upgrade(step, body)
-    changes = Changes(step, ConsumerGroup(), is_new=True)
+    changes = Changes(step, new_group(step.config.kafka_version), is_new=True)
     if type(body) is ClassicGroup:
         for key in body.tombstone_keys(step.group_id):
             changes.append(key, None)

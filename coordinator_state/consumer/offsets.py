@@ -37,7 +37,7 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
         )
     if epoch == member.member_epoch:
         return
-    if epoch > member.member_epoch:
+    if epoch > member.member_epoch or not step.config.kafka_version.has_assignment_epochs:
         raise stale(member, epoch)
     for topic in request.topics:
         # A broker puts in the ids of topics that are named; whoever writes to the log without a gateway may not.
@@ -58,7 +58,9 @@ def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> N
         return
     member = require_member(group.members, request.member_id)
     try:
-        if epoch > member.member_epoch:
+        if epoch > member.member_epoch or (
+            epoch != member.member_epoch and not step.config.kafka_version.has_assignment_epochs
+        ):
             raise stale(member, epoch)
         if epoch < member.member_epoch:
             for topic in request.topics:

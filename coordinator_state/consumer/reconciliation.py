@@ -64,17 +64,21 @@ def reconcile(
     subscription_changed: bool,
     owned: OwnedPartitions | None,
     is_free: IsFree,
+    *,
+    before_4_2: bool = False,
 ) -> ConsumerMember:
     """Return the member with its next assignment; the same object if nothing has changed.
 
-    `owned` is what the member says that it owns; None: it does not say. Whatever changes sets the previous epoch to the
+    `before_4_2`: as Kafka 4.0 and 4.1, where a member that has given up what it must goes to the epoch after its own,
+    and partitions that it is to give up itself are not free. `owned` is what the member says that it owns; None: it
+    does not say. Whatever changes sets the previous epoch to the
     present one, even where that stays. Raises `Refusal` with FENCED_MEMBER_EPOCH.
     """
     match action_for(member, target_epoch, subscription_changed, owned):
         case Action.NOTHING:
             return member
         case Action.NEXT:
-            reconciled = _next(member, target_epoch, target, subscription.topic_ids, owned, is_free)
+            reconciled = _next(member, target_epoch, target, subscription.topic_ids, owned, is_free, before_4_2)
         case Action.SHRINK:
             reconciled = _shrink(member, subscription, owned)
         case Action.FENCE:
@@ -108,6 +112,7 @@ def _next(
     subscribed: frozenset[str],
     owned: OwnedPartitions | None,
     is_free: IsFree,
+    before_4_2: bool,
 ) -> ConsumerMember:
     wanted = {topic_id: partitions for topic_id, partitions in target if topic_id in subscribed}
     keep: PartitionsWithEpochs = {}
@@ -120,12 +125,13 @@ def _next(
         _put(keep, topic_id, {partition: epoch for partition, epoch in has.items() if partition in wants})
         _put(revoke, topic_id, {partition: epoch for partition, epoch in has.items() if partition not in wants})
         lacks = [partition for partition in wants if partition not in has]
-        own_pending = member.pending_revocation.get(topic_id, {})
+        own_pending = {} if before_4_2 else member.pending_revocation.get(topic_id, {})
         free = [partition for partition in lacks if partition in own_pending or is_free(topic_id, partition)]
         _put(add, topic_id, dict.fromkeys(free, target_epoch))
         is_unreleased = is_unreleased or len(free) < len(lacks)
     if revoke and _may_own(owned, revoke):
-        return _changed(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch, keep, revoke)
+        has_revoked = before_4_2 and member.state is MemberState.UNREVOKED_PARTITIONS
+        return _changed(member, MemberState.UNREVOKED_PARTITIONS, member.member_epoch + has_revoked, keep, revoke)
     state = MemberState.UNRELEASED_PARTITIONS if is_unreleased else MemberState.STABLE
     return _changed(member, state, target_epoch, _merged(keep, add), {})
 

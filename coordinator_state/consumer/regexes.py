@@ -54,7 +54,10 @@ def refresh_is_due(
         or last is None
         or len(regex_counts) != len(group.resolved_regexes)
         or last.version < image.new_topics_version
-        or now_ms > last.timestamp_ms + config.group_consumer_regex_refresh_interval_ms
+        or (
+            config.kafka_version.refreshes_regexes
+            and now_ms > last.timestamp_ms + config.group_consumer_regex_refresh_interval_ms
+        )
     )
 
 

@@ -63,6 +63,7 @@ def update_subscription(
         else regex_change is RegexChange.UPDATED_AND_RESOLVED
     )
     epoch, kind = group.group_epoch, group.subscription_type
+    bumps = bumps or epoch == 0
     regex_counts = _regex_counts(group, member, updated)
     deadline_ms, deadline_epoch = group.metadata_deadline
     if bumps or step.now_ms >= deadline_ms or epoch < deadline_epoch:
@@ -91,7 +92,8 @@ def _update_regex(
     if gave_up is not None:
         changes.put_regex(gave_up, None)
     if not new:
-        return RegexChange.UPDATED_AND_RESOLVED, gave_up, False
+        raises = changes.step.config.kafka_version.lost_regex_raises_epoch
+        return RegexChange.UPDATED_AND_RESOLVED if raises else RegexChange.UPDATED, gave_up, False
     if not group.regex_counts[new]:
         require_valid_regex(new)
         return RegexChange.UPDATED, gave_up, True

@@ -74,6 +74,8 @@ def _assignor(step: Step, name: str) -> ServerAssignor:
 
 def _is_too_early(changes: Changes) -> bool:
     """Return whether the last target assignment is not yet as old as the interval."""
+    if not changes.step.config.kafka_version.has_assignment_interval:
+        return False
     interval_ms, computed_ms = assignment_interval_ms(changes.step), changes.group.assignment_timestamp_ms
     return bool(computed_ms and interval_ms) and changes.step.now_ms < computed_ms + interval_ms
 
@@ -128,7 +130,8 @@ def _assignor_group(changes: Changes, members: Mapping[str, ConsumerMember], kin
         for topic in image.topics.values()
         if topic.topic_id in subscribed
     }
-    return AssignorGroup(tuple(assignor_members), topics, kind)
+    saves_extras = changes.step.config.kafka_version.saves_extras
+    return AssignorGroup(tuple(assignor_members), topics, kind, saves_extras)
 
 
 def _subscribed_topic_ids(

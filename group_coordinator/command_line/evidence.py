@@ -35,7 +35,9 @@ class Evidence(Struct, frozen=True):
 
     def follow(self, log: RequestLog, settings: Mapping[str, Setting]) -> Following:
         """Follow request logs with it."""
-        return follow(log, settings, None if self.dump is None else self.dump.by_group, self.broker_logs)
+        if self.dump is None:
+            return follow(log, settings, None, self.broker_logs)
+        return follow(log, settings, self.dump.by_group, self.broker_logs, self.dump.markers)
 
 
 def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo) -> Evidence:

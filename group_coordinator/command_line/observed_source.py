@@ -15,7 +15,7 @@ from group_coordinator.dashboard.watched import Watched, WatchedSource
 from group_coordinator.narrative import words
 from group_coordinator.observed.clock_skew import Skew
 from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.doubts import doubts
+from group_coordinator.observed.doubts import doubts, unnamed_topics
 from group_coordinator.observed.offsets_log import OffsetsDump, read_dump
 from group_coordinator.recordings.broker_log import BrokerLog
 from group_coordinator.recordings.cluster_ids import cluster_id_of_dump
@@ -56,7 +56,7 @@ def observed_source(
             log.read_file(path)
     except (OSError, ValueError) as problem:
         raise CommandError(str(problem)) from problem
-    observed = observe(dump.entries(), log.lines, _names(topic_names))
+    observed = observe(dump.entries(), log.lines, {**log.topic_names, **_names(topic_names)})
     if not observed.history:
         raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
     return ObservedSource(
@@ -65,6 +65,7 @@ def observed_source(
             *dump.doubts(),
             *log.doubts(),
             *doubts(observed.skews, observed.open_transactions, log.left_out, shown_zone),
+            *unnamed_topics(observed.unnamed_topics),
         ),
         remarks=(_remark(dump, log),),
         watched=_watched(dumps, dump, log, observed.skews),

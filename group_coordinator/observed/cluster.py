@@ -24,6 +24,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     """Of each broker's log."""
     open_transactions: tuple[OpenTransaction, ...]
     """Those whose end is not in the log, the oldest first."""
+    unnamed_topics: tuple[str, ...] = ()
+    """The ids of topics whose names nothing tells, in hexadecimal digits."""
 
 
 def observe(
@@ -35,4 +37,9 @@ def observe(
     observer.add_records(entries)
     observer.add_lines(lines)
     history = list(observer.whole())
-    return Observed(history=history, skews=observer.skews, open_transactions=observer.open_transactions())
+    return Observed(
+        history=history,
+        skews=observer.skews,
+        open_transactions=observer.open_transactions(),
+        unnamed_topics=tuple(observer.unnamed_topics),
+    )

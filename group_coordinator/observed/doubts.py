@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import tzinfo
 from itertools import islice
 
 from group_coordinator.narrative import words
 from group_coordinator.observed.clock_skew import Skew
 from group_coordinator.observed.transactions import OpenTransaction
+from schemas.kafka.json_form import uuid_to_json
+
+IDS_SHOWN = 3
 
 _TRANSACTIONS_MAX = 20
 """So many are told one by one, the oldest."""
@@ -41,4 +44,16 @@ def doubts(
         yield (
             f"{lines} of brokers' logs have no time that can be read, or can be read in several ways: they are left "
             "out."
+        )
+
+
+def unnamed_topics(topic_ids: Collection[str]) -> Iterator[str]:
+    """Yield a sentence on topics that are shown by their ids, and on where their names can be got."""
+    if topic_ids:
+        shown = [uuid_to_json(bytes.fromhex(topic_id)) for topic_id in sorted(topic_ids)[:IDS_SHOWN]]
+        more = f" and {len(topic_ids) - IDS_SHOWN:,} more" if len(topic_ids) > IDS_SHOWN else ""
+        yield (
+            f"{words.count(len(topic_ids), 'topic')} {'is' if len(topic_ids) == 1 else 'are'} shown by id, for no "
+            f"record has the name: {', '.join(shown)}{more}. --topic-names takes names; a broker's log from its start "
+            "on has them, too (--broker-log), and so has its request log."
         )

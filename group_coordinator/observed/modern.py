@@ -11,8 +11,9 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from group_coordinator.narrative import words
 from group_coordinator.observed.hints import Hints, how
-from group_coordinator.observed.modern_records import AWAY, Current, Step
+from group_coordinator.observed.modern_records import AWAY, Current, Step, changed_topics
 from group_coordinator.observed.teller import Teller
 from group_coordinator.recordings import broker_lines as line_events
 from schemas.history import (
@@ -46,8 +47,6 @@ from schemas.observed_history import (
 )
 
 BEFORE = "nothing is known of the group before this"
-_FIRST_EPOCH = 2
-"""That a group has once its first member has joined."""
 _COMPARED = (
     "subscribed_topics", "subscribed_regex", "server_assignor", "rack_id", "rebalance_timeout_ms",
     "session_timeout_ms", "protocols",
@@ -67,6 +66,8 @@ class ModernGroup:
         self._current: dict[str, Current] = {}
         self._target_epoch = 0
         self._metadata_hash: int | None = None
+        self._topics: dict[str, tuple[bytes, int]] | None = None
+        """What the group subscribes to, where the records tell it."""
         self._regexes: dict[str, tuple[str, ...]] = {}
         self._is_known = False
         self._was_empty = False
@@ -129,6 +130,8 @@ class ModernGroup:
             self._begin(step)
         self._members_changed(step)
         self._regexes_resolved(step)
+        if step.topics is not None:
+            self._topics_told(step.topics)
         if step.epoch is not None:
             self._bumped(step.epoch, step.metadata_hash)
         self._target_changed(step)
@@ -155,7 +158,7 @@ class ModernGroup:
         """Record the first that is known of the group."""
         self._is_known = True
         joins = any(step.members.values())
-        if joins and (step.epoch is None or step.epoch <= _FIRST_EPOCH):
+        if joins and (step.epoch is None or step.epoch <= step.first_epoch):
             self._was_empty = True
             self._last_cause = self._tell.say(GroupCreated)
         else:
@@ -234,6 +237,12 @@ class ModernGroup:
                 self._regexes.pop(regex, None)
             else:
                 self._regexes[regex] = topics
+
+    def _topics_told(self, topics: dict[str, tuple[bytes, int]]) -> None:
+        """Note which topics are others than before, if nothing else has happened that would change them."""
+        before, self._topics = self._topics, topics
+        if before is not None and topics != before and not self._causes:
+            self._causes["topics_changed"] = 0, None, words.listed(list(changed_topics(before, topics)))
 
     def _bumped(self, epoch: int, metadata_hash: int | None) -> None:
         """Take the group to another epoch. The other records of the same step led to it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -42,14 +42,24 @@ class Step(Struct, kw_only=True):
     members: dict[str, ConsumerMember | None] = field(default_factory=dict)
     epoch: int | None = None
     metadata_hash: int | None = None
+    topics: dict[str, tuple[bytes, int]] | None = None
+    """The topics that the group subscribes to, by name, with id and number of partitions: up to Kafka 4.0."""
     is_deleted: bool = False
     """The group itself was deleted."""
     is_poll: bool = False
     """It is all that has happened since the poll before, in steps that nobody has seen."""
     targets: dict[str, tuple[AssignedTopic, ...] | None] = field(default_factory=dict)
     target_epoch: int | None = None
+    is_timed: bool = False
+    """The time of the target assignment is written, as from Kafka 4.3 on."""
     current: dict[str, Current | None] = field(default_factory=dict)
     regexes: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+
+    @property
+    def first_epoch(self) -> int:
+        """The epoch of a group whose first member has just joined: groups begin at 0 up to Kafka 4.2, then at 1, and
+        streams groups at 1 from 4.2 on."""
+        return 2 if self.is_timed or self.kind == "streams" or self.is_poll else 1
 
 
 def kind_of(name: str) -> GroupKind | None:
@@ -75,16 +85,34 @@ def _take(step: Step, name: str, key: dict[str, Any], value: dict[str, Any] | No
             step.is_deleted = value is None
             step.epoch = None if value is None else value["epoch"]
             step.metadata_hash = None if value is None else value.get("metadata_hash")
+        case "PartitionMetadata" if value is not None:
+            topics = value["topics"]
+            step.topics = {topic["topic_name"]: (topic["topic_id"], topic["num_partitions"]) for topic in topics}
         case "TargetAssignmentMember":
             step.targets[key["member_id"]] = None if value is None else _target(value, topic_names)
         case "TargetAssignmentMetadata":
             step.target_epoch = None if value is None else value["assignment_epoch"]
+            step.is_timed = value is not None and "assignment_timestamp" in value
         case "CurrentMemberAssignment":
             step.current[key["member_id"]] = None if value is None else _current(value, topic_names)
         case "RegularExpression":
             step.regexes[key["regular_expression"]] = None if value is None else tuple(value["topics"])
         case _:
-            pass  # topologies, partition metadata and share state: they say nothing of members and epochs
+            pass  # topologies and share state: they say nothing of members and epochs
+
+
+def changed_topics(before: dict[str, tuple[bytes, int]], now: dict[str, tuple[bytes, int]]) -> Iterator[str]:
+    """Yield what became of topics that a group subscribes to."""
+    for name in sorted(before.keys() | now.keys()):
+        (old_id, old_count), (new_id, new_count) = before.get(name, (b"", 0)), now.get(name, (b"", 0))
+        if not new_id:
+            yield f"topic {name} was deleted"
+        elif not old_id:
+            yield f"topic {name} was created"
+        elif old_id != new_id:
+            yield f"topic {name} was deleted and made again"
+        elif old_count != new_count:
+            yield f"topic {name} has {new_count} partitions now, and had {old_count}"
 
 
 def _member(member_id: str, value: dict[str, Any]) -> ConsumerMember:

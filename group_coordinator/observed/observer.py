@@ -6,7 +6,7 @@ pieces. The records of one partition come in the order of their offsets, as Kafk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from group_coordinator.observed.held_groups import Group, HeldGroups, has_topic_
 from group_coordinator.observed.kept_group import KeptGroup
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
 from group_coordinator.observed.ordering import timed
+from group_coordinator.observed.topic_names import NamesInRecords
 from group_coordinator.observed.transactions import Commits, Fact, OpenTransaction, PartitionCommits, PartitionState
 from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine
@@ -54,6 +55,7 @@ class Observer:
         self._topic_names = dict(topic_names or {})
         self._names_version = 0
         """Grows with the names of topics."""
+        self._names_in_records = NamesInRecords(self._topic_names)
         self._topic_ids: set[str] = set()
         """Those that commits have named, as text with hyphens."""
         self._partitions: dict[int, _Partition] = {}
@@ -105,6 +107,7 @@ class Observer:
         """Take names of topics, by id in hexadecimal digits."""
         if topic_names.items() - self._topic_names.items():
             self._topic_names |= topic_names
+            self._names_in_records.named(topic_names)
             self._names_version += 1
             self._touch(self._groups.with_topic_ids())
 
@@ -126,7 +129,7 @@ class Observer:
             self._skew_evidence.record(fact)
             self._note_members(fact)
             group.has_topic_ids = group.has_topic_ids or has_topic_ids(fact)
-            self._learn_names(_names_in_share_state(fact))
+            self._learn_names(self._names_in_records.take(fact))
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -235,6 +238,11 @@ class Observer:
         return replace(kept, facts=facts)
 
     @property
+    def unnamed_topics(self) -> Collection[str]:
+        """The ids of topics that stand in records in place of names that nothing has told."""
+        return self._names_in_records.unnamed.keys()
+
+    @property
     def skews(self) -> Mapping[int | None, Skew]:
         """The skew of each broker's log, as of the last look."""
         return self._skews
@@ -298,12 +306,3 @@ def _is_much(kept: KeptGroup) -> bool:
 
 def _skew_ms(skew: Skew | None) -> int:
     return 0 if skew is None else skew.skew_ms
-
-
-def _names_in_share_state(record: LogRecord) -> dict[str, str]:
-    """Return names by topic id: share groups store both for topics whose state they begin to keep."""
-    if record.name != "ShareGroupStatePartitionMetadata" or record.value is None:
-        return {}
-    lists = [record.value[name] for name in ("initializing_topics", "initialized_topics")]
-    topics = [topic for of_list in lists if isinstance(of_list, tuple) for topic in of_list]
-    return {topic["topic_id"].hex(): topic["topic_name"] for topic in topics}

@@ -51,9 +51,9 @@ class Beginning(Struct, frozen=True):
         return replace(START, blobs=encode_group(coordinator.group), clock_ms=now_ms, state_slack_ms=LATE_MS)
 
 
-def begun_before(requests: Sequence[GroupRequest]) -> bool:
+def begun_before(requests: Sequence[GroupRequest], new_group_epoch: int = NEW_GROUP_EPOCH) -> bool:
     """Return whether the group is older than the log: a member is known that never joined, or the first generation is
-    not 1, or the first epoch not that of a new group."""
+    not 1, or the first epoch not that of a new group once somebody has joined it (`new_group_epoch`)."""
     first_joins_us: dict[str, int] = {}
     first: tuple[int, int] | None = None
     for request in requests:
@@ -63,7 +63,8 @@ def begun_before(requests: Sequence[GroupRequest]) -> bool:
         known_us = ready_us if is_classic else request.logged.handled_us
         first_joins_us[member_id] = min(known_us, first_joins_us.get(member_id, known_us))
         if request.response.get("errorCode") == ErrorCode.NONE:
-            epochs_before = request.response["generationId"] - 1 if is_classic else _epochs_before(request)
+            generation = request.response["generationId"] if is_classic else 0
+            epochs_before = generation - 1 if is_classic else _epochs_before(request, new_group_epoch)
             first = min(first or (ready_us, epochs_before), (ready_us, epochs_before))
     if first is not None and first[1] > 0:
         return True
@@ -84,9 +85,9 @@ def _joined(request: GroupRequest) -> str | None:
     return None
 
 
-def _epochs_before(request: GroupRequest) -> int:
+def _epochs_before(request: GroupRequest, new_group_epoch: int) -> int:
     """Return how many epochs a consumer group has had before a member joined it."""
-    return int(request.response["memberEpoch"]) - NEW_GROUP_EPOCH
+    return int(request.response["memberEpoch"]) - new_group_epoch
 
 
 def _speaker(request: Request) -> str:

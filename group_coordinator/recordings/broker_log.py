@@ -22,6 +22,7 @@ from group_coordinator.recordings.cluster_ids import cluster_id_in, is_foreign, 
 from group_coordinator.recordings.line_times import LineError, line_time
 from group_coordinator.recordings.log_entries import LogEntries
 from group_coordinator.recordings.text_files import lines_of
+from group_coordinator.recordings.topic_id_lines import is_own_message, topic_names_in
 
 _BROKER = re.compile(
     rb"\[(?:GroupCoordinator|GroupMetadataManager|TransactionCoordinator|KafkaServer|ReplicaManager|BrokerServer)"
@@ -30,6 +31,8 @@ _BROKER = re.compile(
 _PARTITION = re.compile(r"topic=__consumer_offsets partition=(\d+)")
 _SETTING = re.compile(rb"\s+((?:group|offsets?)\.[a-z.]{1,100}) = ([^\r\n]{1,300})")
 """One line of `KafkaConfig values:`."""
+_VERSION = re.compile(rb"Kafka version: (\d{1,3}\.\d{1,3})\b")
+"""Each broker tells its version when it starts."""
 _LOGGER = re.compile(r" ?\([\w.$]*kafka[\w.$]*\)\s*$")
 """What the default layout ends with."""
 _MESSAGE_FIELDS = (
@@ -95,6 +98,10 @@ class BrokerLog(Struct):
     """Files of another cluster: nothing of them is taken."""
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of groups and offsets by Kafka's names: a broker tells them when it starts. The last ones count."""
+    topic_names: dict[str, str] = field(default_factory=dict)
+    """Names of topics, by id in hexadecimal digits, as far as lines have both."""
+    version: str | None = None
+    """Of the broker that was started last, as in `4.0`; None: no line tells it."""
 
     def read_file(self, path: Path) -> None:
         """Take a whole file. Raises ValueError for a gzip file that breaks off, OSError."""
@@ -103,7 +110,7 @@ class BrokerLog(Struct):
         last: deque[bytes] = deque(maxlen=_LAST_LINES)
         lines: list[BrokerLine] = []
         settings: dict[str, str] = {}
-        unreadable = 0
+        unreadable, version = 0, None
         for number, line, _ in lines_of(path):
             last.append(line)
             try:
@@ -112,6 +119,7 @@ class BrokerLog(Struct):
                 unreadable += 1
             if reader.lists_settings and (setting := _SETTING.match(line)) is not None:
                 settings[setting[1].decode()] = setting[2].decode(errors="replace")
+            version = _version_in(line) or version
         file = FileRead(
             name=path.name,
             broker=reader.broker,
@@ -124,6 +132,8 @@ class BrokerLog(Struct):
             return
         self.lines += lines
         self.settings |= settings
+        self.topic_names |= reader.topic_names
+        self.version = version or self.version
         self.left_out += unreadable + reader.breaks_off
         self.read += number
         self.files.append(file)
@@ -140,6 +150,12 @@ class BrokerLog(Struct):
             )
 
 
+def _version_in(line: bytes) -> str | None:
+    """Return the version that a broker tells of itself when it starts."""
+    version = _VERSION.search(line) if b"Kafka version: " in line else None
+    return version[1].decode() if version is not None and is_own_message(line[: version.start()]) else None
+
+
 class LineReader:
     """Reads one file, line by line: a line that does not name its broker is of the one that the last lines named."""
 
@@ -150,6 +166,8 @@ class LineReader:
         """Whose log it is, as far as lines have said."""
         self.cluster_ids: dict[str, None] = {}
         """The clusters that lines have named."""
+        self.topic_names: dict[str, str] = {}
+        """Names of topics, by id in hexadecimal digits, as far as lines have both."""
         self._last_us = 0
         self._entries = LogEntries()
 
@@ -189,6 +207,7 @@ class LineReader:
         if broker_match is not None:
             self.broker = int(broker_match[1])
         if HINT.search(lines[0]) is None:
+            self.topic_names |= topic_names_in(lines[0])
             return
         message, time_us = self._message(lines[0])
         text = _LOGGER.sub("", "\n".join([message, *map(_text_of, lines[1:])]))

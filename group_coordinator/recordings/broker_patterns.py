@@ -264,7 +264,7 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         r"Group (?P<group>.*) transitioned to Dead in generation (?P<generation_id>-?\d+)",
         _of_group(line_events.GroupExpired, "generation_id"),
     ),
-    (r"Loaded classic group (?P<group>.*) with \d+ members", _of_group(line_events.GroupLoaded)),
+    (r"Loaded (?:classic|consumer) group (?P<group>.*) with \d+ members", _of_group(line_events.GroupLoaded)),
     (r"Loading group metadata for (?P<group>.*) with generation -?\d+", _of_group(line_events.GroupLoaded)),
     (r"\[GroupId=(?P<group>.*)\] Unload(?:ing|ed) group metadata for", _of_group(line_events.GroupUnloaded)),
     (r"Unloading group metadata for (?P<group>.*) with generation -?\d+", _of_group(line_events.GroupUnloaded)),
@@ -332,7 +332,7 @@ _CLIENTS_ALONE = ("reason", "why")
 HINT = re.compile(
     rb"rebalance group|Stabilized group|Assignment received|is now empty|removing it from|has left|who haven't joined"
     rb"|unknown member id|Adding to the group|is fenced by|is identified as a known|groups were deleted"
-    rb"|transitioned to Dead|Loaded classic|group metadata for|session timeout expiration|Bumped "
+    rb"|transitioned to Dead|Loaded c|group metadata for|session timeout expiration|Bumped "
     rb"|new target assignment|fenced from the group| left the |re-joins the|Converted the|Cannot upgrade"
 )
 """What one of the patterns needs: most lines of a broker have none of it."""

@@ -9,10 +9,11 @@ from dataclasses import fields
 from msgspec import Struct, field
 
 from coordinator_state.config import GroupConfig, GroupSettings
+from coordinator_state.kafka_versions import NEWEST, KafkaVersion
+from group_coordinator.recordings.broker_versions import version_of_requests
 from group_coordinator.recordings.expectations import CLOCK_MS, LATE_MS
 from group_coordinator.recordings.group_requests import GroupRequest, Json
 from group_coordinator.recordings.offsets_log import LoggedRecord, value_version
-from group_coordinator.recordings.old_brokers import is_of_old_broker
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_group_records import METADATA_TYPE
 from schemas.error_codes import ErrorCode
@@ -70,7 +71,7 @@ class _Phase(Struct):
     rebalance_timeout_ms: int
 
 
-_TEXTS = frozenset({"group_consumer_assignors", "group_consumer_migration_policy"})
+_TEXTS = frozenset({"group_consumer_assignors", "group_consumer_migration_policy", "coordinator_version"})
 SETTINGS = (
     frozenset(setting.name for setting in fields(GroupSettings) if isinstance(setting.default, int)) - _OWN | _TEXTS
 )
@@ -99,9 +100,10 @@ def settings_of(
     groups: Mapping[str, Sequence[GroupRequest]],
     records: Mapping[str, list[LoggedRecord]],
     told: Mapping[str, str] | None = None,
+    shown: tuple[KafkaVersion, str] | None = None,
 ) -> BrokerSettings:
-    """Take what is given, then what the brokers' logs have `told`, by Kafka's names; and infer the rest. Raises
-    ValueError for settings that contradict each other."""
+    """Take what is given, then what the brokers' logs have `told`, by Kafka's names; and infer the rest. `shown`: the
+    brokers' version, and what shows it. Raises ValueError for settings that contradict each other."""
     requests = [request for of_group in groups.values() for request in of_group]
     inferred: dict[str, tuple[Setting, str]] = {}
     _infer_initial_delay(groups, inferred)
@@ -111,10 +113,7 @@ def settings_of(
     _infer_from_records(records, inferred)
     _infer_consumer_groups(requests, inferred)
     _take_told(told or {}, inferred)
-    if any(is_of_old_broker(request.logged.connection) for request in requests):
-        inferred.setdefault(
-            "offset_commit_value_version", (3, "offset commits are written as version 3, as brokers before Kafka 4 do")
-        )
+    _infer_version(shown or version_of_requests(groups), inferred)
     settings = {name: value for name, (value, _) in inferred.items()} | dict(given_settings)
     partitions = settings.pop(PARTITIONS, None)
     assert not isinstance(partitions, str)
@@ -134,6 +133,18 @@ def settings_of(
         if name in given_settings and given_settings[name] != value and NO_EVIDENCE not in reason
     ]
     return BrokerSettings(config=config, partitions=partitions, notes=notes, contradicted=contradicted)
+
+
+def _infer_version(shown: tuple[KafkaVersion, str] | None, inferred: dict[str, tuple[Setting, str]]) -> None:
+    """Take what follows from the brokers' version."""
+    if shown is None or shown[0].name == NEWEST:
+        return
+    version, why = shown
+    inferred["coordinator_version"] = version.name, f"coordinator.version = {version.name} ({why})"
+    number = version.offset_commit_value_version
+    if number != GroupConfig().offset_commit_value_version:
+        reason = f"offset commits are written as version {number}, as brokers before Kafka 4.1 do"
+        inferred.setdefault("offset_commit_value_version", (number, reason))
 
 
 def _take_told(told: Mapping[str, str], inferred: dict[str, tuple[Setting, str]]) -> None:

@@ -31,6 +31,7 @@ _UNORDERED = frozenset({MEMBER_METADATA_TYPE, TARGET_MEMBER_TYPE, CURRENT_MEMBER
 _TIMES = {
     "ConsumerGroupTargetAssignmentMetadata": "assignment_timestamp", "ConsumerGroupRegularExpression": "timestamp",
 }  # fmt: skip
+_NO_EPOCH = -1
 _OWNED = ("assigned_partitions", "partitions_pending_revocation")
 
 
@@ -44,6 +45,11 @@ def has_no_order(key: bytes, value: bytes | None) -> bool:
     several offsets that are dropped."""
     record_type = INT16.unpack_from(key)[0]
     return record_type in _UNORDERED or (record_type == OFFSET_COMMIT_TYPE and value is None)
+
+
+def is_of_topics(key: bytes, value: bytes | None) -> bool:
+    """Return whether a record tells of the topics of a consumer group, as Kafka 4.0 alone writes it."""
+    return value is not None and INT16.unpack_from(key)[0] == PARTITION_METADATA_TYPE
 
 
 def consumer_record_group(key: bytes, value: bytes | None) -> str:
@@ -76,9 +82,10 @@ def _comparable(value: dict[str, Any], time: str | None) -> dict[str, Any]:
 
 
 def _epochs(topic: dict[str, Any]) -> tuple[bytes, list[tuple[int, int]]]:
-    return encode_uuid(_text(topic["topic_id"])), sorted(
-        zip(topic["partitions"], topic["assignment_epochs"] or (), strict=False)
-    )
+    """Return partitions with their epochs, which Kafka writes from 4.3 on; without them, with `_NO_EPOCH`."""
+    partitions = topic["partitions"]
+    epochs = topic.get("assignment_epochs") or (_NO_EPOCH,) * len(partitions)
+    return encode_uuid(_text(topic["topic_id"])), sorted(zip(partitions, epochs, strict=True))
 
 
 def _text(topic_id: bytes) -> str:

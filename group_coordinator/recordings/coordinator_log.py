@@ -92,6 +92,10 @@ class CoordinatorLogs(Struct):
     """The brokers' settings by Kafka's names, as far as they tell them."""
     doubts: tuple[str, ...] = ()
     """What there is to say of the clusters that the logs are of."""
+    version: str | None = None
+    """Of the broker that was started last; None: no line tells it."""
+    topic_names: dict[str, str] = field(default_factory=dict)
+    """Names of topics, by id in hexadecimal digits, as far as lines have both."""
 
 
 def read_coordinator_logs(
@@ -102,7 +106,8 @@ def read_coordinator_logs(
     log, logs = BrokerLog(time_zone, of_cluster=of_cluster), CoordinatorLogs()
     for path in paths:
         log.read_file(path)
-    logs.settings, logs.doubts = log.settings, tuple(log.doubts())
+    logs.doubts = tuple(log.doubts())
+    logs.settings, logs.version, logs.topic_names = log.settings, log.version, log.topic_names
     for line in sorted(log.lines, key=lambda line: line.time_ms):  # stable: lines of one broker keep their order
         group_id = line.event.group_id
         if isinstance(line.event, line_events.GroupLoaded | line_events.GroupUnloaded):

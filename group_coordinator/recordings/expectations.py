@@ -30,6 +30,8 @@ NOTHING = "nothing"
 LATE_MS = 250
 """How much later than here a broker may fire a timer: it has its delays, and stands still while garbage is
 collected."""
+LATE_TIMER_MS = 500
+"""How much later the answer may come to which a timer leads: the broker appends a record in between."""
 PUNCTUAL_MS = 20
 """What is later than this is counted, and told."""
 LONG_STALL_MS = 2_000
@@ -115,6 +117,7 @@ class Resolution(Struct, frozen=True):
     began_ms: int
     regex: str
     topics: tuple[str, ...]
+    written_ms: int
 
 
 class Expected(Struct, kw_only=True):
@@ -142,8 +145,11 @@ class Expected(Struct, kw_only=True):
         )
 
 
-def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement | None:
-    """Compare an answer with the broker's: what it says, and when a request that may be parked was answered."""
+def answer_disagreement(step: Step, answer: Answer, at_us: int, *, by_timer: bool) -> Disagreement | None:
+    """Compare an answer with the broker's: what it says, and when a request that may be parked was answered.
+
+    `by_timer`: a timer leads to the answer. What a request leads to may wait for a broker that does not get on.
+    """
     request = step.request
     if step.inferred is not None or request.write_timed_out:
         return None
@@ -167,7 +173,7 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int) -> Disagreement 
         )
     late_ms = logged.ready_us // 1000 - answer.time_ms
     # The answer to SyncGroup waits until replicas have the group's record.
-    at_most_ms = LONG_STALL_MS if logged.api == "SyncGroup" else LATE_MS
+    at_most_ms = LATE_TIMER_MS if by_timer and logged.api != "SyncGroup" else LONG_STALL_MS
     if logged.api in MAY_BE_PARKED and not -CLOCK_MS <= late_ms <= at_most_ms:
         return Disagreement(
             kind="time",

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
 from group_coordinator.recordings.broker_settings import BrokerSettings, Setting, settings_of
+from group_coordinator.recordings.broker_versions import shown_version
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
 from group_coordinator.recordings.expectations import Disagreement, Expected, Fact, Load
 from group_coordinator.recordings.group_facts import facts_between, facts_of
@@ -20,10 +21,10 @@ from group_coordinator.recordings.group_replay import START, GroupReplay, InputV
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
-from group_coordinator.recordings.offsets_log import LoggedRecord, topic_ids_of
+from group_coordinator.recordings.offsets_log import LoggedMarker, LoggedRecord, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
-from group_coordinator.recordings.transaction_ends import TransactionEnd, ends_for
+from group_coordinator.recordings.transaction_ends import TransactionEnd, ends_for, with_markers
 from schemas.recorded import RecordedGroup, RecordingGap
 
 EDGE_MS = 100
@@ -117,21 +118,26 @@ def follow(
     given_settings: Mapping[str, Setting],
     records: Mapping[str, list[LoggedRecord]] | None = None,
     logs: CoordinatorLogs | None = None,
+    markers: Sequence[LoggedMarker] = (),
 ) -> Following:
     """Follow a log that was read. `given_settings`: of the brokers, by our names; the others are inferred.
 
-    `records` of the offsets log, by group, and what the brokers' `logs` tell are compared too. Raises ValueError.
+    `records` of the offsets log, by group, and what the brokers' `logs` tell are compared too. `markers`: the ends of
+    transactions in the offsets log. Raises ValueError.
     """
+    log.contents.has_transaction_ends = log.contents.has_transaction_ends or bool(markers)
     set_aside: dict[str, int] = {}
-    all_requests = _groups(log, records or {}, set_aside)
+    shown = shown_version(None if logs is None else logs.version, log.contents.version, records or {})
+    all_requests = _groups(log, records or {}, set_aside, shown is None or shown[0].names_topic_ids)
     loads = log.contents.loads = _loads(all_requests, logs)
     groups = {
         group_id: group_requests
         for group_id, requests in all_requests.items()
         if (group_requests := _reached(requests, loads[group_id], set_aside))
     }
-    settings = settings_of(given_settings, groups, dict(records or {}), None if logs is None else logs.settings)
+    settings = settings_of(given_settings, groups, dict(records or {}), None if logs is None else logs.settings, shown)
     follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
+    follower.ends = with_markers(follower.ends, markers)
     return Following(
         settings=settings,
         groups=[follower.follow(group_id, requests) for group_id, requests in groups.items()],
@@ -141,7 +147,7 @@ def follow(
 
 
 def _groups(
-    log: RequestLog, records: Mapping[str, list[LoggedRecord]], set_aside: dict[str, int]
+    log: RequestLog, records: Mapping[str, list[LoggedRecord]], set_aside: dict[str, int], of_names: bool
 ) -> dict[str, list[GroupRequest]]:
     """The requests of each group, in the order of arrival."""
     topic_ids: dict[str, str] = {}
@@ -149,7 +155,7 @@ def _groups(
         topic_ids |= topic_ids_of(of_group)
     groups: dict[str, list[GroupRequest]] = {}
     refused_before = log.counts.damaged_lines
-    for request in log.group_requests(log.topic_ids(topic_ids)):
+    for request in log.group_requests(log.topic_ids(topic_ids, of_names=of_names)):
         groups.setdefault(request.group_id, []).append(request)
     if refused := log.counts.damaged_lines - refused_before:
         set_aside[NOT_UNDERSTOOD] = refused
@@ -186,7 +192,7 @@ class _Follower:
     ) -> None:
         self._loads, self._protocols = loads, log.contents.protocols
         self._config, self._partitions = settings.config, settings.partitions
-        self._ends, self._cluster = log.transaction_ends(), log.cluster
+        self.ends, self._cluster = log.transaction_ends(), log.cluster
         self._records, self._entries = records, entries
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
 
@@ -219,7 +225,7 @@ class _Follower:
         records, beginning, requests_left, gave_up = self._records_of(followed.group_id), None, requests, 0
         if not requests:
             return
-        if after_us or begun_before(requests):
+        if after_us or begun_before(requests, self._config.kafka_version.first_epoch + 1):
             beginning = beginning_after(after_us, requests, records)
             requests_left = _known_from(beginning, requests, followed, reason)
             if beginning is None:
@@ -253,7 +259,7 @@ class _Follower:
             entries = _after_join_phase(entries, beginning.group.generation_id)
         records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)
         loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
-        ends = ends_for(followed.requests, self._ends, group_id, self._partitions)
+        ends = ends_for(followed.requests, self.ends, group_id, self._partitions)
         facts = facts_between(self._facts(followed, ends), from_us, until_ms * 1000)
         expected = expected_of(requests, records, entries, loads, facts)
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)

@@ -174,16 +174,27 @@ def told_at_join(request: GroupRequest, facts: Sequence[Fact], told: int) -> Top
 def resolved(
     regexes: Iterable[str], image: TopicMetadata, now_ms: int, recorded: Sequence[Resolution]
 ) -> RegexesResolved:
-    """Return the topics that match a group's expressions: as the offsets log has it, else of those that are known."""
+    """Return the topics that match a group's expressions: as the offsets log has it, else of those that are known.
+
+    `now_ms`: when the group began to have them resolved.
+    """
     names, began_ms = [topic.name for topic in image.topics], now_ms
     topics: dict[str, tuple[str, ...]] = {}
     for regex in sorted(regexes):
-        first = bisect_left(recorded, now_ms - CLOCK_MS, key=lambda resolution: resolution.began_ms)
-        near = takewhile(lambda resolution: resolution.began_ms <= now_ms + LATE_MS, islice(recorded, first, None))
-        told = next((resolution for resolution in near if resolution.regex == regex), None)
+        told = next((resolution for resolution in _begun_at(now_ms, recorded) if resolution.regex == regex), None)
         topics[regex] = matching_topics(regex, names) if told is None else told.topics
         began_ms = began_ms if told is None else told.began_ms
     return RegexesResolved(version=image.version, resolved=topics, began_ms=began_ms)
+
+
+def resolution_written_ms(began_ms: int, recorded: Sequence[Resolution]) -> int | None:
+    """Return when the result of what a group began to have resolved was written, as the offsets log has it."""
+    return next((resolution.written_ms for resolution in _begun_at(began_ms, recorded)), None)
+
+
+def _begun_at(began_ms: int, recorded: Sequence[Resolution]) -> Iterator[Resolution]:
+    first = bisect_left(recorded, began_ms - CLOCK_MS, key=lambda resolution: resolution.began_ms)
+    return takewhile(lambda resolution: resolution.began_ms <= began_ms + LATE_MS, islice(recorded, first, None))
 
 
 def resolutions_of(records: Iterable[LoggedRecord]) -> list[Resolution]:
@@ -196,7 +207,10 @@ def resolutions_of(records: Iterable[LoggedRecord]) -> list[Resolution]:
             assert decoded.value is not None
             resolutions.append(
                 Resolution(
-                    decoded.value["timestamp"], decoded.key["regular_expression"], tuple(decoded.value["topics"])
+                    decoded.value["timestamp"],
+                    decoded.key["regular_expression"],
+                    tuple(decoded.value["topics"]),
+                    record.timestamp_ms,
                 )
             )
     return sorted(resolutions, key=lambda resolution: resolution.began_ms)

@@ -30,6 +30,7 @@ from group_coordinator.recordings.coordinator_log import entry_of_history
 from group_coordinator.recordings.expectations import (
     CLOCK_MS,
     LATE_MS,
+    LONG_STALL_MS,
     NOTHING,
     Disagreement,
     Expected,
@@ -40,10 +41,10 @@ from group_coordinator.recordings.expectations import (
     entry_disagreement,
     not_answered,
 )
-from group_coordinator.recordings.group_facts import resolved, told_at_join
+from group_coordinator.recordings.group_facts import resolution_written_ms, resolved, told_at_join
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.hash_order import first_members, put_expiration_first
-from group_coordinator.recordings.old_brokers import is_of_old_broker
+from group_coordinator.recordings.old_brokers import is_kept_in_memory, is_of_old_broker
 from group_coordinator.recordings.record_cursor import RESYNC_ENTRIES, RecordCursor
 from schemas.events import TransactionEnded
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
@@ -95,8 +96,8 @@ class ReplayInput(Struct, frozen=True):
     value: InputValue
 
 
-NO_STEP = -1
-"""In place of the index of a step, where something else happens."""
+NO_STEP = -2
+"""In place of the index of a step. (What was armed at -1 counts for nothing: `coordinator_state.consumer.timers`.)"""
 GROUP_METADATA_PREFIX = INT16.pack(GROUP_METADATA_TYPE)
 START = State(None, 0, (), 0, 0, (), (), 0, None, 0, 0)
 
@@ -164,6 +165,7 @@ class GroupReplay:
     def take(self, step: Step) -> None:
         """Let the clock run to the step and handle its request."""
         self._at_us = step.effect_us
+        self._resolve_regexes(step.effect_us // 1000)
         self._load_until(step.effect_us)
         self._tell_facts(step.effect_us, step.latest_us if answered_stable(step) else 0)
         self.advance_to(self._clock_for(step))
@@ -185,7 +187,7 @@ class GroupReplay:
             )
         )
         self._check(self._coordinator.take_outputs())
-        self._resolve_regexes()
+        self._resolve_regexes(self._clock_ms)
         self._handled = None
 
     def _clock_for(self, step: Step) -> int:
@@ -211,6 +213,7 @@ class GroupReplay:
     def finish(self, clock_ms: int) -> None:
         """End the replay where the log ends."""
         self._at_us = clock_ms * 1000
+        self._resolve_regexes(clock_ms)
         self._load_until(self._at_us)
         self._tell_facts(self._at_us, 0)
         self.advance_to(clock_ms)
@@ -245,15 +248,22 @@ class GroupReplay:
         self._coordinator.handle(group_event(value, offset, self._clock_ms, self._clock_ms))
         self._check(self._coordinator.take_outputs())
 
-    def _resolve_regexes(self) -> None:
-        """Have the group's expressions resolved, if it has just begun to."""
+    def _resolve_regexes(self, until_ms: int) -> None:
+        """Let the group know what its expressions stand for, if it has begun to have them resolved: as soon as the
+        broker wrote it, or at once where no record tells when that was."""
         group, facts = self._coordinator.group, self._expected.facts
         body = None if group is None else group.body
         if type(body) is not ConsumerGroup or body.regex_refresh_began_ms is None:
             return
+        began_ms, resolutions = body.regex_refresh_began_ms, self._expected.resolutions
+        written_ms = resolution_written_ms(began_ms, resolutions)
+        if written_ms is not None:
+            if written_ms > until_ms:
+                return
+            self.advance_to(max(self._clock_ms, written_ms))
         images = (fact.value for fact in reversed(facts[: self._next_fact]) if isinstance(fact.value, TopicMetadata))
         image = next(images, TopicMetadata(version=0, topics=()))
-        self._tell(resolved(body.regex_counts, image, self._clock_ms, self._expected.resolutions))
+        self._tell(resolved(body.regex_counts, image, began_ms, resolutions))
 
     def _load_until(self, us: int) -> None:
         """Let the brokers load the group that took it over by then."""
@@ -261,6 +271,7 @@ class GroupReplay:
         while self._next_load < len(loads) and loads[self._next_load].from_us <= us:
             load = loads[self._next_load]
             self._next_load += 1
+            self._tell_facts(load.from_us, 0)
             self.advance_to(max(self._clock_ms, load.from_us // 1000))
             recorded = RecordedLoad(
                 loaded_ms=load.loaded_us // 1000, group_metadata=self._group_metadata, broker_id=load.broker_id
@@ -299,7 +310,7 @@ class GroupReplay:
         if step is None:
             return  # it was told already that the broker had answered much earlier
         del self._waiting[step.index]
-        disagreement = answer_disagreement(step, answer, self._at_us)
+        disagreement = answer_disagreement(step, answer, self._at_us, by_timer=self._handled is None)
         if disagreement is not None:
             self.disagreements.append(disagreement)
         elif step.inferred is None:
@@ -316,6 +327,10 @@ class GroupReplay:
         if record.key.startswith(GROUP_METADATA_PREFIX):
             self._group_metadata = record.value
         slack_ms = max(self._slack_ms(record.caused_by_offset), self._state_slack_ms)
+        if self._handled is not None and is_kept_in_memory(record.key, record.value):
+            # It is written before anything waits, and has the time at which the broker's thread came to it.
+            logged = self._handled.request.logged
+            slack_ms = max(slack_ms, min((logged.ready_us - logged.arrival_us) // 1000 + CLOCK_MS, LONG_STALL_MS))
         is_old = bool(self._steps) and is_of_old_broker(self._steps[self._last_step].request.logged.connection)
         disagreement = self._records.compare(record, slack_ms, self._at_us, is_of_old_broker=is_old)
         if disagreement is not None:

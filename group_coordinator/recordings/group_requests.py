@@ -219,8 +219,16 @@ def _answer_of_group(logged: LoggedRequest, group_id: str, response: Json) -> Js
     entries, name, since = _PER_GROUP.get(logged.api, ("", "", 0))
     if entries and logged.api_version >= since:
         listed = answer.get(entries)
-        answer[entries] = [entry for entry in listed if entry.get(name) == group_id] if isinstance(listed, list) else []
+        of_group = [entry for entry in listed if entry.get(name) == group_id] if isinstance(listed, list) else []
+        answer[entries] = _without_repeats(of_group) if logged.api == "ConsumerGroupDescribe" else of_group
     return answer
+
+
+def _without_repeats(entries: list[Json]) -> list[Json]:
+    """Return the one entry of a group. Kafka 4.0 has others before it, with the error of not having found the group:
+    one for each time that it looked for it."""
+    described = [entry for entry in entries if entry.get("errorCode") == ErrorCode.NONE]
+    return described[-1:] or entries[-1:]
 
 
 def _codes(answer: object) -> set[ErrorCode]:

@@ -162,6 +162,8 @@ def _values(api: str, kind: str, version: int, body: object, topic_names: Mappin
             body = {_THROTTLE_TIME: 0, **body}
         elif api == "OffsetCommit" and "generationId" in body:
             body = {"generationIdOrMemberEpoch": body["generationId"], **body}  # its name before Kafka 3.5
+        elif api == "TxnOffsetCommit" and "generationIdOrMemberEpoch" in body:
+            body = {"generationId": body["generationIdOrMemberEpoch"], **body}  # its name from Kafka 4.4 on
     try:
         values = from_json(api + kind, version, body)
     except JsonFormError as error:

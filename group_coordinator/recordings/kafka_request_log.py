@@ -129,9 +129,10 @@ class RequestLog:
         was_set = any(clock.base_us or clock.end_offset_us or list(clock.steps()) for clock in self.clocks)
         return self.order.arrange(self._sorter.take_sorted(self._shift if was_set else None))
 
-    def topic_ids(self, others: Mapping[str, str] | None = None) -> TopicIds:
-        """Return the ids that the log tells. `others`: name -> id, where more is known."""
-        return TopicIds(self.cluster.changes, others)
+    def topic_ids(self, others: Mapping[str, str] | None = None, *, of_names: bool = True) -> TopicIds:
+        """Return the ids that the log tells. `others`: name -> id, where more is known. `of_names`: commits that name
+        their topics get ids."""
+        return TopicIds(self.cluster.changes, others, of_names=of_names)
 
     def group_requests(self, topic_ids: TopicIds | None = None) -> Iterator[GroupRequest]:
         """Yields the requests as they came to each group; those that cannot be understood are refused. Once.

@@ -73,6 +73,8 @@ class LogContents:
         self.has_transaction_ends = False
         """Something tells how transactions ended: brokers tell each other on a listener that may not be logged."""
         self.old_broker_lines = 0
+        self.version: str | None = None
+        """Of the broker, as its first answer to ApiVersions shows it."""
         self.set_aside: Counter[str] = Counter()
         """Why requests did not reach the group machine -> how many."""
         self.places: dict[str, GroupPlaces] = {}
@@ -97,6 +99,7 @@ class LogContents:
         if line.unknown_zone is not None:
             _count(self.unknown_zones, line.unknown_zone)
         self.old_broker_lines += is_of_old_broker(line.connection)
+        self.version = self.version or line.version
         if line.api_key in OTHER_PROTOCOLS and line.group_id is not None:
             if line.is_well:
                 kind = OTHER_PROTOCOLS[line.api_key]

@@ -19,6 +19,7 @@ from group_coordinator.recordings.consumer_records import (
     consumer_record_group,
     describe_consumer_record,
     is_of_consumer_group,
+    is_of_topics,
     same_consumer_record,
 )
 from group_coordinator.recordings.text_files import Damage, read_lines
@@ -62,6 +63,7 @@ class LoggedMarker(Struct, frozen=True, kw_only=True):
     offset: int
     timestamp_ms: int
     producer_id: int
+    producer_epoch: int
     committed: bool
 
 
@@ -71,6 +73,8 @@ class OffsetsLog(Struct):
     by_group: dict[str, list[LoggedRecord]] = field(default_factory=dict)
     """The records by group, in the order of their offsets, whatever the order of the lines. What was written in a
     transaction lies at the marker by which it was committed; what was not committed is not there."""
+    markers: list[LoggedMarker] = field(default_factory=list)
+    """The ends of transactions, by partition and offset."""
     left_out: dict[str, int] = field(default_factory=dict)
     """What cannot be compared -> how many records."""
     damage: Damage = field(default_factory=Damage)
@@ -91,6 +95,7 @@ class _Line(Struct):
     value: str | None
     is_transactional: bool = False
     producer_id: int | None = None
+    producer_epoch: int = -1
     control: str | bool | None = None
 
 
@@ -110,7 +115,9 @@ def read_offsets_log(path: Path) -> OffsetsLog:
                 _leave_out(
                     log, "come again" if before == record else "lie where another record lies: several logs are mixed"
                 )
-    for record in _committed(places[place] for place in sorted(places)):
+    entries = [places[place] for place in sorted(places)]
+    log.markers = [entry for entry in entries if isinstance(entry, LoggedMarker)]
+    for record in _committed(entries):
         log.by_group.setdefault(record.group_id, []).append(record)
     return log
 
@@ -159,6 +166,8 @@ def read_offsets_line(line: bytes) -> LoggedRecord | LoggedMarker | str:
     if isinstance(decoded_key, UnknownKey):
         if not is_of_consumer_group(key):
             return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
+        if is_of_topics(key, value):
+            return "tell the topics of consumer groups, which Kafka 4.0 alone writes"
         group_id = consumer_record_group(key, value)
     else:
         group_id = decoded_key.group_id
@@ -183,6 +192,7 @@ def _marker(raw: _Line, key: bytes) -> LoggedMarker | str:
         offset=raw.offset,
         timestamp_ms=raw.timestamp_ms,
         producer_id=raw.producer_id,
+        producer_epoch=raw.producer_epoch,
         committed=key[2:] == _COMMIT,
     )
 

@@ -188,7 +188,13 @@ class _Verification:
         self.given_settings = given_settings
 
     def run(self) -> RecordingReport:
-        following = follow(self.log, self.given_settings, self.records, self.logs)
+        following = follow(
+            self.log,
+            self.given_settings,
+            self.records,
+            self.logs,
+            () if self.offsets is None else self.offsets.markers,
+        )
         self.report.doubts = (*self.log.doubts(), *(() if self.offsets is None else self.offsets.doubts()))
         self.report.settings += following.settings.notes
         self.report.groups = len(following.groups)

@@ -12,6 +12,7 @@ from datetime import tzinfo
 import msgspec
 from msgspec import Raw, Struct
 
+from group_coordinator.recordings.api_versions import API_VERSIONS_KEY, version_of_apis
 from group_coordinator.recordings.cluster_lines import ClusterLine, cluster_line
 from group_coordinator.recordings.line_times import MILLISECOND_US, LineError, line_time
 from schemas.messages import APIS
@@ -88,6 +89,8 @@ class ReadLine(Struct):
     """How exact the time of the line is."""
     unknown_zone: str | None = None
     """The name of a time zone that stands behind the time and says nothing here."""
+    version: str | None = None
+    """Of the broker, where the line shows it."""
     foreign: str | None = None
     """What is wrong around the request, which itself can be read."""
 
@@ -168,6 +171,8 @@ def _look_into(raw: _Line, parsed: ReadLine, file_index: int, line_number: int) 
     api = _API_NAMES.get(header.requestApiKey)
     if api is not None:
         parsed.request = _logged_request(api, raw, parsed, file_index, line_number)
+    elif header.requestApiKey == API_VERSIONS_KEY:
+        parsed.version = version_of_apis(raw.response)
     elif header.requestApiKey == _WRITE_TXN_MARKERS_KEY:
         parsed.transaction_markers = (raw.request, raw.response, *_handled_and_ready_us(raw, parsed))
     if not raw.isForwarded:  # those are in the log a second time, as the broker passed them on

@@ -12,8 +12,16 @@ from group_coordinator.recordings.cluster_topics import TopicChange
 class TopicIds:
     """What is known of ids, from the story of the cluster and from elsewhere."""
 
-    def __init__(self, changes: Iterable[TopicChange] = (), others: Mapping[str, str] | None = None) -> None:
-        """`others`: name -> id, of what other records tell."""
+    def __init__(
+        self,
+        changes: Iterable[TopicChange] = (),
+        others: Mapping[str, str] | None = None,
+        *,
+        of_names: bool = True,
+    ) -> None:
+        """`others`: name -> id, of what other records tell. `of_names`: the broker looks up the ids of names, as from
+        Kafka 4.3 on."""
+        self._of_names = of_names
         known = others or {}
         self.names = {topic_id: name for name, topic_id in known.items()}
         """Topic id -> name."""
@@ -32,7 +40,7 @@ class TopicIds:
 
     def id_of(self, name: str, us: int) -> str | None:
         """Return the id that a topic had at a time, or got later; None if nothing tells it."""
-        ids = self._ids.get(name)
+        ids = self._ids.get(name) if self._of_names else None
         if not ids:
             return None
         return next((topic_id for at_us, topic_id in reversed(ids) if at_us <= us), ids[0][1])

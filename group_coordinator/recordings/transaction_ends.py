@@ -11,11 +11,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.recordings.offsets_log import LoggedMarker
 from schemas.events import TransactionEnded
 from schemas.java_hash import group_partition
 from schemas.messages import TxnOffsetCommitRequest
 
 OFFSETS_TOPIC = "__consumer_offsets"
+_SAME_END_US = 250_000
+"""So far apart the marker and the answer that it is written may be; a producer needs a new transaction for another."""
 
 
 class TransactionEnd(Struct, frozen=True, kw_only=True):
@@ -105,6 +108,27 @@ def transaction_ends(
         for partition in topic.partitionIndexes
         if (marker.producerId, partition) in written
     )
+
+
+def with_markers(ends: Sequence[TransactionEnd], markers: Iterable[LoggedMarker]) -> list[TransactionEnd]:
+    """Return the ends with those that only the offsets log tells: a broker that is stopped answers no more."""
+    told: dict[tuple[object, ...], list[int]] = {}
+    for end in ends:
+        told.setdefault((end.partition, end.ended), []).append(end.at_us)
+    more = []
+    for marker in markers:
+        at_us = marker.timestamp_ms * 1000
+        ended = TransactionEnded(
+            producer_id=marker.producer_id, producer_epoch=marker.producer_epoch, committed=marker.committed
+        )
+        times = told.get((marker.partition, ended), [])
+        if not any(abs(time_us - at_us) < _SAME_END_US for time_us in times):
+            more.append(
+                TransactionEnd(
+                    earliest_us=at_us, at_us=at_us, line_number=0, file_index=0, partition=marker.partition, ended=ended
+                )
+            )
+    return sorted([*ends, *more], key=lambda end: end.at_us)
 
 
 def ends_for(

@@ -47,6 +47,10 @@ class FollowedLogs:
         """Return the files that are read, and how far each is."""
         return [file.read_so_far() for file in self._files.values()]
 
+    def topic_names(self) -> dict[str, str]:
+        """Return the names of topics that lines have told, by id in hexadecimal digits."""
+        return {topic_id: name for file in self._files.values() for topic_id, name in file.topic_names.items()}
+
     def look(self) -> list[BrokerLine]:
         """Return what has come in all files, a piece of each. New files are taken up."""
         self._find()
@@ -97,6 +101,11 @@ class _File:
         self._last_ms: int | None = None
         self._rest = b""
         """Of a line that is not whole yet."""
+
+    @property
+    def topic_names(self) -> dict[str, str]:
+        """Names of topics, by id in hexadecimal digits, as far as lines have both."""
+        return self._reader.topic_names
 
     def read_so_far(self) -> FileRead:
         return FileRead(name=self.name, broker=self._reader.broker, lines=self._number, last_ms=self._last_ms)

@@ -38,6 +38,7 @@ from group_coordinator.watch.conditions import Conditions, condition_of, failure
 from group_coordinator.watch.following_logs import FollowedLogs
 from group_coordinator.watch.index_updater import IndexUpdater
 from group_coordinator.watch.kept_state import KeptState
+from group_coordinator.watch.name_questions import NameQuestions
 from group_coordinator.watch.offsets_topic import (
     OFFSETS_TOPIC,
     OffsetsTopicError,
@@ -60,7 +61,6 @@ _UPDATE_MAX_S = 0.5
 """Groups that cannot be updated in so long are updated after the next look at the topic."""
 _WAITING_MAX = 20_000
 """So many groups may wait for that; then they are updated before more is read."""
-_NAMES_S = 60.0
 _HANGS_MS = 60_000
 """A transaction that has been open for so long is a finding. (Clients' default for one is a minute.)"""
 _log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class WatchSource:
         self._names: Mapping[str, str] = {}
         self._names_told: Mapping[str, str] = self._names
         """Those that the observer has."""
-        self._names_asked = threading.Event()
+        self._names_asked, self._questions = threading.Event(), NameQuestions()
         self._ends: dict[int, int] = {}
         """Partition -> its end at the start."""
         self._to_read = self._read = 0
@@ -166,6 +166,7 @@ class WatchSource:
 
     def stop(self) -> None:
         self._stopping.set()
+        self._questions.wake()
         for thread, join_s in zip(self._threads, (None, STOP_S), strict=False):
             thread.join(join_s)  # the one that reads also keeps what is known
         if self._end_poller is not None:
@@ -248,6 +249,7 @@ class WatchSource:
         with self._lock:
             self._failure = failure_of(problem, self.name, _log)
             self._stopping.set()
+            self._questions.wake()
             index.watch(self._cluster_name, watched(self._cluster, (offsets_log,), ()))
             index.doubt(self._cluster_name, in_cluster(self._cluster_name, (self._failure,)))
 
@@ -281,6 +283,8 @@ class WatchSource:
 
     def _name_topics(self) -> None:
         names = self._names
+        self._observer.name_topics(self._logs.topic_names())
+        self._questions.want(self._observer.unnamed_topics)
         if names is not self._names_told:
             self._observer.name_topics(names)
             self._names_told = names
@@ -383,6 +387,8 @@ class WatchSource:
         """Ask for the brokers, and for the names of topics."""
         admin = AdminClient({"log_level": "0", **self._properties})
         while not self._stopping.is_set():
+            self._questions.begin()
+            begun_s = time.monotonic()
             try:
                 metadata = admin.list_topics(timeout=TIMEOUT_S)
                 self._cluster = Cluster(
@@ -394,4 +400,4 @@ class WatchSource:
             except KafkaException as problem:
                 _log.debug("names of topics: %s", problem)
             self._names_asked.set()
-            self._stopping.wait(_NAMES_S)
+            self._questions.wait(time.monotonic() - begun_s, self._stopping)

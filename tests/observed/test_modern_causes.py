@@ -67,7 +67,11 @@ def last(history: Sequence[History], kind: type[Any]) -> Any:
     return [record for record in history if isinstance(record, kind)][-1]
 
 
-TWO = [[member("a"), metadata(2)], [member("b"), metadata(3)]]
+def target(epoch: int, **fields: object) -> Written:
+    return "ConsumerGroupTargetAssignmentMetadata", {}, {"assignment_epoch": epoch, **fields}
+
+
+TWO = [[member("a"), metadata(2), target(2, assignment_timestamp=STEP_MS)], [member("b"), metadata(3)]]
 
 
 @pytest.mark.parametrize("with_logs", [True, False], ids=["with-logs", "without-logs"])
@@ -227,6 +231,43 @@ def test_who_joins_a_group_that_was_there_before_has_not_joined_an_empty_one() -
     assert sentences.because(last(history_of(TWO[0]), RebalanceStarted)) == "a joined the empty group"
     again = history_of(TWO[0], [gone("a"), metadata(3)], [member("b"), metadata(4)])
     assert sentences.because(last(again, RebalanceStarted)) == "b joined the empty group"
+
+
+@pytest.mark.parametrize(("epoch", "because"), [(1, "a joined the empty group"), (2, "a joined")])
+def test_groups_of_kafka_4_0_to_4_2_begin_at_epoch_1(epoch: int, because: str) -> None:
+    history = history_of([member("a"), metadata(epoch), target(epoch)])
+    assert sentences.because(last(history, RebalanceStarted)) == because
+
+
+def partition_metadata(**topics: tuple[int, int]) -> Written:
+    """As Kafka 4.0 writes it. `topics`: name -> number in its id, and partitions."""
+    value = [
+        {"topic_id": bytes([number] * 16), "topic_name": name, "num_partitions": count, "partition_metadata": ()}
+        for name, (number, count) in topics.items()
+    ]
+    return "ConsumerGroupPartitionMetadata", {}, {"topics": tuple(value)}
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ({"a": (1, 4)}, "topic b was deleted"),
+        ({"a": (1, 6), "b": (2, 3)}, "topic a has 6 partitions now, and had 4"),
+        ({"a": (3, 4), "b": (2, 3)}, "topic a was deleted and made again"),
+        ({"a": (1, 4), "b": (2, 3), "c": (4, 1)}, "topic c was created"),
+    ],
+)
+def test_kafka_4_0_tells_which_topics_have_changed(now: dict[str, tuple[int, int]], told: str) -> None:
+    first = [member("m"), partition_metadata(a=(1, 4), b=(2, 3)), metadata(1), target(1)]
+    rebalance = last(history_of(first, [partition_metadata(**now), metadata(2)]), RebalanceStarted)
+    assert (rebalance.trigger, rebalance.reason) == ("topics_changed", told)
+
+
+def test_of_topics_that_a_member_asks_for_anew_none_has_changed() -> None:
+    first = [member("m"), partition_metadata(orders=(1, 4)), metadata(1), target(1)]
+    more = member("m", subscribed_topic_names=["orders", "b"])
+    history = history_of(first, [more, partition_metadata(orders=(1, 4), b=(2, 3)), metadata(2)])
+    assert last(history, GroupEpochBumped).reasons == ("subscription_changed",)
 
 
 def test_topics_that_change_are_a_reason_where_they_were_known() -> None:

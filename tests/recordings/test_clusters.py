@@ -105,6 +105,44 @@ def test_agrees_by_the_answers_of_kafka_4_alone(name: str, records: int, entries
     assert report.requests.equal == report.requests.total > 800
 
 
+@pytest.mark.parametrize(("name", "records", "entries"), [("hanging-4.1", 316, 31), ("roll-4.2", 1134, 112)])
+def test_agrees_with_earlier_coordinators_of_kafka_4(name: str, records: int, entries: int) -> None:
+    """Groups begin at other epochs, commits are stored without ids of topics, members' records without epochs."""
+    report = verify(name)
+    assert_all_agrees_but_coordinators(report)
+    assert report.records is not None
+    assert report.records.equal == report.records.total == records
+    assert report.log_entries is not None
+    assert report.log_entries.equal == report.log_entries.total == entries
+
+
+def test_agrees_with_the_first_coordinator_of_kafka_4() -> None:
+    """Racks, expressions, migrations both ways, members that a load gives new sessions, topics that are deleted."""
+    report = verify("rack-4.0")
+    assert report.requests.equal == report.requests.total > 2_000
+    assert report.log_entries is not None
+    assert report.log_entries.equal == report.log_entries.total == 78
+    # A broker that is started again looks up all expressions again: it takes all topics for new.
+    assert [difference.broker.split("(")[0] for difference in report.differences] == ["RegularExpression"]
+    assert "coordinator.version = 4.0 (as the broker's log tells: Kafka 4.0)" in report.settings
+    assert any("which Kafka 4.0 alone writes: they are not compared" in doubt for doubt in report.doubts)
+
+
+@pytest.mark.parametrize("name", ["rack-4.0", "hanging-4.1"])
+def test_the_answers_of_a_broker_show_its_version(name: str) -> None:
+    """Without its log, and without a dump: consumer groups are followed from their first heartbeats on."""
+    report = verify_recording(CLUSTERS / f"{name}.request.log.gz")
+    version = name.rpartition("-")[2]
+    assert f"coordinator.version = {version} (as the answers to ApiVersions show)" in report.settings
+    assert report.requests.equal > 800
+
+
+def assert_all_agrees_but_coordinators(report: RecordingReport) -> None:
+    assert not report.differences, "\n".join(report.lines())
+    assert report.requests.equal == report.requests.total > 800
+    assert not any("followed" in reason for reason in report.not_compared)
+
+
 def test_a_broker_s_log_tells_its_settings() -> None:
     """What its answers alone do not show: nobody expired."""
     told = "group.consumer.session.timeout.ms = 10000 (as the broker's log tells)"

@@ -51,6 +51,8 @@ class AssignorGroup(Struct, frozen=True, gc=False):
     members: tuple[AssignorMember, ...]
     topics: Mapping[str, AssignorTopic]
     subscription_type: SubscriptionType
+    saves_extras: bool = True
+    """What some members get more is left to those that have it already; of `uniform`, from Kafka 4.1 on."""
 
 
 GroupAssignment = Mapping[str, TargetAssignment]

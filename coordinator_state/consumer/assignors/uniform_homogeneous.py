@@ -38,13 +38,16 @@ def assign_homogeneous(group: AssignorGroup) -> dict[str, TargetAssignment]:
     if not topic_ids:
         return {member.member_id: () for member in members}
     partition_counts = {topic_id: group.topics[topic_id].partition_count for topic_id in topic_ids}
-    return _HomogeneousAssignment(members, partition_counts).assign()
+    return _HomogeneousAssignment(members, partition_counts, group.saves_extras).assign()
 
 
 class _HomogeneousAssignment:
     """One assignment while it is made."""
 
-    def __init__(self, members: tuple[AssignorMember, ...], partition_counts: dict[str, int]) -> None:
+    def __init__(
+        self, members: tuple[AssignorMember, ...], partition_counts: dict[str, int], saves_extras: bool
+    ) -> None:
+        self._saves_extras = saves_extras
         self._members = members
         self._partition_counts = partition_counts
         self._taken: dict[str, list[int]] = {topic_id: [] for topic_id in partition_counts}
@@ -81,7 +84,7 @@ class _HomogeneousAssignment:
                     missing -= len(partitions)
             if missing < 0:
                 missing = self._shrink(member, quota)
-            if missing and may_have_extra and members_left > extras_left:
+            if missing and may_have_extra and members_left > extras_left and self._saves_extras:
                 # One of the members behind may have the extra partition already.
                 missing -= 1
                 may_have_extra = False

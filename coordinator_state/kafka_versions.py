@@ -1,0 +1,74 @@
+"""What the group coordinator of an earlier Kafka does otherwise than that of 4.3, so that its log can be followed.
+
+This is the one table of versions. Groups of our own are coordinated as Kafka 4.3 does it. The same is true of classic
+groups in all versions, but for rarities; so the table tells of consumer groups, of commits and of records.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class KafkaVersion(NamedTuple):
+    """The habits of one version. Each field says what Kafka 4.3 does where it is the default."""
+
+    name: str
+    first_epoch: int = 1
+    """The epoch of a group that nobody has joined yet. If it is 0, the first member raises it whatever it asks for."""
+    has_assignment_interval: bool = True
+    """Targets are computed no more often than the interval allows; else with each new group epoch."""
+    has_assignment_epochs: bool = True
+    """A commit of an older epoch is good for partitions that the member has had since then (KIP-1251); else for none.
+    The records of members have these epochs, and those of targets their time."""
+    names_topic_ids: bool = True
+    """A commit that names its topics is stored with their ids; else only one that has them itself."""
+    describes_pending_revocation: bool = True
+    """What a member is to give up is described as its own until it has."""
+    drops_unsubscribed: bool = True
+    """A member gives up what it does not subscribe to any more before there is a new target, and what is in a target
+    and it does not subscribe to is not given to it. What it is to give up itself is free for it."""
+    lost_regex_raises_epoch: bool = True
+    """A member that gives up its expression for none raises the group epoch."""
+    classic_join_ends_regex: bool = True
+    """A member that joins by the classic protocol has no expression any more."""
+    has_metadata_hash: bool = True
+    """The record of the epoch has a hash of the topics, with racks; else they lie in a record of their own."""
+    refreshes_regexes: bool = True
+    """Expressions are resolved again after some time, though no topic was created."""
+    saves_extras: bool = True
+    """`uniform` leaves the partitions that some get more to members that have them; else the first ones get them."""
+    offset_commit_value_version: int = 4
+    is_old_coordinator: bool = False
+    """The coordinator in Scala, which tells and writes some things otherwise (`recordings.old_brokers`)."""
+
+
+_V4_3 = KafkaVersion("4.3")
+_V4_2 = _V4_3._replace(
+    name="4.2",
+    first_epoch=0,
+    has_assignment_interval=False,
+    has_assignment_epochs=False,
+    names_topic_ids=False,
+    describes_pending_revocation=False,
+)
+_V4_1 = _V4_2._replace(
+    name="4.1", drops_unsubscribed=False, lost_regex_raises_epoch=False, classic_join_ends_regex=False
+)
+_V4_0 = _V4_1._replace(
+    name="4.0", has_metadata_hash=False, refreshes_regexes=False, saves_extras=False, offset_commit_value_version=3
+)
+_BEFORE_4 = _V4_0._replace(name="3.9", is_old_coordinator=True)
+
+KAFKA_VERSIONS = {version.name: version for version in (_BEFORE_4, _V4_0, _V4_1, _V4_2, _V4_3)}
+"""Name -> habits, ascending. `3.9` stands for all versions before 4."""
+NEWEST = _V4_3.name
+"""As which later versions are followed, too."""
+
+
+def version_named(text: str) -> KafkaVersion:
+    """Return the entry of the table for a version like `4.1` or `3.7`. Raises ValueError."""
+    major, _, minor = text.partition(".")
+    number = int(major), int(minor or 0)
+    if number < (4, 0):
+        return _BEFORE_4
+    return KAFKA_VERSIONS.get(f"{number[0]}.{number[1]}", _V4_3)

@@ -1,0 +1,56 @@
+"""Which version of Kafka a log is of: what its broker says, what it answers, what it writes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from coordinator_state.kafka_versions import KAFKA_VERSIONS, version_named
+from group_coordinator.recordings.api_versions import version_of_apis
+from group_coordinator.recordings.broker_versions import shown_version
+from group_coordinator.recordings.offsets_log import read_offsets_log
+from tests.recordings.broker_logs import FIXTURES
+
+CLUSTERS = FIXTURES / "clusters"
+RECORDED = {
+    "old-2.8": "3.9", "lifecycle-3.4": "3.9", "failover-3.7.broker-1": "3.9", "old-3.9": "3.9", "rack-4.0": "4.0",
+    "hanging-4.1": "4.1", "orphan-4.2.broker-2": "4.2", "connect": "4.3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "version"), RECORDED.items())
+def test_the_answers_to_api_versions_show_it(name: str, version: str) -> None:
+    with gzip.open(CLUSTERS / f"{name}.request.log.gz") as log:
+        lines = [line for line in log if b'"API_VERSIONS"' in line or b'"requestApiKey":18,' in line]
+    answers = [json.loads(line[line.index(b"{") : line.rindex(b"}") + 1])["response"] for line in lines]
+    shown = {version_of_apis(json.dumps(answer).encode()) for answer in answers if answer["errorCode"] == 0}
+    assert shown == {version}
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("rack-4.0", "4.0"), ("hanging-4.1", "4.2"), ("consumer-protocol", "4.3"), ("old-3.9", None)]
+)
+def test_the_fields_of_records_show_it(name: str, version: str | None) -> None:
+    """4.1 and 4.2 write the same."""
+    shown = shown_version(None, None, read_offsets_log(CLUSTERS / f"{name}.offsets.jsonl.gz").by_group)
+    assert (None if shown is None else shown[0].name) == version
+
+
+def test_what_the_broker_says_counts_most() -> None:
+    shown = shown_version("4.1", "4.0", {})
+    assert shown is not None
+    assert shown == (KAFKA_VERSIONS["4.1"], "as the broker's log tells: Kafka 4.1")
+
+
+@pytest.mark.parametrize(
+    ("told", "name"), [("2.8", "3.9"), ("3.7", "3.9"), ("4.0", "4.0"), ("4.3", "4.3"), ("5.1", "4.3")]
+)
+def test_each_version_has_its_entry(told: str, name: str) -> None:
+    assert version_named(told).name == name
+
+
+def test_an_answer_that_cannot_be_read_shows_nothing() -> None:
+    assert version_of_apis(b"[") is None
+    assert version_of_apis(b'{"errorCode":35,"apiKeys":[{"apiKey":18,"minVersion":0,"maxVersion":4}]}') is None
