@@ -17,8 +17,7 @@ _PARTITION_MAX = 2**31 - 1
 
 
 def log_bounds(admin: AdminClient, partitions: Collection[Partition]) -> dict[Partition, Bounds]:
-    """Return the bounds of each partition; those that do not exist or cannot, and those without an answer, are left out.
-    """
+    """Return the bounds of each partition. Those that do not exist, or of which no answer came, are left out."""
     wanted = [TopicPartition(*partition) for partition in sorted(partitions) if can_be(partition)]
     if not wanted:
         return {}

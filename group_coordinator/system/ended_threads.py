@@ -20,7 +20,9 @@ def note_ended_threads() -> None:
 
 def ended_threads() -> list[str]:
     """Return a sentence for each of them."""
-    return [f"a part of the program, {name}, has ended by a defect: {problem}" for name, problem in list(_ended.items())]
+    return [
+        f"a part of the program, {name}, has ended by a defect: {problem}" for name, problem in list(_ended.items())
+    ]
 
 
 def forget_ended_threads() -> None:

@@ -177,5 +177,6 @@ class PollSource:
         detail = f"{words.count(groups, 'group')}, asked every {self._interval_s:g} s"
         polled = WatchedSource(kind="poll", name="polls of groups", detail=detail, to_ms=now_ms)
         refused = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, problem="not read")
-        ends = () if self._end_poller is None else (ends_polled(self._end_poller.asked_ms, self._end_poller.impossible),)
+        poller = self._end_poller
+        ends = () if poller is None else (ends_polled(poller.asked_ms, poller.impossible),)
         index.watch(self._cluster_name, watched(self._cluster, (polled, refused, *ends), (BETWEEN_POLLS,)))

@@ -147,7 +147,8 @@ def test_what_is_large_is_written_less_often(tmp_path: Path) -> None:
 
 def contents(directory: Path) -> dict[str, bytes]:
     """Return the files that readers see."""
-    paths = [directory / "report.html", *(directory / "out").glob("*.jsonl"), *(directory / "tables").rglob("*.parquet")]
+    tables = (directory / "tables").rglob("*.parquet")
+    paths = [directory / "report.html", *(directory / "out").glob("*.jsonl"), *tables]
     return {str(path): path.read_bytes() for path in paths if ".unfinished" not in str(path)}
 
 
