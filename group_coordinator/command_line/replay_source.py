@@ -132,7 +132,13 @@ def _of_request_logs(
     """Follow request logs, and turn them into a file of events."""
     letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
     with bytes_progress("reading the request log") as advance:
-        log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
+        log = RequestLog(
+            paths,
+            time_zone=time_zone,
+            dead_letter=letters.add,
+            progress=advance,
+            moments_us=evidence.moments_us,
+        )
         log.read()
     following = evidence.follow(log, flags)
     if not following.is_anything_known:

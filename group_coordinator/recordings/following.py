@@ -20,7 +20,7 @@ from group_coordinator.recordings.group_replay import START, GroupReplay, InputV
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
-from group_coordinator.recordings.offsets_log import LoggedRecord, topic_ids_of
+from group_coordinator.recordings.offsets_log import LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
 from group_coordinator.recordings.transaction_ends import TransactionEnd, ends_for
@@ -138,6 +138,15 @@ def follow(
         set_aside=set_aside,
         end_ms=None if log.end_us is None else log.end_us // 1000,
     )
+
+
+def moments_us(offsets: OffsetsLog | None, logs: CoordinatorLogs | None) -> list[int]:
+    """Return when something happened by what lies beside request logs, in order."""
+    records = () if offsets is None else offsets.by_group.values()
+    entries = () if logs is None else logs.entries.values()
+    moments_ms = {record.timestamp_ms for of_group in records for record in of_group}
+    moments_ms |= {entry.time_ms for of_group in entries for entry in of_group}
+    return sorted(moment_ms * 1000 for moment_ms in moments_ms)
 
 
 def _groups(
