@@ -46,14 +46,7 @@ def observed_source(
     dumps: Sequence[Path], broker_logs: Sequence[str], topic_names: Path | None, time_zone: tzinfo, shown_zone: tzinfo
 ) -> ObservedSource:
     """Make a history of dumps and brokers' logs. `broker_logs` are names or patterns of files. Raises CommandError."""
-    dump, log = OffsetsDump(), BrokerLog(time_zone)
-    try:
-        for path in dumps:
-            read_dump(path, dump)
-        for path in files_of(broker_logs):
-            log.read_file(path)
-    except (OSError, ValueError) as problem:
-        raise CommandError(str(problem)) from problem
+    dump, log = read_files(dumps, broker_logs, time_zone)
     observed = observe(dump.entries(), log.lines, _names(topic_names))
     if not observed.history:
         raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
@@ -63,6 +56,21 @@ def observed_source(
         remarks=(_remark(dump, log),),
         watched=_watched(dumps, dump, log, observed.skews),
     )
+
+
+def read_files(
+    dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo
+) -> tuple[OffsetsDump, BrokerLog]:
+    """Read dumps and brokers' logs. Raises CommandError."""
+    dump, log = OffsetsDump(), BrokerLog(time_zone)
+    try:
+        for path in dumps:
+            read_dump(path, dump)
+        for path in files_of(broker_logs):
+            log.read_file(path)
+    except (OSError, ValueError) as problem:
+        raise CommandError(str(problem)) from problem
+    return dump, log
 
 
 def files_of(names: Sequence[str]) -> list[Path]:
