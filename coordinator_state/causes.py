@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from coordinator_state import timers
 from coordinator_state.group import Group
 from coordinator_state.outputs import (
     GroupEvent,
     MetadataEvent,
+    RecordedEvent,
     RequestEvent,
     TopicsDeletedEvent,
     TransactionEndedEvent,
 )
 from coordinator_state.timers import DueTimer
-from schemas.history import Cause
+from schemas.history import Cause, Evidence
+from schemas.recorded import RecordedDeparture, RecordedRequest
 
+NO_OFFSET = -1
+"""Of what is inferred: it lies in no topic."""
 REASON_MAX_CHARACTERS = 255
 """Kafka shortens the reasons of clients to this (KIP-800)."""
 
@@ -41,10 +45,12 @@ def request_cause(event: RequestEvent, partition: int, subject: Subject | None) 
         member_id = getattr(request, "member_id", None)
         group_instance_id = getattr(request, "group_instance_id", None)
         reason = getattr(request, "reason", None)
+    recorded = envelope.recorded or RecordedRequest()
+    is_inferred = envelope.recorded is not UNSET and recorded.file is None
     return Cause(
         kind="request",
         partition=partition,
-        offset=event.offset,
+        offset=NO_OFFSET if is_inferred else event.offset,
         api=envelope.api,
         api_version=envelope.api_version,
         request_id=envelope.request_id,
@@ -53,6 +59,10 @@ def request_cause(event: RequestEvent, partition: int, subject: Subject | None) 
         client_id=envelope.client_id,
         client_host=envelope.client_host,
         reason=reason[:REASON_MAX_CHARACTERS] if reason else None,
+        evidence=()
+        if recorded.file is None
+        else (Evidence(source="request_log", file=recorded.file, line=recorded.line),),
+        certainty="inferred" if is_inferred else "told",
     )
 
 
@@ -67,6 +77,11 @@ def event_cause(event: GroupEvent, partition: int) -> Cause:
     if type(event) is MetadataEvent:
         kind: Any = event.fact.__struct_config__.tag
         return Cause(kind=kind, partition=partition, offset=event.offset)
+    if type(event) is RecordedEvent and type(event.fact) is RecordedDeparture:
+        member_id = event.fact.member_id
+        return Cause(
+            kind="recording", partition=partition, offset=NO_OFFSET, member_id=member_id, certainty="not_known"
+        )
     return Cause(kind="recording", partition=partition, offset=event.offset)
 
 

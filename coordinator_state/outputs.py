@@ -23,7 +23,7 @@ from schemas.events import (
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.history import GroupSnapshot, History
 from schemas.messages import Request, Response
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
+from schemas.recorded import RecordedFact
 
 
 @final
@@ -104,7 +104,7 @@ class RecordedEvent(Struct, frozen=True, gc=False):
     """The last tick before it."""
     timestamp_ms: int
     """Its append time: information for people, no decision uses it."""
-    fact: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap
+    fact: RecordedFact
 
 
 GroupEvent = (

@@ -5,8 +5,8 @@ what it is: `request` (one request to one group), `renew_sessions` (the clock ha
 of which the group may have offsets are gone), `transaction_ended` (of a producer that may have committed offsets of the
 group in it), `topic_metadata`, `regexes_resolved` and `group_config` (what a consumer group must know of the cluster,
 and its own settings) or, with a null key, `tick` (the clock). In the events of a recording there are also
-`recorded_leader`, `recorded_group`, `recorded_load` and `recording_gap`. What cannot be read raises `EventError` and
-becomes a dead letter; it never changes a group.
+those of `schemas.recorded`. What cannot be read raises `EventError` and becomes a dead letter; it never changes a
+group.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from schemas.messages import (
     Request,
     Response,
 )
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
+from schemas.recorded import RecordedFact, RecordedGroup, RecordedLoad, RecordedRequest
 from schemas.transaction_messages import PRODUCER_EPOCH, TransactionLogPosition
 
 WIRE_STRING_MAX_BYTES = 32_767
@@ -142,10 +142,7 @@ GroupEventBody = (
     | TopicMetadata
     | RegexesResolved
     | GroupConfiguration
-    | RecordedLeader
-    | RecordedGroup
-    | RecordedLoad
-    | RecordingGap
+    | RecordedFact
 )
 """Events of a group that are no requests."""
 
@@ -169,6 +166,8 @@ class RequestHeader(Struct, frozen=True, kw_only=True, gc=False):
     """The member id to give out should this request need a new one; absent, it is derived from the request id."""
     topic_metadata: TopicMetadata | UnsetType | None = UNSET
     """The cluster's topics, for a group that may not know them yet; taken in before the request."""
+    recorded: RecordedRequest | UnsetType = UNSET
+    """Where the recording has it that it is taken from; absent: it was sent to this coordinator."""
     schema_version: Literal[1] = 1
     """Version of this envelope."""
 
@@ -364,6 +363,7 @@ def encode_request_event(
     client_host: str = "/127.0.0.1",
     new_member_id: str | None = None,
     topic_metadata: TopicMetadata | UnsetType = UNSET,
+    recorded: RecordedRequest | UnsetType = UNSET,
 ) -> bytes:
     """Write a request event's value; its key is the group id in UTF-8."""
     return _encoder.encode(
@@ -376,6 +376,7 @@ def encode_request_event(
             client_host=client_host,
             new_member_id=new_member_id,
             topic_metadata=topic_metadata,
+            recorded=recorded,
             body=request,
         )
     )

@@ -31,6 +31,43 @@ class RecordedLeader(Struct, frozen=True, kw_only=True, gc=False, tag_field="typ
     """Version of this event."""
 
 
+class RecordedRequest(Struct, frozen=True, kw_only=True, gc=False):
+    """Where a recording has a request."""
+
+    file: str | None = None
+    """The name of the file; null: the recording has no such request, it is inferred from what follows."""
+    line: int | None = None
+    """The number of its line, from 1 on."""
+
+
+@final
+class RecordedSession(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="recorded_session"):
+    """The session of a member ends at this moment, neither before nor after, unless the member is heard again.
+
+    The importer of a recording writes it where a broker's log tells when a member expired, and where an answer shows
+    that one did not, though nothing was heard of it for its session timeout: its coordinator stood still meanwhile, or
+    lines are missing. It has no answer.
+    """
+
+    member_id: str
+    ends_ms: INT64
+    schema_version: Literal[1] = 1
+    """Version of this event."""
+
+
+@final
+class RecordedDeparture(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag="recorded_departure"):
+    """The recorded coordinator does not have this member any more: it left or expired, not known which.
+
+    The importer of a recording writes it where answers show that a member is gone, and no request of it tells that it
+    left. It has no answer.
+    """
+
+    member_id: str
+    schema_version: Literal[1] = 1
+    """Version of this event."""
+
+
 class RecordedMember(Struct, frozen=True, kw_only=True, gc=False):
     """One member of a recorded group: what its last JoinGroup said."""
 
@@ -136,3 +173,7 @@ class RecordingGap(Struct, frozen=True, kw_only=True, gc=False, tag_field="type"
     """In words, for people."""
     schema_version: Literal[1] = 1
     """Version of this event."""
+
+
+RecordedFact = RecordedLeader | RecordedGroup | RecordedLoad | RecordedSession | RecordedDeparture | RecordingGap
+"""What the events of a recording say besides requests."""

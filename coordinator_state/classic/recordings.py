@@ -5,18 +5,35 @@ A replay that follows these does what that coordinator did, where ours would hav
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from coordinator_state.classic import states, timers
 from coordinator_state.classic.context import create_classic_group
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.classic.join_group import first_subscription
 from coordinator_state.classic.member import Member
-from coordinator_state.classic.rebalance import await_sync, subscribed_topics_of
+from coordinator_state.classic.rebalance import (
+    await_sync,
+    maybe_complete_join,
+    prepare_rebalance,
+    remove_member,
+    subscribed_topics_of,
+)
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.outputs import RecordedEvent
 from coordinator_state.retention import note_commits
 from coordinator_state.step import Step
 from schemas import history
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedMember, RecordedOffset, RecordingGap
+from schemas.observed_history import MemberGone
+from schemas.recorded import (
+    RecordedDeparture,
+    RecordedGroup,
+    RecordedLeader,
+    RecordedMember,
+    RecordedOffset,
+    RecordedSession,
+    RecordingGap,
+)
 from schemas.records import NO_TIMESTAMP, encode_offset_commit, encode_offset_commit_key
 
 
@@ -33,11 +50,41 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
         step.group = None
         step.begin(event)
         _take_over(step, fact)
+    elif type(fact) is RecordedSession:
+        if step.group is not None:
+            step.begin(event)
+            _end_session_at(step, fact)
+    elif type(fact) is RecordedDeparture:
+        if step.group is not None and type(step.group.body) is ClassicGroup:  # of no other kind is one ever inferred
+            step.begin(event)
+            _depart(step, step.group.body, fact.member_id)
     elif type(fact) is RecordingGap:
         step.begin(event)
         step.append_history(history.RecordingGap(*step.history_fields(), reason=fact.reason))
         if step.group is not None:
             step.forget_group()
+
+
+def _end_session_at(step: Step, fact: RecordedSession) -> None:
+    """Move the end of a session. Both kinds of groups name the timer alike."""
+    armed, name = step.require_group().timers, timers.session(fact.member_id)
+    timer = armed.get(name)
+    if timer is not None:
+        armed[name] = replace(timer, deadline_ms=fact.ends_ms)
+        step.no_deadline_before_ms = min(step.no_deadline_before_ms, fact.ends_ms)
+
+
+def _depart(step: Step, group: ClassicGroup, member_id: str) -> None:
+    """Take out a member of which only that is known."""
+    member = group.members.get(member_id)
+    if member is None:
+        return
+    step.cause_seq = step.append_history(MemberGone(*step.history_fields(), member=member.identity))
+    remove_member(step, member)
+    if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
+        prepare_rebalance(step, "not_known", f"{member_id} is gone: left or expired, not known which", member)
+    else:
+        maybe_complete_join(step, group)
 
 
 def put_first(group: ClassicGroup, member_ids: tuple[str, ...]) -> None:

@@ -35,9 +35,21 @@ def agreement(following: Following) -> str:
     )
 
 
-def doubts(following: Following, zone: tzinfo) -> tuple[str, ...]:
-    """Return where the report may differ from what the broker did."""
-    sentences = [sentence for group in following.groups for sentence in _of_group(group, zone)]
+def told_by_records(group_ids: Iterable[str]) -> Iterator[str]:
+    """Yield which groups are told by other sources than request logs."""
+    if names := sorted(group_ids):
+        yield (
+            f"Told by the records of the offsets topic, as the request logs do not tell all of it: "
+            f"{words.listed(names, GROUPS_SHOWN)}."
+        )
+
+
+def doubts(
+    following: Following, zone: tzinfo, told_by_records: frozenset[str] = frozenset()
+) -> tuple[str, ...]:
+    """Return where the report may differ from what the broker did. Nothing of it is said of `told_by_records`."""
+    followed = [group for group in following.groups if group.group_id not in told_by_records]
+    sentences = [sentence for group in followed for sentence in _of_group(group, zone)]
     more_count = len(sentences) - GROUPS_SHOWN
     shown = sentences[:GROUPS_SHOWN] + (
         [f"... and {words.count(more_count, 'sentence')} more of this kind: verify recording has them"]

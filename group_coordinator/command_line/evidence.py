@@ -14,7 +14,7 @@ from group_coordinator.dashboard.watched import WatchedSource
 from group_coordinator.narrative import words
 from group_coordinator.recordings.broker_settings import Setting
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
-from group_coordinator.recordings.following import Following, follow
+from group_coordinator.recordings.following import Following, follow, moments_us
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.recordings.offsets_log import OffsetsLog, read_offsets_log
 
@@ -32,6 +32,11 @@ class Evidence(Struct, frozen=True):
         """Why the dump may not tell what happened."""
         of_dump = () if self.dump is None else self.dump.doubts()
         return (*of_dump, *(() if self.broker_logs is None else self.broker_logs.doubts))
+
+    @property
+    def moments_us(self) -> list[int]:
+        """When something happened by it, in order."""
+        return moments_us(self.dump, self.broker_logs)
 
     def follow(self, log: RequestLog, settings: Mapping[str, Setting]) -> Following:
         """Follow request logs with it."""

@@ -79,12 +79,18 @@ def kafka_request_log(
     if (out is None) == (topic is None):
         raise CommandError("Name either --out FILE or --topic NAME.", WRONG_USE)
     letters = DeadLetters(dead_letters or Path(f"{out or topic}.dead-letters.jsonl"))
+    evidence = read_evidence([] if offsets is None else [offsets], broker_log or (), zone(time_zone))
     with bytes_progress("reading") as advance:
-        log = RequestLog(files, time_zone=zone(time_zone), dead_letter=letters.add, progress=advance)
+        log = RequestLog(
+            files,
+            time_zone=zone(time_zone),
+            dead_letter=letters.add,
+            progress=advance,
+            moments_us=evidence.moments_us,
+        )
         log.read()
     if not log.counts.group_requests:
         raise CommandError(nothing_to_tell(log, files))
-    evidence = read_evidence([] if offsets is None else [offsets], broker_log or (), zone(time_zone))
     following = evidence.follow(log, {})
     all_doubts = (*log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, UTC))
     if not following.is_anything_known:

@@ -47,15 +47,7 @@ def observed_source(
     dumps: Sequence[Path], broker_logs: Sequence[str], topic_names: Path | None, time_zone: tzinfo, shown_zone: tzinfo
 ) -> ObservedSource:
     """Make a history of dumps and brokers' logs. `broker_logs` are names or patterns of files. Raises CommandError."""
-    dump, log = OffsetsDump(), BrokerLog(time_zone)
-    try:
-        for path in dumps:
-            read_dump(path, dump)
-        log.of_cluster = cluster_of(dumps)
-        for path in files_of(broker_logs):
-            log.read_file(path)
-    except (OSError, ValueError) as problem:
-        raise CommandError(str(problem)) from problem
+    dump, log = read_files(dumps, broker_logs, time_zone)
     observed = observe(dump.entries(), log.lines, {**log.topic_names, **_names(topic_names)})
     if not observed.history:
         raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
@@ -80,6 +72,22 @@ def cluster_of(dumps: Sequence[Path]) -> str | None:
         of_each = "; ".join(f"{path} is of cluster {cluster_id}" for path, cluster_id in ids.items())
         raise CommandError(f"These dumps are of several clusters: {of_each}. Give those of one.")
     return next(iter(ids.values()), None)
+
+
+def read_files(
+    dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo
+) -> tuple[OffsetsDump, BrokerLog]:
+    """Read dumps and brokers' logs. Raises CommandError."""
+    dump, log = OffsetsDump(), BrokerLog(time_zone)
+    try:
+        for path in dumps:
+            read_dump(path, dump)
+        log.of_cluster = cluster_of(dumps)
+        for path in files_of(broker_logs):
+            log.read_file(path)
+    except (OSError, ValueError) as problem:
+        raise CommandError(str(problem)) from problem
+    return dump, log
 
 
 def files_of(names: Sequence[str]) -> list[Path]:

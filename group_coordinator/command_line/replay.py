@@ -24,7 +24,7 @@ from group_coordinator.command_line.import_log import TimeZone, zone
 from group_coordinator.command_line.options import OPERATIONS, Settings, with_settings
 from group_coordinator.command_line.output_options import Format, FormatOption, OutOption, ReportOption, TablesOption
 from group_coordinator.command_line.progress import Advance, count_progress
-from group_coordinator.command_line.replay_output import history_outputs
+from group_coordinator.command_line.replay_output import history_outputs, with_told, with_told_rows
 from group_coordinator.command_line.replay_source import (
     ReplaySource,
     replay_source,
@@ -208,18 +208,22 @@ class _Job:
         self._for_tables = None if self._outputs.tables is None else []
         with count_progress("groups") as advance, told_by_replay(self._config.spark):
             groups = replay_in_process(read_records(source.files), self._config, until_ms=self._until_ms)
-            self._take(_counted(groups, advance))
+            self._take(_counted(with_told(groups, source.told_by_records, self._history_topic), advance))
         if self._outputs.tables is not None:
             history_tables.write_in_process(
                 self._for_tables or (), Path(self._outputs.tables), self._outputs.tables_kind
             )
+
+    @property
+    def _history_topic(self) -> str:
+        return self._config.topic_settings.topics.history
 
     def take_history(self, history: Iterable[History]) -> None:
         """Take the history of a watched cluster, where nothing is left to decide."""
         if self._to_topics is not None:
             raise CommandError("--to-topics is for what a coordinator decides; a dump is written to files.", WRONG_USE)
         self._for_tables = None if self._outputs.tables is None else []
-        self._take(history_outputs(history, self._config.topic_settings.topics.history))
+        self._take(history_outputs(history, self._history_topic))
         if self._outputs.tables is not None:
             history_tables.write_in_process(
                 self._for_tables or (), Path(self._outputs.tables), self._outputs.tables_kind
@@ -252,6 +256,8 @@ class _Job:
                     outputs = replay_streaming(
                         records, self._config, streaming_directory / "stream", until_ms=self._until_ms
                     )
+                if source.told_by_records:
+                    outputs = with_told_rows(outputs, source.told_by_records, self._history_topic)
                 if self._to_topics is not None or self._outputs.tables is not None:
                     outputs = outputs.persist()
                 if self._to_topics is not None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coordinator_state import GroupConfig
 from group_coordinator.command_line import broker_log_report, doubts
+from group_coordinator.command_line.best_source import told_by_records
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.evidence import Evidence, read_evidence
 from group_coordinator.command_line.import_log import DeadLetters, nothing_to_tell
@@ -27,6 +28,7 @@ from group_coordinator.dashboard.watched import Watched, WatchedSource
 from group_coordinator.narrative import words
 from group_coordinator.recordings.broker_settings import Setting
 from group_coordinator.recordings.events_import import EventsImport
+from group_coordinator.recordings.following import Following
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from schemas.history import History
 from schemas.records_file import encode_record
@@ -54,6 +56,8 @@ class ReplaySource(Struct, frozen=True, kw_only=True):
     """Of a watched cluster: nothing is coordinated again, this is what happened. None: there are events to replay."""
     watched: tuple[Watched, ...] = ()
     """From which sources that is known, where another coordinator decided."""
+    told_by_records: tuple[History, ...] = ()
+    """Of groups that records tell better than the events, which do not have them then."""
 
     def write_note(self, directory: Path, group: GroupConfig) -> None:
         """Say beside the outputs what was replayed, for those who want to play it again. Raises OSError."""
@@ -90,8 +94,8 @@ def replay_source(
         raise CommandError(
             "Files of events (.jsonl, .parquet) and request logs cannot be replayed together.", WRONG_USE
         )
-    evidence = read_evidence(dumps, broker_logs, time_zone)
-    return _of_request_logs(logs, evidence, scratch, out, time_zone, flags, shown_zone)
+    request_logs = _RequestLogs(logs, dumps, broker_logs, time_zone)
+    return request_logs.source(scratch, out, flags, shown_zone)
 
 
 def require_sources(names: Sequence[str], properties: Mapping[str, str], *, in_process: bool) -> None:
@@ -180,42 +184,64 @@ def _of_events(paths: list[Path], flags: Mapping[str, Setting]) -> ReplaySource:
     )
 
 
-def _of_request_logs(
-    paths: list[Path],
-    evidence: Evidence,
-    scratch: Path,
-    out: Path | None,
-    time_zone: tzinfo,
-    flags: Mapping[str, Setting],
-    shown_zone: tzinfo,
-) -> ReplaySource:
-    """Follow request logs, and turn them into a file of events."""
-    letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
-    with bytes_progress("reading the request log") as advance:
-        log = RequestLog(paths, time_zone=time_zone, dead_letter=letters.add, progress=advance)
-        log.read()
-    following = evidence.follow(log, flags)
-    if not following.is_anything_known:
-        raise CommandError(nothing_to_tell(log, paths))
-    file = scratch / "events.jsonl"
-    with file.open("wb") as lines:
-        for record in EventsImport(following):
-            lines.write(encode_record(record) + b"\n")
+class _RequestLogs(Struct, frozen=True):
+    """Request logs, and what lies beside them."""
+
+    paths: list[Path]
+    dumps: list[Path]
+    broker_logs: Sequence[str]
+    time_zone: tzinfo
+
+    def source(
+        self, scratch: Path, out: Path | None, flags: Mapping[str, Setting], shown_zone: tzinfo
+    ) -> ReplaySource:
+        """Follow them, and turn them into a file of events. Raises CommandError."""
+        letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
+        evidence = read_evidence(self.dumps, self.broker_logs, self.time_zone)
+        with bytes_progress("reading the request log") as advance:
+            log = RequestLog(
+                self.paths,
+                time_zone=self.time_zone,
+                dead_letter=letters.add,
+                progress=advance,
+                moments_us=evidence.moments_us,
+            )
+            log.read()
+        following = evidence.follow(log, flags)
+        told = told_by_records(log, following, self.dumps, self.broker_logs, self.time_zone)
+        if not following.is_anything_known and not told:
+            raise CommandError(nothing_to_tell(log, self.paths))
+        if letters.count:
+            see_letters = f": see {letters.path}" if out is not None else ""
+            damaged = words.count(letters.count, "damaged line")
+            print_line(f"{damaged} of the request log left out{see_letters}", error=True)
+        told_ids = {record.group_id for record in told}
+        return ReplaySource(
+            files=(_events_file(following, told_ids, scratch, out),),
+            lasting_files=(EVENTS_FILE,),
+            doubts=(
+                *log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, shown_zone, frozenset(told_ids))
+            ),
+            settings=following.settings.all(),
+            remarks=(broker_log_report.agreement(following), *broker_log_report.told_by_records(told_ids)),
+            watched=(_watched(log, evidence),),
+            told_by_records=told,
+        )  # fmt: skip
+
+
+def _events_file(following: Following, told_ids: Container[str], scratch: Path, out: Path | None) -> Path:
+    """Write the events of the groups that are coordinated again. All are kept beside the outputs."""
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        with file.open("rb") as plain, gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as compressed:
-            shutil.copyfileobj(plain, compressed)
-    if letters.count:
-        see_letters = f": see {letters.path}" if out is not None else ""
-        print_line(f"{words.count(letters.count, 'damaged line')} of the request log left out{see_letters}", error=True)
-    return ReplaySource(
-        files=(file,),
-        lasting_files=(EVENTS_FILE,),
-        doubts=(*log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, shown_zone)),
-        settings=following.settings.all(),
-        remarks=(broker_log_report.agreement(following),),
-        watched=(_watched(log, evidence),),
-    )
+        with gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as compressed:
+            for record in EventsImport(following):
+                compressed.write(encode_record(record) + b"\n")
+    file = scratch / "events.jsonl"
+    followed = [group for group in following.groups if group.group_id not in told_ids]
+    with file.open("wb") as lines:
+        for record in EventsImport(replace(following, groups=followed)):
+            lines.write(encode_record(record) + b"\n")
+    return file
 
 
 def _watched(log: RequestLog, evidence: Evidence) -> Watched:

@@ -124,8 +124,8 @@ def request(cause: Cause) -> dict[str, Any]:
 
 
 def seen_in(cause: Cause) -> dict[str, str] | None:
-    """Return the evidence in a watched cluster, and its certainty; None where our own coordinator decided."""
-    if cause.kind != "observed":
+    """Return the evidence in a watched cluster or in a request log, and its certainty; None where there is neither."""
+    if cause.kind != "observed" and not cause.evidence and cause.certainty == "told":
         return None
     certainty = seen.CERTAINTIES[cause.certainty]
     return {"sources": seen.sources(cause), "places": seen.places(cause), "certainty": certainty}

@@ -27,7 +27,7 @@ def _place(evidence: Evidence) -> str:
     source = _source(evidence)
     if evidence.source == "offsets_log":
         return f"{source}, partition {evidence.partition}, offset {evidence.offset}"
-    if evidence.source == "broker_log":
+    if evidence.source in ("broker_log", "request_log") and evidence.line is not None:
         return f"{source}{f', {evidence.file}' if evidence.file else ''}, line {evidence.line}"
     return source
 

@@ -24,6 +24,7 @@ from schemas.history import (
     Waited,
 )
 
+_IN_TOPIC = "at events partition"
 _FATES: dict[type[Gone], str] = {MemberLeft: "left", MemberExpired: "expired", MemberDropped: "dropped"}
 
 
@@ -94,7 +95,20 @@ def steps(rebalance: Rebalance, zone: tzinfo = UTC) -> list[Step]:
         for time_ms, members in members_by_ms.items()
     ]
     notes += _unresolved(rebalance)
-    return causes + sorted(_happened(rebalance, zone) + notes, key=lambda step: step.time_ms)
+    all_steps = causes + sorted(_happened(rebalance, zone) + notes, key=lambda step: step.time_ms)
+    return [_without_topic(step) for step in all_steps] if _is_of_a_log(rebalance) else all_steps
+
+
+def _is_of_a_log(rebalance: Rebalance) -> bool:
+    """Return whether a request log tells of it: its events lie in no topic."""
+    records = (rebalance.started, *rebalance.causes, *rebalance.steps)
+    return any(evidence.source == "request_log" for record in records for evidence in record.cause.evidence)
+
+
+def _without_topic(step: Step) -> Step:
+    """Return the step without a place in the events topic, or the word that leads to it."""
+    origin, found, _ = step.where.partition(_IN_TOPIC.removeprefix("at "))
+    return replace(step, where=origin.removesuffix(" at ").removesuffix(", armed")) if found else step
 
 
 def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
@@ -162,7 +176,10 @@ def identities_in(rebalance: Rebalance) -> dict[str, MemberIdentity]:
 
 
 def place(cause: Cause) -> str:
-    """Return the request, timer or other event, and where it lies in the log."""
+    """Return the request, timer or other event, and where it lies in the log. What is inferred lies nowhere; what a
+    request log has is named by its line."""
+    if cause.certainty != "told" and cause.kind != "observed":
+        return seen.CERTAINTIES[cause.certainty]
     match cause.kind:
         case "request":
             origin = str(cause.api)
@@ -178,7 +195,9 @@ def place(cause: Cause) -> str:
             return seen.places(cause)
         case _:
             assert_never(cause.kind)
-    return f"{origin} at events partition {cause.partition}, offset {cause.offset}"
+    if cause.evidence:
+        return f"{origin}, {seen.places(cause)}"
+    return f"{origin} {_IN_TOPIC} {cause.partition}, offset {cause.offset}"
 
 
 def _happened(rebalance: Rebalance, zone: tzinfo) -> list[Step]:
@@ -216,7 +235,7 @@ def _origin(record: History) -> Iterator[Step]:
     """A cause, and where the log has what led to it."""
     if isinstance(record, MemberExpired) and record.last_heard_ms is not None:
         heard_ms = record.timestamp_ms - (record.time_ms - record.last_heard_ms)
-        log_place = f"events partition {record.cause.partition}, offset {record.cause.offset}"
+        log_place = f"{_IN_TOPIC} {record.cause.partition}, offset {record.cause.offset}".removeprefix("at ")
         text = f"{words.name(record.member.member_id)} is heard for the last time"
         yield Step(time_ms=heard_ms, text=text, record=record, where=log_place, is_cause=True)
         yield Step(time_ms=record.timestamp_ms, text=sentences.sentence(record), record=record, is_cause=True)

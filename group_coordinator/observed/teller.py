@@ -100,6 +100,6 @@ def evidence_of(item: Item | Look) -> Evidence:
     if isinstance(item, TimedLine):
         line = item.line
         return Evidence(
-            source="broker_log", partition=line.partition, broker=line.broker, file=line.file, line=line.number
+            source=line.source, partition=line.partition, broker=line.broker, file=line.file, line=line.number
         )
     return Evidence(source="offsets_log", partition=item.partition, offset=item.offset)

@@ -1,5 +1,7 @@
 """Requests that a log does not have, and that the broker must have got: inferred from their traces, and said.
 
+A member that is gone, and of which no line tells why, left or expired: both explain what follows, and neither is told.
+
 A line is written when a request is answered. A JoinGroup that was never answered (the same member sent another, or the
 connection broke in a way that lost it) is in no line, but the next leader's answer lists its sender, or a rebalance
 begins that nothing in the log begins. What such a request held is known from the member's other requests.
@@ -187,4 +189,6 @@ def _absent(template: Step, api: str, version: int, request: Request, member_id:
         response={},
         new_member_id=None,
     )
-    return Absent(absent, effect_us, f"{api} of {member_id}")
+    is_join = isinstance(request, JoinGroupRequest)
+    why = f"JoinGroup of {member_id}" if is_join else f"{member_id} gone: left or expired, not known which,"
+    return Absent(absent, effect_us, why)

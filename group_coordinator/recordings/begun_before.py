@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from coordinator_state import GroupConfig, GroupCoordinator, RecordedEvent, encode_group
 from group_coordinator.recordings.expectations import LATE_MS
-from group_coordinator.recordings.group_replay import START, State
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.offsets_log import LoggedRecord
+from group_coordinator.recordings.replay_state import START, State
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.messages import (

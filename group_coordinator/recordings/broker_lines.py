@@ -205,3 +205,5 @@ class BrokerLine(Struct, frozen=True, kw_only=True, gc=False):
     file: str
     number: int
     event: LineEvent
+    source: Literal["broker_log", "request_log"] = "broker_log"
+    """A line of a request log may say the same of a member."""

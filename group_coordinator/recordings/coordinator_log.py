@@ -181,7 +181,8 @@ def entry_of_history(record: History, *, in_consumer_group: bool) -> LogEntry | 
     """Return the broker's log entry for a history record; None if it writes none."""
     match record:
         case RebalanceStarted():
-            return None if in_consumer_group else _started(record)
+            is_told = not in_consumer_group and record.trigger != "not_known"
+            return _started(record) if is_told else None
         case JoinPhaseCompleted():
             return LogEntry(record.time_ms, "join phase ends", record.generation_id, count=len(record.members))
         case GroupEmpty():

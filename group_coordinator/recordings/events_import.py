@@ -17,6 +17,7 @@ from group_coordinator.recordings.following import FollowedGroup, Following, Gro
 from group_coordinator.recordings.group_requests import GroupRequest
 from schemas.events import encode_json, encode_request_event, encode_tick
 from schemas.java_hash import group_partition
+from schemas.recorded import RecordedDeparture
 from schemas.records_file import Record
 
 
@@ -26,7 +27,7 @@ class ImportCounts(Struct):
     events: int = 0
     """Requests of the log."""
     inferred: int = 0
-    """Requests that are not in the log, and that the broker must have got."""
+    """Requests that are not in the log, and that the broker must have got, and members that must have gone."""
     ticks: int = 0
     groups: int = 0
     set_aside: int = 0
@@ -67,6 +68,7 @@ class EventsImport:
                 self.counts.events += 1
             value = _request(item.value)
         else:
+            self.counts.inferred += isinstance(item.value, RecordedDeparture)
             value = encode_json(item.value)
         yield self._record(partition, item.clock_ms, group.group_id.encode(), value)
 
@@ -95,4 +97,5 @@ def _request(request: GroupRequest) -> bytes:
         client_host=request.logged.client_host,
         new_member_id=request.new_member_id,
         topic_metadata=request.topic_metadata,
+        recorded=request.recorded,
     )

@@ -16,10 +16,11 @@ from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_json import response_to_kafka
 from group_coordinator.recordings.offsets_log import LoggedRecord, describe_record, same_record
 from group_coordinator.recordings.old_brokers import comparable_of_old_broker, is_of_old_broker, sorted_topics
+from group_coordinator.recordings.session_ends import SessionEnds
 from schemas.error_codes import ErrorCode
 from schemas.events import TopicsDeleted, TransactionEnded
 from schemas.group_metadata_events import GroupConfiguration, TopicMetadata
-from schemas.messages import FindCoordinatorResponse, OffsetFetchRequest
+from schemas.messages import FindCoordinatorResponse, LeaveGroupRequest, OffsetFetchRequest
 
 Json = dict[str, Any]
 
@@ -52,6 +53,15 @@ class Step(Struct, kw_only=True):
     """It is handled before the timers that were due in the last milliseconds: the broker fires them a little late."""
     inferred: str | None = None
     """Why a request is here that is not in the log; None: it is in the log."""
+
+    @property
+    def gone_member_id(self) -> str | None:
+        """The member of which it is inferred that it is gone; None of other steps. That it is a LeaveGroup is not
+        known: an expiry has the same effect."""
+        request = self.request.request
+        if self.inferred is None or not isinstance(request, LeaveGroupRequest):
+            return None
+        return request.members[0].member_id
 
     @property
     def slack_ms(self) -> int:
@@ -136,6 +146,8 @@ class Expected(Struct, kw_only=True):
     """In the order of time."""
     instances: dict[str, str] = field(default_factory=dict)
     """Member id -> group instance id, of static members."""
+    sessions: SessionEnds = field(default_factory=SessionEnds)
+    """When sessions really ended."""
 
     def generation(self, number: int, now_us: int) -> Generation | None:
         """Return the next generation of that number: a group may be removed, and count from 1 again."""

@@ -17,13 +17,14 @@ from group_coordinator.recordings.broker_versions import shown_version
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
 from group_coordinator.recordings.expectations import Disagreement, Expected, Fact, Load
 from group_coordinator.recordings.group_facts import facts_between, facts_of
-from group_coordinator.recordings.group_replay import START, GroupReplay, InputValue
+from group_coordinator.recordings.group_replay import GroupReplay
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
-from group_coordinator.recordings.offsets_log import LoggedMarker, LoggedRecord, topic_ids_of
+from group_coordinator.recordings.offsets_log import LoggedMarker, LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
+from group_coordinator.recordings.replay_state import START, InputValue
 from group_coordinator.recordings.transaction_ends import TransactionEnd, ends_for, with_markers
 from schemas.recorded import RecordedGroup, RecordingGap
 
@@ -146,6 +147,15 @@ def follow(
     )
 
 
+def moments_us(offsets: OffsetsLog | None, logs: CoordinatorLogs | None) -> list[int]:
+    """Return when something happened by what lies beside request logs, in order."""
+    records = () if offsets is None else offsets.by_group.values()
+    entries = () if logs is None else logs.entries.values()
+    moments_ms = {record.timestamp_ms for of_group in records for record in of_group}
+    moments_ms |= {entry.time_ms for of_group in entries for entry in of_group}
+    return sorted(moment_ms * 1000 for moment_ms in moments_ms)
+
+
 def _groups(
     log: RequestLog, records: Mapping[str, list[LoggedRecord]], set_aside: dict[str, int], of_names: bool
 ) -> dict[str, list[GroupRequest]]:
@@ -194,6 +204,11 @@ class _Follower:
         self._config, self._partitions = settings.config, settings.partitions
         self.ends, self._cluster = log.transaction_ends(), log.cluster
         self._records, self._entries = records, entries
+        self._standstills_ms = [
+            (standstill.from_us // 1000, standstill.until_us // 1000)
+            for clock in log.clocks
+            for standstill in clock.standstills
+        ]
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
 
     def follow(self, group_id: str, requests: list[GroupRequest]) -> FollowedGroup:
@@ -261,7 +276,7 @@ class _Follower:
         loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
         ends = ends_for(followed.requests, self.ends, group_id, self._partitions)
         facts = facts_between(self._facts(followed, ends), from_us, until_ms * 1000)
-        expected = expected_of(requests, records, entries, loads, facts)
+        expected = expected_of(requests, records, entries, loads, facts, self._standstills_ms)
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)
         result, expected = search.run(), search.expected
         doubt = result.track.doubt

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator_state import (
@@ -23,6 +22,7 @@ from coordinator_state import (
     decode_group,
     encode_group,
 )
+from coordinator_state.classic import timers
 from coordinator_state.classic.recordings import put_first
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.outputs import group_event
@@ -42,64 +42,20 @@ from group_coordinator.recordings.expectations import (
     not_answered,
 )
 from group_coordinator.recordings.group_facts import resolution_written_ms, resolved, told_at_join
-from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.hash_order import first_members, put_expiration_first
 from group_coordinator.recordings.old_brokers import is_kept_in_memory, is_of_old_broker
 from group_coordinator.recordings.record_cursor import RESYNC_ENTRIES, RecordCursor
+from group_coordinator.recordings.replay_state import (
+    GROUP_METADATA_PREFIX,
+    NO_STEP,
+    Agreed,
+    ReplayInput,
+    State,
+)
 from schemas.events import TransactionEnded
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
-from schemas.recorded import RecordedLeader, RecordedLoad
-from schemas.records import GROUP_METADATA_TYPE
-from schemas.wire import INT16
-
-
-class State(Struct, frozen=True):
-    """The state of a replay before a step."""
-
-    blobs: tuple[bytes, bytes] | None
-    clock_ms: int
-    waiting: tuple[int, ...]
-    """Indexes of the requests that are not answered yet."""
-    next_record: int
-    next_entry: int
-    taken_records: tuple[int, ...]
-    """Records beyond the next one that came out already: an old broker writes those of one commit in any order."""
-    taken_entries: tuple[int, ...]
-    """Entries beyond the next one that came out already: expirations of one moment have no order."""
-    next_load: int
-    group_metadata: bytes | None
-    """The value of the group's last record in the offsets log."""
-    next_fact: int
-    """Of what the group is told besides requests."""
-    state_slack_ms: int
-    """How far the time of the group's last transition may differ from the broker's."""
-
-
-class Agreed(Struct, frozen=True):
-    """A request that was answered as the broker answered it."""
-
-    step: Step
-    time_ms: int
-    """When."""
-    by_timer: bool
-    """By a timer on the way to the next request, not by that request."""
-
-
-InputValue = GroupRequest | RecordedLeader | RecordedLoad | RegexesResolved | FactValue
-
-
-class ReplayInput(Struct, frozen=True):
-    """An input of the group at a time of its clock: a request, the leader that the broker elects, or another fact."""
-
-    clock_ms: int
-    value: InputValue
-
-
-NO_STEP = -2
-"""In place of the index of a step. (What was armed at -1 counts for nothing: `coordinator_state.consumer.timers`.)"""
-GROUP_METADATA_PREFIX = INT16.pack(GROUP_METADATA_TYPE)
-START = State(None, 0, (), 0, 0, (), (), 0, None, 0, 0)
+from schemas.recorded import RecordedDeparture, RecordedLeader, RecordedLoad, RecordedSession
 
 
 class GroupReplay:
@@ -169,8 +125,11 @@ class GroupReplay:
         self._load_until(step.effect_us)
         self._tell_facts(step.effect_us, step.latest_us if answered_stable(step) else 0)
         self.advance_to(self._clock_for(step))
-        self._handled = step
         self._last_step = step.index
+        if (member_id := step.gone_member_id) is not None:
+            self._hear(RecordedDeparture(member_id=member_id))
+            return
+        self._handled = step
         self._waiting[step.index] = None
         self._by_request[step.request.request_id] = step
         self._prepare_election(self._clock_ms)
@@ -201,6 +160,7 @@ class GroupReplay:
     def advance_to(self, clock_ms: int) -> None:
         """Fire the timers that are due, one after the other; then compare with what the broker has done by then."""
         moment_ms = self._clock_ms
+        self._move_session_ends(clock_ms)
         while (deadline_ms := self._coordinator.next_deadline_ms()) is not None and deadline_ms <= clock_ms:
             self._prepare_election(moment_ms)
             self._prepare_expiration(deadline_ms)
@@ -209,6 +169,29 @@ class GroupReplay:
             self._check(self._coordinator.take_outputs())
         self._clock_ms = clock_ms
         self._check_overdue(clock_ms)
+
+    def _move_session_ends(self, clock_ms: int) -> None:
+        """Let sessions end when they really ended, of those that are over by then here or there."""
+        sessions, group = self._expected.sessions, self._coordinator.group
+        if group is None:
+            return
+        ends_ms = {member_id: told_ms for told_ms, member_id in sessions.told_until(self._clock_ms, clock_ms)}
+        deadline_ms = self._coordinator.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= clock_ms:
+            for name, timer in group.timers.items():
+                member_id = timers.member_of(name)
+                if member_id is not None and timer.deadline_ms <= clock_ms and _is_bound(group, member_id):
+                    ends_ms[member_id] = sessions.end_ms(member_id, timer)
+        for member_id, end_ms in ends_ms.items():
+            armed = group.timers.get(timers.session(member_id))
+            if armed is not None and armed.deadline_ms != end_ms and _is_bound(group, member_id):
+                self._hear(RecordedSession(member_id=member_id, ends_ms=max(end_ms, self._clock_ms)))
+
+    def _hear(self, fact: RecordedSession | RecordedDeparture) -> None:
+        self.inputs.append(ReplayInput(self._clock_ms, fact))
+        offset = NO_STEP if self._handled is None else self._handled.index
+        self._coordinator.handle(RecordedEvent(offset, self._clock_ms, self._clock_ms, fact))
+        self._check(self._coordinator.take_outputs())
 
     def finish(self, clock_ms: int) -> None:
         """End the replay where the log ends."""
@@ -398,3 +381,10 @@ class GroupReplay:
             )
             self._next_entry += 1
             self._skip_taken_entries()
+
+
+def _is_bound(group: Group, member_id: str) -> bool:
+    """Return whether the end of its session would put the member out: not while it waits for an answer."""
+    body = group.body
+    member = body.members.get(member_id) if type(body) is ClassicGroup else None
+    return member is None or not member.satisfies_heartbeat

@@ -30,6 +30,7 @@ from schemas.messages import (
     Request,
     TxnOffsetCommitRequest,
 )
+from schemas.recorded import RecordedRequest
 
 Json = dict[str, Any]
 
@@ -94,6 +95,14 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
     """What the request brings along of the cluster's topics."""
     set_aside: str | None = None
     """Why the group coordinator never saw it; None: it did."""
+    file_name: str = ""
+
+    @property
+    def recorded(self) -> RecordedRequest:
+        """Where the log has it."""
+        if self.is_inferred:
+            return RecordedRequest()
+        return RecordedRequest(file=self.file_name, line=self.logged.line_number)
 
     @property
     def is_inferred(self) -> bool:
@@ -121,6 +130,7 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
             client_host=self.logged.client_host,
             new_member_id=self.new_member_id,
             topic_metadata=self.topic_metadata,
+            recorded=self.recorded,
             body=Raw(b"null"),
         )
 
@@ -199,6 +209,7 @@ def _group_request(
         response=answer,
         new_member_id=_new_member_id(request, answer),
         set_aside=set_aside,
+        file_name=file_name,
     )
 
 

@@ -73,8 +73,12 @@ class RequestLog:
         dead_letter: Callable[[DeadLetter], None] = lambda letter: None,
         progress: Callable[[int, int], None] = lambda done, total: None,
         sort_memory_bytes: int = SORT_MEMORY_BYTES,
+        moments_us: Sequence[int] = (),
     ) -> None:
-        """`time_zone`: that of lines which do not name theirs. `progress` gets the bytes read so far and in all."""
+        """`time_zone`: that of lines which do not name theirs. `progress` gets the bytes read so far and in all.
+
+        `moments_us`: when something happened in the cluster by other sources, in order.
+        """
         self.paths = tuple(
             paths if len(paths) == 1 else sorted(paths, key=lambda path: _first_time_us(path, time_zone))
         )
@@ -99,6 +103,7 @@ class RequestLog:
         self._cluster_log = ClusterLog()
         self._transaction_ends: list[TransactionEnd] = []
         self._dead_letter = dead_letter
+        self._moments_us = moments_us
         self._progress = progress
         self._sorter = RequestSorter(sort_memory_bytes)
 
@@ -107,7 +112,7 @@ class RequestLog:
         total = sum(path.stat().st_size for path in self.paths)
         bytes_done = 0
         for file_index, path in enumerate(self.paths):
-            self.clocks.append(FileClock())
+            self.clocks.append(FileClock(self._moments_us))
             with path.open("rb", BUFFER_BYTES) as raw:
                 for line_number, (line, length) in enumerate(self._lines(file_index, raw), 1):
                     self._take(file_index, line_number, line, length)

@@ -2,17 +2,21 @@
 
 A broker reads the next request of a connection when the last one is answered. So a line whose request came before the
 one in front of it on its connection was answered, though its correlation id is the later one, shows a clock that was
-set back (or summer time that ended). One that was set forward is shown by a member that is told that all is well,
-though it was silent for longer than its session, and by a connection that goes on after more silence than brokers
-allow. How far the clock was set is known as exactly as the connections were busy; a step of nearly whole quarters of an
-hour is taken to be whole ones.
+set back (or summer time that ended). How far is known as exactly as the connections were busy; a step of nearly whole
+quarters of an hour is taken to be whole ones.
+
+A member that is told that all is well, though it was silent for longer than its session, and a connection that goes on
+after more silence than brokers allow, show that the broker did not count the time between two lines. A step of whole
+quarters of an hour is a clock that was set forward, as when summer time begins, unless another source has something of
+the time between, or goes on where this log does. Any other is a standstill, of the broker, of its machine or of a
+virtual machine that was paused: it is far commoner, its times are right, and none is changed.
 
 The order of the files is found in the same way: what goes on in another file carries the greater correlation ids.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
@@ -37,6 +41,11 @@ SESSION_MAX_US = 30 * 60 * 1_000_000
 """Of a member whose JoinGroup is not there: more than this no broker allows by default."""
 QUARTER_US = 15 * 60 * 1_000_000
 NEARLY_US = 60 * 1_000_000
+NEARLY_FORWARD_US = 20 * 1_000_000
+"""A clock set forward is seen on the connection that was silent for the shortest time; one standstill in forty-five
+of more than a quarter of an hour looks like it."""
+MOMENT_SLACK_US = 5_000_000
+"""How near to a step what another source tells says nothing of it."""
 STEPS_KEPT = 200
 SPANS_MAX = 10_000
 
@@ -68,6 +77,8 @@ class Step(Struct):
     line_number: int
     size_us: int
     """Between the two lines, above 0: how far their times go back, or on."""
+    until_us: int = 0
+    """Of a clock set forward: the time of the second line."""
     least_us: int = 0
     """Of a clock set back: by at least so much."""
     most_us: int | None = None
@@ -78,13 +89,27 @@ class Step(Struct):
     """Connections on which the earlier request stands behind: there it is the lines that have another order."""
 
 
+class Standstill(Struct, frozen=True):
+    """The broker did not count the time between two lines of a file."""
+
+    line_number: int
+    from_us: int
+    until_us: int
+    witnesses: int
+    """Members and connections that went on after it, though they were silent for too long."""
+
+
 class FileClock:
     """One file, line by line in its own order."""
 
-    def __init__(self) -> None:
+    def __init__(self, moments_us: Sequence[int] = ()) -> None:
+        """`moments_us`: when something happened by other sources, in order."""
+        self._moments_us = moments_us
+        self.standstills: list[Standstill] = []
+        """Those that were found, when the clock is settled."""
         self.connections: dict[str, Connection] = {}
-        self.last_us = 0
-        """The time of the last line, as it is written."""
+        self.first_us = self.last_us = 0
+        """The times of the first and the last line, as they are written."""
         self.base_us = 0
         """What is added to all its times: how far the clock had been set before its first line."""
         self.is_disordered = False
@@ -120,14 +145,14 @@ class FileClock:
 
     def _take_time(self, line_number: int, logged_us: int) -> None:
         on_us = logged_us - self.last_us if self._spans else 0
-        self.last_us = logged_us
+        self.first_us, self.last_us = self.first_us if self._spans else logged_us, logged_us
         if on_us < -FALL_US:
             self.falls += 1
             self.largest_fall_us = max(self.largest_fall_us, -on_us)
         if on_us < -TOLERANCE_US:
             self._back.append(Step(line_number, -on_us))
         elif on_us > STEP_US:
-            self._forward.append(Step(line_number, on_us))
+            self._forward.append(Step(line_number, on_us, until_us=logged_us))
         if not self._spans or (not -TOLERANCE_US <= on_us <= STEP_US and len(self._spans) < SPANS_MAX):
             self._spans.append([line_number, logged_us, logged_us])
         span = self._spans[-1]
@@ -163,11 +188,29 @@ class FileClock:
                 self.falls -= step.size_us > FALL_US
                 offset_us += set_back_us(step.least_us)
             elif not is_back and not self.is_disordered and (step.most_us or 0) > STEP_US:
-                offset_us -= set_forward_us(step.most_us or 0)
+                forward_us = self.forward_us(step.most_us or 0, step.until_us)
+                if not forward_us:
+                    from_us = step.until_us - step.size_us
+                    self.standstills.append(Standstill(line_number, from_us, step.until_us, step.witnesses))
+                    continue
+                offset_us -= forward_us
             else:
                 continue
             self._lines.append(line_number)
             self._offsets_us.append(offset_us)
+
+    def forward_us(self, most_us: int, until_us: int) -> int:
+        """Return by how much the clock was set forward before a time; 0: it was not. `most_us`: the most that it can
+        be."""
+        forward_us = set_forward_us(most_us)
+        between_us = (until_us - forward_us + MOMENT_SLACK_US, until_us - MOMENT_SLACK_US)
+        behind_us = (max(self.last_us - forward_us, until_us) + MOMENT_SLACK_US, self.last_us)
+        is_against = any(self._has_moment(*span) for span in (between_us, behind_us))
+        return 0 if is_against else forward_us
+
+    def _has_moment(self, from_us: int, until_us: int) -> bool:
+        place = bisect_left(self._moments_us, from_us)
+        return place < len(self._moments_us) and self._moments_us[place] <= until_us
 
     def offset_us(self, line_number: int) -> int:
         """Return the correction to the times of a line."""
@@ -214,9 +257,9 @@ def set_back_us(least_us: int) -> int:
 
 
 def set_forward_us(most_us: int) -> int:
-    """Return by how much a clock was set forward, given the most that it can be."""
+    """Return by how much a clock was set forward, given the most that it can be; 0: it was not."""
     whole_us = (most_us + TOLERANCE_US) // QUARTER_US * QUARTER_US
-    return whole_us if whole_us and most_us - whole_us <= NEARLY_US else most_us
+    return whole_us if most_us - whole_us <= NEARLY_FORWARD_US else 0
 
 
 def _since(steps: deque[Step], line_number: int) -> Iterator[Step]:
@@ -266,7 +309,10 @@ def link_files(clocks: Sequence[FileClock]) -> list[FileStep]:
         if link.least_back_us > TOLERANCE_US:
             own_us = set_back_us(link.least_back_us)
         elif link.silent and link.most_forward_us is not None:
-            own_us = -set_forward_us(link.most_forward_us)
+            own_us = -clock.forward_us(link.most_forward_us, clock.first_us)
+            if not own_us:
+                ended_us = clock.first_us - link.most_forward_us
+                clock.standstills.insert(0, Standstill(1, ended_us, clock.first_us, link.witnesses))
         clock.base_us = previous.end_offset_us + own_us
         if own_us:
             steps.append(FileStep(file_index, own_us))

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from coordinator_state import Group, GroupConfig
 from group_coordinator.recordings.absent_requests import Absent, absent_requests
 from group_coordinator.recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
-from group_coordinator.recordings.group_replay import NO_STEP, START, GroupReplay, State
+from group_coordinator.recordings.group_replay import GroupReplay
+from group_coordinator.recordings.replay_state import NO_STEP, START, State
 from group_coordinator.recordings.track import Track
 
 CHECKPOINT_EVERY_STEPS = 4

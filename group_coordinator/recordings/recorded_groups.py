@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from group_coordinator.recordings.coordinator_log import LogEntry
 from group_coordinator.recordings.expectations import MAY_BE_PARKED, Expected, Fact, Generation, Load, Step
 from group_coordinator.recordings.group_facts import resolutions_of
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.offsets_log import LoggedRecord
+from group_coordinator.recordings.session_ends import SessionEnds
 from schemas.messages import JoinGroupRequest
 
 ROUNDING_US = 1_000
@@ -38,15 +39,21 @@ def _step(index: int, request: GroupRequest) -> Step:
 
 
 def expected_of(
-    requests: Iterable[GroupRequest],
+    requests: Sequence[GroupRequest],
     records: list[LoggedRecord] | None,
     entries: list[LogEntry] | None,
     loads: list[Load],
     facts: list[Fact],
+    standstills_ms: Sequence[tuple[int, int]],
 ) -> Expected:
     """Return the broker's side of one group."""
     expected = Expected(
-        records=records, entries=entries, loads=loads, facts=facts, resolutions=resolutions_of(records or ())
+        records=records,
+        entries=entries,
+        loads=loads,
+        facts=facts,
+        resolutions=resolutions_of(records or ()),
+        sessions=SessionEnds(requests, entries, standstills_ms),
     )
     for request in requests:
         if not isinstance(request.request, JoinGroupRequest):

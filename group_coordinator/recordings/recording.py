@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from group_coordinator.recordings.broker_settings import Setting, parse_settings
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
 from group_coordinator.recordings.expectations import NOTHING, Disagreement
-from group_coordinator.recordings.following import FollowedGroup, follow
+from group_coordinator.recordings.following import FollowedGroup, follow, moments_us
 from group_coordinator.recordings.following_notes import notes_of
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
@@ -156,15 +156,16 @@ def verify_recording(
     """
     given_settings = parse_settings(config or {})
     letters: list[DeadLetter] = []
+    records = read_offsets_log(offsets) if offsets is not None else None
+    logs = read_coordinator_logs(broker_logs, time_zone) if broker_logs else None
     log = RequestLog(
         [path] if isinstance(path, Path) else path,
         time_zone=time_zone,
         dead_letter=lambda letter: letters.append(letter) if len(letters) < LETTERS_SHOWN else None,
         progress=progress,
+        moments_us=moments_us(records, logs),
     )
     log.read()
-    records = read_offsets_log(offsets) if offsets is not None else None
-    logs = read_coordinator_logs(broker_logs, time_zone) if broker_logs else None
     report = RecordingReport(counts=log.counts, dead_letters=letters)
     return _Verification(report, log, records, logs, given_settings).run()
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from group_coordinator.recordings.expectations import LONG_STALL_MS, Disagreement, Step
-from group_coordinator.recordings.group_replay import Agreed
 from group_coordinator.recordings.log_contents import OF_MEMBERS
+from group_coordinator.recordings.replay_state import Agreed
 
 _OF_A_GENERATION = frozenset({"JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat"})
 

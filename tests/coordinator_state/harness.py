@@ -51,7 +51,7 @@ from schemas.messages import (
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordingGap
+from schemas.recorded import RecordedFact
 from schemas.transaction_messages import (
     TransactionLogPosition,
     TxnOffsetCommitRequestPartition,
@@ -179,7 +179,7 @@ class GroupHarness:
         event = TransactionEndedEvent(self.offset, self.now_ms, self.now_ms, ended)
         return self._run(lambda coordinator: coordinator.handle(event))
 
-    def recorded(self, fact: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap) -> list[Output]:
+    def recorded(self, fact: RecordedFact) -> list[Output]:
         """A recording says something; returns everything that came out."""
         self.offset += 1
         event = RecordedEvent(self.offset, self.now_ms, self.now_ms, fact)

@@ -11,8 +11,18 @@ from schemas import history
 from schemas.events import EventError, decode_group_event, encode_json
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.messages import JoinGroupProtocol
-from schemas.observed_history import CoordinatorChanged
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
+from schemas.observed_history import CoordinatorChanged, MemberGone
+from schemas.recorded import (
+    RecordedDeparture,
+    RecordedFact,
+    RecordedGroup,
+    RecordedLeader,
+    RecordedLoad,
+    RecordedMember,
+    RecordedOffset,
+    RecordedSession,
+    RecordingGap,
+)
 from tests.coordinator_state.harness import GroupHarness, of_type
 
 NOW_MS = 1_767_225_600_000
@@ -40,7 +50,7 @@ KNOWN = RecordedGroup(
 )
 
 
-def heard(fact: RecordedLeader | RecordedGroup | RecordedLoad | RecordingGap) -> GroupCoordinator:
+def heard(fact: RecordedFact) -> GroupCoordinator:
     coordinator = GroupCoordinator("g", GroupConfig())
     coordinator.handle(RecordedEvent(10, NOW_MS, NOW_MS, fact))
     return coordinator
@@ -201,3 +211,38 @@ def test_a_load_of_a_group_that_was_never_stored() -> None:
 def test_what_no_broker_can_load_is_a_dead_letter(value: bytes) -> None:
     with pytest.raises(EventError):
         decode_group_event("g", encode_json(RecordedLoad(loaded_ms=NOW_MS, group_metadata=value)))
+
+
+# ------------------------------------------------------------------------------------------------------- departures
+
+
+@pytest.mark.parametrize("ends_in_ms", [500, 50_000])
+def test_a_session_ends_when_the_recording_says(ends_in_ms: int) -> None:
+    group = GroupHarness("g", now_ms=NOW_MS)
+    group.stable("a", "b")
+    group.recorded(RecordedSession(member_id="a", ends_ms=group.now_ms + ends_in_ms))
+    group.recorded(RecordedSession(member_id="gone", ends_ms=group.now_ms))
+    group.recorded(RecordedSession(member_id="b", ends_ms=group.now_ms + 10 * ends_in_ms))
+    group.sleep(ends_in_ms - 1)
+    assert not of_type(group.outputs, history.MemberExpired)
+    group.sleep(1)
+    assert [record.member.member_id for record in of_type(group.outputs, history.MemberExpired)] == ["a"]
+
+
+def test_a_departure_is_told_as_not_known_and_lies_nowhere() -> None:
+    group = GroupHarness("g", now_ms=NOW_MS)
+    group.stable("a", "b")
+    group.recorded(RecordedDeparture(member_id="gone"))
+    assert not of_type(group.outputs, MemberGone)
+    group.recorded(RecordedDeparture(member_id="a"))
+    (gone,) = of_type(group.outputs, MemberGone)
+    assert (gone.member.member_id, gone.cause.certainty, gone.cause.offset) == ("a", "not_known", -1)
+    started = of_type(group.outputs, history.RebalanceStarted)[-1]
+    assert (started.trigger, started.caused_by, started.cause.certainty) == ("not_known", gone.seq, "not_known")
+    assert not of_type(group.outputs, history.MemberLeft)
+
+
+@pytest.mark.parametrize("said", [RecordedSession(member_id="a", ends_ms=NOW_MS), RecordedDeparture(member_id="a")])
+def test_without_a_group_nobody_departs(said: RecordedSession | RecordedDeparture) -> None:
+    assert heard(said).take_outputs() == []
+    assert decode_group_event("g", encode_json(said)) == said

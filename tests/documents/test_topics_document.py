@@ -35,7 +35,17 @@ from schemas.known_topics import KnownTopic, VersionsBegin
 from schemas.message_types import Message
 from schemas.messages import APIS
 from schemas.query_progress import AnswerDifference, GatewayAlive, QueryProgress, ResponderClaim, ResponderProgress
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
+from schemas.recorded import (
+    RecordedDeparture,
+    RecordedGroup,
+    RecordedLeader,
+    RecordedLoad,
+    RecordedMember,
+    RecordedOffset,
+    RecordedRequest,
+    RecordedSession,
+    RecordingGap,
+)
 from schemas.transaction_messages import TransactionLogPosition
 from tests.documents.fields import field_list, field_names, first_paragraph
 
@@ -96,8 +106,11 @@ def generated() -> str:
         section("A member of it", RecordedMember, level=4),
         section("A committed offset of it", RecordedOffset, level=4),
         section("What a recording says: another coordinator", RecordedLoad),
+        section("What a recording says: when a session ended", RecordedSession),
+        section("What a recording says: that a member is gone", RecordedDeparture),
         section("What a recording says: that it does not tell", RecordingGap),
         section("A request", RequestDocument),
+        section("Where a recording has it", RecordedRequest, level=4),
         "## `coordinator.responses`\n",
         section("An answer", ResponseDocument),
         "## Bodies of requests and responses\n",

@@ -9,7 +9,16 @@ from typing import Any
 from coordinator_state import decode_group, encode_group
 from schemas.events import RENEWAL_AT_PRESENT, DeletedTopic, TopicsDeleted, encode_json
 from schemas.messages import JoinGroupProtocol
-from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
+from schemas.recorded import (
+    RecordedDeparture,
+    RecordedGroup,
+    RecordedLeader,
+    RecordedLoad,
+    RecordedMember,
+    RecordedOffset,
+    RecordedSession,
+    RecordingGap,
+)
 from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
 from streaming.rows import EventRow
@@ -37,6 +46,8 @@ RECORDED = RecordedGroup(
 )
 OTHERS = [
     encode_json(RecordedLoad(loaded_ms=1, group_metadata=None, broker_id=1)),
+    encode_json(RecordedSession(member_id="m", ends_ms=1)),
+    encode_json(RecordedDeparture(member_id="m")),
     *map(encode_json, (RECORDED, RecordedLeader(member_ids=("m",)), RecordingGap(reason="lines are missing"))),
     encode_json(TopicsDeleted(topics=(DeletedTopic(name="t", topic_id=TOPIC_ID),))),
     RENEWAL_AT_PRESENT,

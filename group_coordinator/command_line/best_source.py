@@ -1,0 +1,99 @@
+"""Which source tells of a group, where request logs, a dump of the offsets topic and brokers' logs are given together.
+
+Request logs tell most: who was waited for, what was refused. But a group that cannot be followed through them to the
+end, or whose records come out otherwise than they lie in the topic, is told as the records and the brokers' logs tell
+it; of what no broker's log says, the requests still say who left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from pathlib import Path
+
+from group_coordinator.command_line.observed_source import read_files
+from group_coordinator.observed.cluster import observe
+from group_coordinator.observed.offsets_log import LogRecord, OffsetsDump
+from group_coordinator.recordings.broker_lines import BrokerLine, MemberDeparted
+from group_coordinator.recordings.following import FollowedGroup, Following
+from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.recordings.kafka_request_log import RequestLog
+from schemas.error_codes import ErrorCode
+from schemas.history import History
+from schemas.messages import LeaveGroupMember, LeaveGroupRequest
+
+
+def told_by_records(
+    log: RequestLog, following: Following, dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo
+) -> tuple[History, ...]:
+    """Return the history of the groups that records tell better than request logs. Raises CommandError."""
+    if not dumps:
+        return ()
+    dump, lines = read_files(dumps, broker_logs, time_zone)
+    told = {(line.event.group_id, getattr(line.event, "member_id", None)) for line in lines.lines}
+    leaves = [
+        _line(request, member)
+        for group in following.groups
+        for request, member in _leaves(group)
+        if (group.group_id, member.member_id) not in told
+    ]
+    gaps = _compacted(dump)
+    partitions = {entry.group_id: entry.partition for entry in dump.entries() if isinstance(entry, LogRecord)}
+    names = {topic_id.replace("-", ""): name for topic_id, name in log.topic_ids().names.items()}
+    observed = observe(dump.entries(), [*lines.lines, *leaves], {**lines.topic_names, **names})
+    followed = {
+        group.group_id
+        for group in following.groups
+        if is_whole(group, are_records_whole=partitions.get(group.group_id) not in gaps)
+    }
+    return tuple(record for record in observed.history if record.group_id not in followed)
+
+
+def is_whole(group: FollowedGroup, *, are_records_whole: bool) -> bool:
+    """Return whether request logs tell all of a group, as records and brokers' logs have it. `are_records_whole`:
+    nothing was compacted away, so that each has its record."""
+    if len(group.parts) != 1:
+        return False
+    [part] = group.parts
+    result = part.result
+    is_inferred = any(step.inferred is not None for step in result.steps)
+    if part.beginning is not None or part.gap is not None or is_inferred:
+        return False
+    return not any(
+        disagreement.kind in ("answer", "log") or (disagreement.kind == "record" and are_records_whole)
+        for disagreement in result.disagreements
+    )
+
+
+def _compacted(dump: OffsetsDump) -> set[int]:
+    """Return the partitions of which records are missing between others."""
+    offsets: dict[int, list[int]] = {}
+    for partition, offset in dump.places:
+        offsets.setdefault(partition, []).append(offset)
+    return {partition for partition, places in offsets.items() if len(places) <= max(places)}
+
+
+def _leaves(group: FollowedGroup) -> Iterator[tuple[GroupRequest, LeaveGroupMember]]:
+    """Yield who left by a request."""
+    for request in group.requests:
+        body = request.request
+        if request.set_aside is None and isinstance(body, LeaveGroupRequest):
+            results = request.response.get("members") or [{} for _ in body.members]
+            for member, result in zip(body.members, results, strict=False):
+                codes = (request.response.get("errorCode", 0), result.get("errorCode", 0))
+                if member.member_id and codes == (ErrorCode.NONE, ErrorCode.NONE):
+                    yield request, member
+
+
+def _line(request: GroupRequest, member: LeaveGroupMember) -> BrokerLine:
+    """Return what a broker's log would tell of it."""
+    event = MemberDeparted(group_id=request.group_id, member_id=member.member_id, client_reason=member.reason)
+    return BrokerLine(
+        time_ms=request.logged.ready_us // 1000,
+        broker=None,
+        partition=None,
+        file=request.file_name,
+        number=request.logged.line_number,
+        event=event,
+        source="request_log",
+    )
