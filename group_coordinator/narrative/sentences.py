@@ -170,9 +170,10 @@ def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> st
 def _of_recording(record: GroupRecorded | RecordingGap) -> str:
     if isinstance(record, RecordingGap):
         return f"from here on nothing is known of the group: {record.reason}"
+    led_by = f", led by {name(record.leader_id)}" if record.leader_id else ""
     return (
         f"the recording tells of the group from here on: generation {record.generation_id} of "
-        f"{names(joined.member.member_id for joined in record.members)}, led by {name(record.leader_id)}"
+        f"{names(joined.member.member_id for joined in record.members)}{led_by}"
     )
 
 
@@ -301,12 +302,16 @@ def _of_rebalance(
                 f"{duration(record.duration_ms)}{_waited(record.waited_for, record.slowest)}{_dropped(record.dropped)}"
             )
         case RebalanceCompleted():
-            ends = {"stable": "is done", "empty": "ends with an empty group", "interrupted": "is interrupted"}
-            by = " by the next one" if record.outcome == "interrupted" else ""
+            ends = {
+                "stable": "is done",
+                "empty": "ends with an empty group",
+                "interrupted": "is interrupted by the next one",
+                "coordinator_changed": "ends with its coordinator",
+            }
             # What ends at rest without a join phase is of a group that counts epochs.
             counts = "generation" if record.join_ms is not None else "epoch" if record.outcome == "stable" else ""
             to = f" to {counts} {record.generation_id}" if counts and record.outcome != "empty" else ""
-            return f"the rebalance{to} {ends[record.outcome]}{by} after {duration(record.duration_ms)}"
+            return f"the rebalance{to} {ends[record.outcome]} after {duration(record.duration_ms)}"
         case _:
             assert_never(record)
 

@@ -20,7 +20,7 @@ from schemas.history import (
     RebalanceStarted,
     RebalanceTrigger,
 )
-from schemas.observed_history import GenerationsNotRecorded, OwnershipNotKnown
+from schemas.observed_history import GenerationsNotRecorded, GroupRestored, OwnershipNotKnown
 
 COOPERATIVE_PROTOCOLS = frozenset({"cooperative-sticky", "stream", "compatible", "sessioned"})
 """Protocols whose members keep what they have while they rejoin; the last two are Connect's."""
@@ -125,7 +125,7 @@ class ClassicRebalances:
 
     def assign(self, generation: StoredGeneration) -> None:
         """Take the leader's assignment that is stored: it tells all owners from now on."""
-        assignments = tuple(member.assignment for member in generation.members.values())
+        assignments = _assignments(generation)
         if assignments == self._assignments and self._running is None:
             return  # a record that was written again
         tell, protocol, leader_id = self._tell, generation.protocol_name, generation.leader_id or ""
@@ -137,6 +137,41 @@ class ClassicRebalances:
         tell.say(GroupStable, leader_id=leader_id, protocol_name=protocol, members=tuple(generation.members))
         self._members.owners = set(generation.members)
         self.complete("stable")
+
+    def assign_unrecorded(self, generation_id: int, leader_id: str | None) -> None:
+        """End the rebalance whose leader sent an assignment that no record has: who owns what is not known."""
+        running, tell = self._running, self._tell
+        if running is None or running.join_ms is None or generation_id != tell.generation_id:
+            return
+        members = tuple(self._members.present)
+        self._assignments = ()
+        self._members.owners.clear()
+        tell.say(GroupStable, leader_id=leader_id or "", protocol_name=None, members=members)
+        tell.say(OwnershipNotKnown, certainty="not_known", member_ids=members, reason="not_recorded")
+        self.complete("stable")
+
+    def is_in_force(self, stored: StoredGeneration | None) -> bool:
+        """Return whether the owners are those of this generation."""
+        return self._assignments == (() if stored is None else _assignments(stored))
+
+    def restore(self, stored: StoredGeneration | None) -> None:
+        """Make the owners those of a generation that was stored before: it is in force again. None: nothing was."""
+        members = {} if stored is None else stored.members
+        self._protocol_name = None if stored is None else stored.protocol_name
+        self._assignments = () if stored is None else _assignments(stored)
+        self._tell.say(
+            GroupRestored,
+            certainty="inferred",
+            leader_id="" if stored is None else stored.leader_id or "",
+            protocol_name=self._protocol_name,
+            members=tuple(member.recorded(self._protocol_name) for member in members.values()),
+            assignments=self._assignments,
+        )
+        is_recorded = self._protocol_name is not None
+        self._members.owners = set(members) if is_recorded else set()
+        if members and not is_recorded:
+            member_ids = tuple(members)
+            self._tell.say(OwnershipNotKnown, certainty="not_known", member_ids=member_ids, reason="not_recorded")
 
     def rename(self, old_member_id: str, member_id: str) -> None:
         """Go on with a static member under another id, with what it has."""
@@ -171,11 +206,11 @@ class ClassicRebalances:
         )
         self._tell.generation_id = generation_id
 
-    def complete(self, outcome: str, at_ms: int | None = None) -> None:
-        """End the rebalance that runs."""
+    def complete(self, outcome: str, at_ms: int | None = None) -> bool:
+        """End the rebalance that runs. Returns whether one did."""
         running = self._running
         if running is None:
-            return
+            return False
         ended_ms = self._tell.at_ms if at_ms is None else at_ms
         self._running = None
         self._tell.say(
@@ -192,3 +227,8 @@ class ClassicRebalances:
             dropped=tuple(running.dropped),
         )
         self._interrupted = running.seq if outcome == "interrupted" else None
+        return True
+
+
+def _assignments(generation: StoredGeneration) -> tuple[MemberAssignment, ...]:
+    return tuple(member.assignment for member in generation.members.values())

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from group_coordinator.observed.ahead import Ahead, Asked, Stored
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
+from group_coordinator.observed.coordinator import Coordinator, TakeOver
 from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.modern import ModernGroup
 from group_coordinator.observed.modern_records import Step, TopicNames, kind_of, read_step
@@ -32,9 +33,7 @@ class ObservedGroup:
         self._tell = Teller(group_id, partition)
         self._commits = GroupCommits(self._tell)
         self._topic_names = topic_names
-        self._leader_epoch: int | None = None
-        self._was_loaded = False
-        """Whether a line told of another coordinator since the last record."""
+        self._coordinator = Coordinator()
         self._hints = Hints()
         self.ahead = Ahead()
         """What is told of records before they are followed."""
@@ -64,10 +63,8 @@ class ObservedGroup:
                 self._step(step)
                 step = []
             if isinstance(item, TimedLine):
-                self._tell.look_at(item)
-                self._note_coordinator(item)
                 self.ahead.stand_at(place)
-                self._line(item.line.event)
+                self._line(item)
             elif isinstance(item, Commits):
                 self._written(item)
             else:
@@ -88,7 +85,15 @@ class ObservedGroup:
         self._commits.written(commits)
         self._classic.note_offsets()
 
-    def _line(self, event: line_events.LineEvent) -> None:
+    def _line(self, line: TimedLine) -> None:
+        event = line.line.event
+        if self._coordinator.is_past(line):
+            return
+        self._tell.look_at(line)
+        take_over = self._coordinator.line(line)
+        loaded = event if isinstance(event, line_events.GroupLoaded) else None
+        if take_over is not None and (loaded is not None or self._modern is not None or self._classic.is_known):
+            self._taken_over(take_over, loaded)
         self._hints.line(event)
         if self._modern is None:
             self._classic.line(event)
@@ -154,18 +159,22 @@ class ObservedGroup:
         )
         self._classic.take_up_protocol(generation, departures)
 
-    def _note_coordinator(self, item: Item) -> None:
-        if isinstance(item, TimedLine):
-            if isinstance(item.line.event, line_events.GroupLoaded):
-                self._was_loaded = True
-                self._tell.say(CoordinatorChanged, broker_id=item.line.broker, leader_epoch=None)
-            return
-        epoch = item.leader_epoch
-        if epoch is None:
-            return
-        if self._leader_epoch is not None and epoch > self._leader_epoch and not self._was_loaded:
-            self._tell.say(CoordinatorChanged, certainty="inferred", broker_id=None, leader_epoch=epoch)
-        self._leader_epoch, self._was_loaded = max(epoch, self._leader_epoch or 0), False
+    def _note_coordinator(self, item: StepRecord | Commits) -> None:
+        take_over = self._coordinator.record(item)
+        if take_over is not None:
+            self._taken_over(take_over)
+
+    def _taken_over(self, take_over: TakeOver, loaded: line_events.GroupLoaded | None = None) -> None:
+        """Make the group what its new coordinator has of it."""
+        self._tell.say(
+            CoordinatorChanged,
+            certainty=take_over.certainty,
+            broker_id=take_over.broker_id,
+            leader_epoch=take_over.leader_epoch,
+        )
+        self._hints.forget()
+        if self._modern is None:
+            self._classic.load(loaded)
 
 
 def stored_generations(items: Sequence[Item], begin: int = 0) -> list[Stored]:

@@ -23,6 +23,11 @@ class Hints:
         self.assignors: dict[int, str] = {}
         """Epoch -> the assignor of its target assignment."""
 
+    def forget(self) -> None:
+        """Forget what was told of records that were never written: their coordinator was gone before."""
+        self.departed.clear()
+        self.assignors.clear()
+
     def line(self, event: line_events.LineEvent) -> None:
         """Take a line of a broker's log."""
         match event:

@@ -15,10 +15,11 @@ from group_coordinator.observed.clock_skew import Skew, Skews
 from group_coordinator.observed.evidence import BOUNDED, Bounds, GroupEvidence, Place, Shares
 from group_coordinator.observed.following import FEWEST, Following
 from group_coordinator.observed.group import ObservedGroup
-from group_coordinator.observed.kept_group import KeptGroup
+from group_coordinator.observed.kept_group import KeptGroup, partition_of
 from group_coordinator.observed.modern_records import kind_of
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
-from group_coordinator.observed.ordering import timed
+from group_coordinator.observed.ordering import OF_RECORDS, timed
+from group_coordinator.observed.partition_loads import PartitionLoads
 from group_coordinator.observed.transactions import Commits, Fact, OpenTransaction, PartitionCommits, PartitionState
 from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine
@@ -44,6 +45,7 @@ class _Partition:
     def __init__(self) -> None:
         self.next_offset = 0
         self.commits = PartitionCommits()
+        self.loads = PartitionLoads()
 
 
 class _Group:
@@ -105,23 +107,33 @@ class Observer:
     def add_records(self, entries: Iterable[Entry]) -> None:
         """Take records, each partition's in the order of offsets. What comes again is passed over."""
         for entry in entries:
-            partition = self._partitions.get(entry.partition)
-            if partition is None:
-                partition = self._partitions[entry.partition] = _Partition()
+            partition = self._partition(entry.partition)
             if entry.offset < partition.next_offset:
                 continue
             partition.next_offset = entry.offset + 1
+            if partition.loads.record(entry):
+                self._touch(partition.loads.group_ids)
             for fact in partition.commits.take(entry):
                 self._add_fact(fact)
 
     def add_lines(self, lines: Iterable[BrokerLine]) -> None:
         """Take lines of brokers' logs, in any order."""
         for line in lines:
-            self._note_beginning(line)
+            if line.file != OF_RECORDS:
+                self._note_beginning(line)
             if line.event.group_id != NO_GROUP:
                 self._add_line(line)
+            elif isinstance(line.event, line_events.PartitionLoaded):
+                self._add_load(self._partition(line.event.of_partition).loads, line)
             elif isinstance(line.event, line_events.InstanceFenced) and line.event.owner_member_id is not None:
                 self._add_line_of_member(line.event.owner_member_id, line)
+
+    def _partition(self, number: int) -> _Partition:
+        return self._partitions.setdefault(number, _Partition())
+
+    def _add_load(self, loads: PartitionLoads, line: BrokerLine) -> None:
+        if loads.add(line):
+            self._touch(loads.group_ids)
 
     def _note_beginning(self, line: BrokerLine) -> None:
         begins_ms = self._begins_ms.get(line.file)
@@ -140,6 +152,7 @@ class Observer:
     def _add_fact(self, fact: Fact) -> None:
         group = self._group(fact.group_id)
         group.evidence.add(fact)
+        self._partition(fact.partition).loads.group_ids[fact.group_id] = None
         self._note_fact(group, fact)
 
     def _note_fact(self, group: _Group, fact: Fact) -> None:
@@ -161,6 +174,7 @@ class Observer:
         for group_id, group in self._groups.items():
             facts = group.evidence.facts()
             yield group_id, facts, group.evidence.lines(), group.evidence.whole_from
+        yield NO_GROUP, (), [line for partition in self._partitions.values() for line in partition.loads.lines], None
 
     def partitions(self) -> Iterator[tuple[int, int, PartitionState]]:
         """Yield what is known of each partition: where to read on, and its transactions."""
@@ -171,11 +185,14 @@ class Observer:
         self, group_id: str, facts: Sequence[Fact], lines: Sequence[BrokerLine], whole_from: Place | None
     ) -> None:
         """Take what `evidence` gave before a restart."""
-        group = self._group(group_id)
-        group.evidence.restore(facts, whole_from)
+        if facts or group_id != NO_GROUP:  # else they are lines of partitions
+            self._group(group_id).evidence.restore(facts, whole_from)
         for fact in facts:
+            loads = self._partition(fact.partition).loads
+            loads.group_ids[group_id] = None
+            loads.note_epoch(fact.leader_epoch)
             for record in fact.records if isinstance(fact, Commits) else (fact,):
-                self._note_fact(group, record)
+                self._note_fact(self._groups[group_id], record)
         self.add_lines(lines)
 
     def restore_partition(self, number: int, next_offset: int, state: PartitionState) -> None:
@@ -208,6 +225,8 @@ class Observer:
     def _add_line(self, line: BrokerLine) -> None:
         evidence = self._group(line.event.group_id).evidence
         if evidence.add_line(line):
+            if line.partition is not None:
+                self._partition(line.partition).loads.group_ids[evidence.group_id] = None
             self._skew_evidence.line(line)
             self._touched[evidence.group_id] = None
 
@@ -291,10 +310,13 @@ class Observer:
         )
 
     def _kept(self, group: _Group) -> KeptGroup:
+        lines, facts = group.evidence.lines(), group.evidence.facts()
+        number = partition_of(facts, lines)
+        loads = self._partition(number).loads.lines if number is not None else ()
         return KeptGroup(
             group_id=group.evidence.group_id,
-            lines=timed(group.evidence.lines(), self._skews, self._begins_ms),
-            facts=group.evidence.facts(),
+            lines=timed((*lines, *loads), self._skews, self._begins_ms),
+            facts=facts,
             topic_names=self._topic_names,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -75,6 +76,30 @@ def stored_generation(record: LogRecord) -> StoredGeneration | None:
         state_since_ms=None if since_ms == NO_TIMESTAMP else since_ms,
         stored_ms=record.timestamp_ms,
         members={member.identity.member_id: member for member in members},
+    )
+
+
+def unrecorded_generation(
+    generation_id: int, leader_id: str | None, members: Mapping[str, MemberIdentity], stored_ms: int
+) -> StoredGeneration:
+    """Return a generation of which lines tell alone: what its members asked for and got is not known."""
+    return StoredGeneration(
+        generation_id=generation_id,
+        protocol_type="",
+        protocol_name=None,
+        leader_id=leader_id,
+        state_since_ms=None,
+        stored_ms=stored_ms,
+        members={
+            member_id: StoredMember(
+                identity=identity,
+                session_timeout_ms=None,
+                rebalance_timeout_ms=None,
+                subscribed_topics=None,
+                topics=None,
+            )
+            for member_id, identity in members.items()
+        },
     )
 
 

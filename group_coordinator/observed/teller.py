@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from group_coordinator.observed.ordering import Item, TimedLine
+from group_coordinator.observed.ordering import OF_RECORDS, Item, TimedLine
 from schemas.history import Cause, Evidence, History
 
 Certainty = Literal["told", "inferred", "not_known"]
@@ -97,6 +97,8 @@ def evidence_of(item: Item | Look) -> Evidence:
         return Evidence(source="poll")
     if isinstance(item, TimedLine):
         line = item.line
+        if line.file == OF_RECORDS:
+            return Evidence(source="offsets_log", partition=line.partition, offset=line.number)
         return Evidence(
             source="broker_log", partition=line.partition, broker=line.broker, file=line.file, line=line.number
         )

@@ -113,7 +113,8 @@ REBALANCES = _counter(
 )
 REBALANCE_SECONDS = _histogram(
     "rebalance_seconds",
-    "How long rebalances took, by outcome: `stable`, `empty` (nobody was left), `interrupted` (by the next one).",
+    "How long rebalances took, by outcome: `stable`, `empty` (nobody was left), `interrupted` (by the next one), "
+    "`coordinator_changed` (it ended with its coordinator).",
     _REBALANCE_S,
     "outcome",
     known=_literals(RebalanceCompleted, "outcome"),

@@ -76,6 +76,8 @@ class MemberDeparted(LineEvent, frozen=True, kw_only=True, gc=False):
 
     member_id: str
     client_reason: str | None = None
+    is_told_late: bool = False
+    """The line stands behind those of what followed from it, as brokers of 3.x write it."""
 
 
 class MembersNotRejoined(LineEvent, frozen=True, kw_only=True, gc=False):
@@ -120,7 +122,17 @@ class GroupExpired(LineEvent, frozen=True, kw_only=True, gc=False):
 
 
 class GroupLoaded(LineEvent, frozen=True, kw_only=True, gc=False):
-    """This broker coordinates the group from now on."""
+    """This broker coordinates the group from now on. Brokers name its generation up to 3.9, its members from 4.0 on."""
+
+    generation_id: int | None = None
+    members: int | None = None
+
+
+class PartitionLoaded(LineEvent, frozen=True, kw_only=True, gc=False):
+    """This broker coordinates all groups of this partition of the offsets topic from now on. It names no group."""
+
+    of_partition: int
+    leader_epoch: int
 
 
 class GroupUnloaded(LineEvent, frozen=True, kw_only=True, gc=False):
@@ -184,6 +196,7 @@ AnyLineEvent = (
     | GroupDeleted
     | GroupExpired
     | GroupLoaded
+    | PartitionLoaded
     | GroupUnloaded
     | EpochBumped
     | TargetComputed

@@ -49,7 +49,7 @@ def test_a_gap_that_goes_on_has_no_end() -> None:
 def test_a_topic_that_the_group_reads_no_more_has_no_gap() -> None:
     topics = TopicsOverTime()
     for record in (assigned(0, "t", "u"), assigned(12, "u"), assigned(40, "t", "u")):
-        topics.add(record)
+        topics.note(record)
     (lane,) = lanes([owned(0, 10), owned(45, None)], [Moment(0, "Stable", 1, 1)], topics, 0, 100)
     assert lane.gaps == [Gap(10, 12, "unowned"), Gap(40, 45, "unowned")]
 
