@@ -78,8 +78,8 @@ def _not_known(record: OwnershipNotKnown) -> str:
             return f"{who} may have given up their partitions: each does when it rejoins"
         case "eager_member":
             return (
-                f"{who} may have given up their partitions, although the assignor is cooperative: they do not use it "
-                "as such, and each gives up all when it rejoins"
+                f"{who} may have given up their partitions, although the assignor is cooperative: each rejoins "
+                "without any, as eager members do"
             )
         case "not_recorded":
             return f"what {who} own is not known: no record has the assignment"

@@ -225,7 +225,13 @@ class ClassicGroup:
         initial = self._tell.generation_id == 0 or self._is_empty
         self._is_empty = False
         self._rebalances.start(
-            event.trigger, member, event.reason, given_reason=given_reason, initial=initial, caused_by=caused_by
+            event.trigger,
+            member,
+            event.reason,
+            given_reason=given_reason,
+            initial=initial,
+            caused_by=caused_by,
+            following=self._ahead.next_generation(other_than=self._tell.generation_id),
         )
 
     def _cause_of(self, event: line_events.RebalancePrepared) -> tuple[MemberIdentity | None, int | None]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from group_coordinator.observed.connect import connect_tasks
 from group_coordinator.observed.offsets_log import LogRecord
-from schemas.consumer_protocol import assigned_partitions, subscribed_topics
+from schemas.consumer_protocol import assigned_partitions, says_that_it_owns, subscribed_topics
 from schemas.history import AssignedTopic, MemberAssignment, MemberIdentity, MemberRecorded
 from schemas.wire import DecodeError
 
@@ -24,6 +24,8 @@ class StoredMember(Struct, frozen=True, kw_only=True):
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
     subscribed_topics: tuple[str, ...] | None
+    owned_before: bool | None = None
+    """Whether it had partitions when it joined: an eager member has given up all by then. None: it does not say."""
     topics: tuple[AssignedTopic, ...] | None
     """What it got; None: the bytes are of a protocol that is not understood."""
 
@@ -115,6 +117,7 @@ def _member(value: dict[str, Any], protocol_type: str) -> StoredMember:
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=rebalance_ms if rebalance_ms >= 0 else session_ms,
         subscribed_topics=subscribed_topics(value["subscription"]) if protocol_type == CONSUMER else None,
+        owned_before=says_that_it_owns(value["subscription"]) if protocol_type == CONSUMER else None,
         topics=_topics(value["subscription"], value["assignment"], protocol_type),
     )
 
