@@ -119,6 +119,8 @@ class MemberExpired(HistoryRecord, frozen=True, kw_only=True, tag="member_expire
     last_heard_ms: int | None
     session_timeout_ms: int | None
     """The time that it had; five minutes for a new member whose first join is unanswered, without a heartbeat."""
+    stalled_broker_id: int | UnsetType = UNSET
+    """Of a watched group: the coordinator that stood still, so that it heard nobody."""
 
 
 class MemberDropped(HistoryRecord, frozen=True, kw_only=True, tag="member_dropped"):

@@ -49,6 +49,18 @@ class CoordinatorChanged(HistoryRecord, frozen=True, kw_only=True, tag="coordina
     """Of the partition of the offsets topic."""
 
 
+class CoordinatorStalled(HistoryRecord, frozen=True, kw_only=True, tag="coordinator_stalled"):
+    """The group's coordinator seems to have stood still, and members expired because it heard nobody."""
+
+    broker_id: int
+    since_ms: int
+    until_ms: int
+    members: int
+    """So many members expired by it ..."""
+    groups: int
+    """... of so many groups."""
+
+
 class MemberRestored(HistoryRecord, frozen=True, kw_only=True, tag="member_restored"):
     """A member that had gone is in the group again: its going was never stored, so the new coordinator has it still."""
 
@@ -226,6 +238,7 @@ ObservedHistory = (
     | OwnershipNotKnown
     | GenerationsNotRecorded
     | CoordinatorChanged
+    | CoordinatorStalled
     | MemberRestored
     | GroupRestored
     | OffsetsRemoved

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from group_coordinator.narrative.words import client, count, listed, member, name, names, owned
+from group_coordinator.narrative.words import client, count, duration, listed, member, name, names, owned
 from schemas.history_parts import Cause
 from schemas.observed_history import (
     ConsumerMemberAway,
     ConsumerMemberJoined,
     ConsumerMemberUpdated,
     CoordinatorChanged,
+    CoordinatorStalled,
     GenerationsNotRecorded,
     GroupConverted,
     GroupEpochBumped,
@@ -51,6 +52,13 @@ def sentence(record: ObservedHistory) -> str:
                 else "another broker, or this one anew,"
             )
             return f"{by} coordinates the group from here on; the sessions of its members begin anew"
+        case CoordinatorStalled():
+            of_groups = f" of {count(record.groups, 'group')}" if record.groups > 1 else ""
+            return (
+                f"broker {record.broker_id}, the coordinator, seems to have stood still for "
+                f"{duration(record.until_ms - record.since_ms)}: it wrote nothing, and then "
+                f"{count(record.members, 'member')}{of_groups} expired at once"
+            )
         case MemberRestored():
             how = "gone" if record.departure == "unknown" else _WENT[record.departure]
             return (

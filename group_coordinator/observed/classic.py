@@ -12,6 +12,7 @@ from typing import Literal
 from group_coordinator.observed.ahead import Ahead
 from group_coordinator.observed.classic_members import ClassicMembers
 from group_coordinator.observed.classic_rebalances import ClassicRebalances
+from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.stored_groups import StoredGeneration, unrecorded_generation
 from group_coordinator.observed.teller import Teller
 from group_coordinator.recordings import broker_lines as line_events
@@ -38,11 +39,11 @@ Departure = tuple[int, MemberIdentity]
 class ClassicGroup:
     """One classic group, followed through what is known of it."""
 
-    def __init__(self, teller: Teller, ahead: Ahead) -> None:
-        """`ahead`: what the group's later records say."""
+    def __init__(self, teller: Teller, ahead: Ahead, hints: Hints) -> None:
+        """`ahead`: what the group's later records say. `hints`: what lines say."""
         self._tell = teller
         self._ahead = ahead
-        self._members = ClassicMembers(teller, ahead)
+        self._members = ClassicMembers(teller, ahead, hints)
         self._rebalances = ClassicRebalances(teller, self._members)
         self._is_known = False
         """Whether anything was told of this life of the group."""

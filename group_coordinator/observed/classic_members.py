@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from msgspec import UNSET
+
 from group_coordinator.observed.ahead import Ahead
+from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.stored_groups import StoredGeneration
 from group_coordinator.observed.teller import Teller
 from schemas.history import (
@@ -28,8 +31,9 @@ Departure = Literal["left", "expired", "dropped", "replaced", "unknown"]
 class ClassicMembers:
     """The members that are in the group."""
 
-    def __init__(self, teller: Teller, ahead: Ahead) -> None:
-        """`ahead`: what the group's records say of members, whenever they were written."""
+    def __init__(self, teller: Teller, ahead: Ahead, hints: Hints) -> None:
+        """`ahead`: what the group's records say of members, whenever they were written. `hints`: what lines say."""
+        self._hints = hints
         self._tell = teller
         self._ahead = ahead
         self.present: dict[str, MemberIdentity] = {}
@@ -109,8 +113,14 @@ class ClassicMembers:
     def expire(self, member_id: str) -> None:
         profile = self._ahead.profile(member_id)
         timeout_ms = None if profile is None else profile.session_timeout_ms
+        caused_by, broker_id = self._hints.stalled.pop(member_id, (None, UNSET))
         self.led[member_id] = self._tell.say(
-            MemberExpired, member=self._remove(member_id, "expired"), last_heard_ms=None, session_timeout_ms=timeout_ms
+            MemberExpired,
+            caused_by=caused_by,
+            member=self._remove(member_id, "expired"),
+            last_heard_ms=None,
+            session_timeout_ms=timeout_ms,
+            stalled_broker_id=broker_id,
         )
 
     def drop(self, member_ids: Iterable[str], reason: DropReason) -> None:

@@ -18,7 +18,7 @@ from group_coordinator.observed.teller import Teller
 from group_coordinator.observed.transactions import Commits
 from group_coordinator.recordings import broker_lines as line_events
 from schemas.history import History
-from schemas.observed_history import CoordinatorChanged, GroupConverted
+from schemas.observed_history import CoordinatorChanged, CoordinatorStalled, GroupConverted
 
 _GROUP_METADATA = "GroupMetadata"
 
@@ -37,7 +37,7 @@ class ObservedGroup:
         self._hints = Hints()
         self.ahead = Ahead()
         """What is told of records before they are followed."""
-        self._classic = ClassicGroup(self._tell, self.ahead)
+        self._classic = ClassicGroup(self._tell, self.ahead, self._hints)
         self._modern: ModernGroup | None = None
         """While the group is not a classic one."""
 
@@ -94,11 +94,26 @@ class ObservedGroup:
         loaded = event if isinstance(event, line_events.GroupLoaded) else None
         if take_over is not None and (loaded is not None or self._modern is not None or self._classic.is_known):
             self._taken_over(take_over, loaded)
+        if isinstance(event, line_events.BrokerStoodStill):
+            self._stood_still(event, line.line.broker)
         self._hints.line(event)
         if self._modern is None:
             self._classic.line(event)
         else:
             self._modern.line(event)
+
+    def _stood_still(self, event: line_events.BrokerStoodStill, broker: int | None) -> None:
+        assert broker is not None
+        seq = self._tell.say(
+            CoordinatorStalled,
+            certainty="inferred",
+            broker_id=broker,
+            since_ms=event.since_ms,
+            until_ms=event.until_ms,
+            members=event.members,
+            groups=event.groups,
+        )
+        self._hints.stalled = dict.fromkeys(event.member_ids, (seq, broker))
 
     def _step(self, step: list[tuple[int, StepRecord]]) -> None:
         """Take the records that were written in one step, none of them a commit."""

@@ -20,6 +20,8 @@ from group_coordinator.observed.modern_records import kind_of
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
 from group_coordinator.observed.ordering import OF_RECORDS, timed
 from group_coordinator.observed.partition_loads import PartitionLoads
+from group_coordinator.observed.standstills import Begin, Standstill, Standstills
+from group_coordinator.observed.stored_groups import session_timeouts
 from group_coordinator.observed.transactions import Commits, Fact, OpenTransaction, PartitionCommits, PartitionState
 from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine
@@ -95,6 +97,9 @@ class Observer:
         """The groups about which something has come."""
         self._skew_evidence = Skews()
         self._skews: dict[int | None, Skew] = {}
+        self._standstill_evidence = Standstills()
+        self._standstills: dict[str, list[Standstill]] = {}
+        """By group."""
         self._begins_ms: dict[str, int] = {}
         """The time of each file's first line."""
         self._group_of_member: dict[str, str] = {}
@@ -111,6 +116,7 @@ class Observer:
             if entry.offset < partition.next_offset:
                 continue
             partition.next_offset = entry.offset + 1
+            self._standstill_evidence.record(entry.partition, entry.timestamp_ms)
             if partition.loads.record(entry):
                 self._touch(partition.loads.group_ids)
             for fact in partition.commits.take(entry):
@@ -121,6 +127,7 @@ class Observer:
         for line in lines:
             if line.file != OF_RECORDS:
                 self._note_beginning(line)
+            self._standstill_evidence.line(line)
             if line.event.group_id != NO_GROUP:
                 self._add_line(line)
             elif isinstance(line.event, line_events.PartitionLoaded):
@@ -315,10 +322,44 @@ class Observer:
         loads = self._partition(number).loads.lines if number is not None else ()
         return KeptGroup(
             group_id=group.evidence.group_id,
-            lines=timed((*lines, *loads), self._skews, self._begins_ms),
+            lines=timed((*self._stalled_lines(group, lines), *lines, *loads), self._skews, self._begins_ms),
             facts=facts,
             topic_names=self._topic_names,
         )
+
+    def _stalled_lines(self, group: _Group, lines: Sequence[BrokerLine]) -> Iterator[BrokerLine]:
+        for standstill in self._standstills.get(group.evidence.group_id, ()):
+            first = standstill.first_line(lines)
+            if first is not None:
+                yield standstill.line_for(first)
+
+    def _find_standstills(self) -> None:
+        """Find anew which coordinators stood still."""
+        before, self._standstills = self._standstills, {}
+        for candidate in self._standstill_evidence.candidates():
+            standstill = self._stood_still(candidate)
+            if standstill is not None:
+                for group_id in standstill.group_ids:
+                    self._standstills.setdefault(group_id, []).append(standstill)
+        changed = before.keys() | self._standstills.keys()
+        self._touch(each for each in changed if before.get(each) != self._standstills.get(each))
+
+    def _stood_still(self, candidate: Standstill) -> Standstill | None:
+        sessions: dict[str, int] = {}
+        written_ms: list[int] = []
+        begins_ms: dict[str, list[int]] = {}
+        partitions: dict[int, None] = {}
+        for group_id in candidate.group_ids:
+            evidence = self._groups[group_id].evidence
+            facts, lines = evidence.facts(), evidence.lines()
+            sessions |= session_timeouts(facts)
+            written_ms += [fact.timestamp_ms for fact in facts]
+            begins_ms[group_id] = [line.time_ms for line in lines if isinstance(line.event, Begin)]
+            number = partition_of(facts, lines)
+            if number is not None:
+                partitions[number] = None
+        skew_ms = _skew_ms(self._skews.get(candidate.broker))
+        return self._standstill_evidence.confirmed(candidate, partitions, sessions, begins_ms, written_ms, skew_ms)
 
     def _estimate_skews(self) -> None:
         before, self._skews = self._skews, self._skew_evidence.estimate()
@@ -329,6 +370,7 @@ class Observer:
         }
         if moved:
             self._touch_lines(lambda line: line.broker in moved)
+        self._find_standstills()
 
     def _touch_lines(self, is_meant: Callable[[BrokerLine], bool]) -> None:
         """Touch the groups of such lines: their order may have changed."""

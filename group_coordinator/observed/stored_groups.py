@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -103,6 +103,16 @@ def unrecorded_generation(
             for member_id, identity in members.items()
         },
     )
+
+
+def session_timeouts(records: Iterable[object]) -> dict[str, int]:
+    """Return the session timeouts of all members that records of classic groups tell of, in milliseconds."""
+    return {
+        str(member["member_id"]): int(str(member["session_timeout"]))
+        for record in records
+        if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.value
+        for member in record.value["members"]  # type: ignore[attr-defined]
+    }
 
 
 def _member(value: dict[str, Any], protocol_type: str) -> StoredMember:

@@ -126,7 +126,7 @@ MEMBERS_GONE = _counter(
     "`did_not_sync`, `did_not_revoke` (it kept partitions that it had to give up); `group_full`; of a watched group "
     "also `unknown` (left or expired, not known which).",
     "reason",
-    known=[("left",), ("session_expired",), *_literals(MemberDropped, "reason")],
+    known=[("left",), ("session_expired",), ("coordinator_stalled",), *_literals(MemberDropped, "reason")],
 )
 MEMBERS_FENCED = _counter(
     "members_fenced_total", "Clients that were told that another one has their `group.instance.id`."

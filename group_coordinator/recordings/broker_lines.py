@@ -139,6 +139,26 @@ class GroupUnloaded(LineEvent, frozen=True, kw_only=True, gc=False):
     """This broker does not coordinate the group any more."""
 
 
+class LogSilent(LineEvent, frozen=True, kw_only=True, gc=False):
+    """The log had no line for a while, and goes on. It names no group."""
+
+    since_ms: int
+    until_ms: int
+
+
+class BrokerStoodStill(LineEvent, frozen=True, kw_only=True, gc=False):
+    """No line says so: it follows from the lines and records of several groups."""
+
+    since_ms: int
+    until_ms: int
+    member_ids: tuple[str, ...]
+    """The members of the group that expired by it."""
+    members: int
+    """So many expired by it ..."""
+    groups: int
+    """... of so many groups."""
+
+
 # ----------------------------------------------------------------------------------------------------- consumer groups
 
 
@@ -197,6 +217,8 @@ AnyLineEvent = (
     | GroupExpired
     | GroupLoaded
     | PartitionLoaded
+    | LogSilent
+    | BrokerStoodStill
     | GroupUnloaded
     | EpochBumped
     | TargetComputed

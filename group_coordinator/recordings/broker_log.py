@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent
-from group_coordinator.recordings.broker_patterns import HINT, PATTERNS
+from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent, LogSilent, MemberFailed, MemberFencedOut
+from group_coordinator.recordings.broker_patterns import HINT, NO_GROUP, PATTERNS
 from group_coordinator.recordings.line_times import LineError, line_time
 from group_coordinator.recordings.text_files import lines_of
 
@@ -58,6 +58,10 @@ _SECONDS_UP_TO = 10**11
 _JSON_DEPTH_MAX = 4
 _PREFIX_BYTES = 120
 """A line has its time within them."""
+_SILENCE_MS = 2_000
+"""A log that is silent for so long may be of a broker that stands still ..."""
+_SILENCE_ENDS_MS = 1_000
+"""... if members expire so soon after that."""
 _LAST_LINES = 60
 """Among so many at the end of a piece there is one with a time: further lines of an entry have none."""
 
@@ -115,6 +119,8 @@ class LineReader:
         self.broker: int | None = None
         """Whose log it is, as far as lines have said."""
         self._last_us = 0
+        self._before: deque[bytes] = deque(maxlen=_LAST_LINES)
+        """The beginnings of the last lines, whatever they tell."""
 
     def last_time_ms(self, lines: Sequence[bytes]) -> int | None:
         """When the last of these lines that has a time was written."""
@@ -130,8 +136,11 @@ class LineReader:
         broker_match = _BROKER.search(line)
         if broker_match is not None:
             self.broker = int(broker_match[1])
-        if HINT.search(line) is None:
-            return
+        if HINT.search(line) is not None:
+            yield from self._lines_of_groups(number, line)
+        self._before.append(line[:_PREFIX_BYTES])
+
+    def _lines_of_groups(self, number: int, line: bytes) -> Iterator[BrokerLine]:
         text, time_us = self._message(line)
         for pattern, make in PATTERNS:
             match = pattern.search(text)
@@ -141,8 +150,26 @@ class LineReader:
                     time_us = line_time(prefix, self._time_zone, self._last_us).us
                 self._last_us = max(self._last_us, time_us)
                 for event in make(match):
+                    if isinstance(event, MemberFailed | MemberFencedOut):
+                        yield from self._silence(number, time_us)
                     yield self._line(number, time_us, text, event)
                 return
+
+    def _silence(self, number: int, time_us: int) -> Iterator[BrokerLine]:
+        """Yield the silence of the log just before a line."""
+        later_ms = time_us // 1000
+        for before in reversed(self._before):
+            try:
+                at_ms = line_time(before, self._time_zone, self._last_us).us // 1000
+            except LineError:
+                continue  # a further line of an entry
+            if later_ms - at_ms >= _SILENCE_MS:
+                event = LogSilent(group_id=NO_GROUP, since_ms=at_ms, until_ms=later_ms)
+                yield self._line(number, later_ms * 1000, "", event)
+                return
+            if time_us // 1000 - at_ms > _SILENCE_ENDS_MS:
+                return
+            later_ms = at_ms
 
     def _line(self, number: int, time_us: int, text: str, event: LineEvent) -> BrokerLine:
         partition = _PARTITION.search(text)
