@@ -230,7 +230,7 @@ class RebalanceCompleted(HistoryRecord, frozen=True, kw_only=True, tag="rebalanc
 
     rebalance: int
     outcome: Literal["stable", "empty", "interrupted", "coordinator_changed"]
-    """`interrupted`: by the next one. `coordinator_changed`: it ended with its coordinator, and nothing of it is left."""
+    """`interrupted`: by the next one. `coordinator_changed`: with its coordinator, and nothing of it is left."""
     trigger: RebalanceTrigger
     started_ms: int
     duration_ms: int

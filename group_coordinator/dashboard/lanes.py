@@ -153,7 +153,7 @@ def _without(span: Span, holes: list[Span]) -> list[Span]:
 def _split(
     from_ms: int, to_ms: int, kind: GapKind, others: Sequence[tuple[GapKind, list[Span]]], is_open: bool
 ) -> list[Gap]:
-    """A gap, cut where it is of another kind. `others`: the spans of other kinds; the first that has a moment counts."""
+    """Return a gap, cut where it is of another kind. `others`: the spans of these; the first counts."""
     parts: list[tuple[int, int, GapKind]] = []
     rest = [(from_ms, to_ms)]
     for other, spans in others:

@@ -83,7 +83,8 @@ def _member_left(view: HistoryView, record: MemberLeft) -> None:
 def _member_expired(view: HistoryView, record: MemberExpired) -> None:
     timeout_ms = record.session_timeout_ms
     timeout = "its session timeout" if timeout_ms is None else f"{timeout_ms} ms"
-    stalled = "" if record.stalled_broker_id is UNSET else f": broker {record.stalled_broker_id} stood still"
+    broker_id = record.stalled_broker_id
+    stalled = "" if broker_id is UNSET else f": broker {broker_id} seems to have stood still"
     view.member_departed(record, record.member, "expired", f"not heard for {timeout}{stalled}")
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from typing import assert_never
 
-from msgspec import UNSET
-
 from group_coordinator.narrative import observed_sentences
+from group_coordinator.narrative.expiries import expires
 from group_coordinator.narrative.words import (
     client,
     clock,
@@ -217,7 +216,7 @@ def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpire
         case MemberLeft():
             return f"{who} leaves{_reason_text(record.cause)}"
         case MemberExpired():
-            return _expires(record)
+            return expires(record)
         case MemberDropped():
             return f"{who} is dropped: {_DROPPED[record.reason]}"
         case _:
@@ -233,24 +232,6 @@ def _timeouts(record: MemberJoined) -> str:
         return ""
     session, rebalance = duration(record.session_timeout_ms), duration(record.rebalance_timeout_ms)
     return f" (session timeout {session}, rebalance timeout {rebalance})"
-
-
-def _expires(record: MemberExpired) -> str:
-    who, host = name(record.member.member_id), record.member.client_host
-    if record.last_heard_ms is None or record.session_timeout_ms is None:
-        return f"{who}{f' ({host})' if host else ''} expires: nothing was heard of it for its session timeout{_stalled(record)}"
-    deadline_ms = record.cause.deadline_ms
-    renewed = deadline_ms is not None and deadline_ms - record.session_timeout_ms > record.last_heard_ms
-    return (
-        f"{who} ({host}) expires: last heard {duration(record.time_ms - record.last_heard_ms)} "
-        f"ago, its time was {duration(record.session_timeout_ms)}"
-        f"{', begun anew after a pause of the clock' if renewed else ''}"
-    )
-
-
-def _stalled(record: MemberExpired) -> str:
-    broker_id = record.stalled_broker_id
-    return "" if broker_id is UNSET else f", because broker {broker_id} seems to have stood still"
 
 
 _DROPPED: dict[str, str] = {

@@ -75,7 +75,8 @@ def _departures_first(lines: Iterable[TimedLine]) -> list[TimedLine]:
                 earlier = ordered[before].line.event
                 if ordered[before].line.file != line.line.file or line.at_ms - ordered[before].at_ms > _TOLD_LATE_MS:
                     break
-                is_its_own = isinstance(earlier, line_events.RebalancePrepared) and event.member_id in earlier.member_ids
+                named = earlier.member_ids if isinstance(earlier, line_events.RebalancePrepared) else ()
+                is_its_own = event.member_id in named
                 if not is_its_own and not isinstance(earlier, line_events.JoinPhaseEnded | line_events.GroupEmptied):
                     break
                 place = before

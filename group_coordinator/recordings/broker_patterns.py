@@ -274,7 +274,10 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         r"Group (?P<group>.*) transitioned to Dead in generation (?P<generation_id>-?\d+)",
         _of_group(line_events.GroupExpired, "generation_id"),
     ),
-    (r"Loaded classic group (?P<group>.*) with (?P<members>\d+) members", _of_group(line_events.GroupLoaded, "members")),
+    (
+        r"Loaded classic group (?P<group>.*) with (?P<members>\d+) members",
+        _of_group(line_events.GroupLoaded, "members"),
+    ),
     (
         r"Loading group metadata for (?P<group>.*) with generation (?P<generation_id>-?\d+)",
         _of_group(line_events.GroupLoaded, "generation_id"),

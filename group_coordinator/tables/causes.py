@@ -73,7 +73,7 @@ def _cause_text_of_group(record: HistoryRecord) -> str:
         case GroupConverted():
             return f"the group went over to the {record.to_protocol} protocol"
         case CoordinatorStalled():
-            return f"broker {record.broker_id} stood still for {record.until_ms - record.since_ms} ms"
+            return f"broker {record.broker_id} seems to have stood still for {record.until_ms - record.since_ms} ms"
         case _:
             return str(type(record).__struct_config__.tag).replace("_", " ")
 
