@@ -46,8 +46,9 @@ class Teller:
 
     def look_at(self, item: Item | Look) -> None:
         """Name this record, line or poll as the evidence of all records from now on."""
-        self._evidence = (evidence_of(item),)
-        self._offset = NO_OFFSET if isinstance(item, TimedLine) else item.offset
+        evidence = evidence_of(item)
+        self._evidence = (evidence,)
+        self._offset = NO_OFFSET if evidence.offset is None else evidence.offset
         self._at_ms = item.at_ms if isinstance(item, TimedLine) else item.timestamp_ms
 
     @property
