@@ -124,7 +124,8 @@ MEMBERS_GONE = _counter(
     "members_gone_total",
     "Members that are gone by reason: `left`; those that were fenced: `session_expired`, `did_not_rejoin`, "
     "`did_not_sync`, `did_not_revoke` (it kept partitions that it had to give up); `group_full`; of a watched group "
-    "also `unknown` (left or expired, not known which).",
+    "also `coordinator_stalled` (expired because a broker seems to have stood still) and `unknown` (left or expired, "
+    "not known which).",
     "reason",
     known=[("left",), ("session_expired",), ("coordinator_stalled",), *_literals(MemberDropped, "reason")],
 )

@@ -40,7 +40,10 @@ from tests.observed.recorded import (
     truth,
 )
 
-CLASSIC = ["old-2.8", "old-3.9", "three-brokers", "connect", "roll-4.2", "failover-3.7", "lifecycle-3.4", "orphan-4.2"]
+CLASSIC = [
+    *("old-2.8", "old-3.9", "three-brokers", "connect"),
+    *("roll-4.2", "failover-3.7", "lifecycle-3.4", "orphan-4.2"),
+]
 COMPACTED = ["lifecycle-3.4"]
 """Their dumps do not have all records: what those said that are gone is not known."""
 REPLICATED = ["failover-3.7", "orphan-4.2"]
@@ -51,7 +54,8 @@ CONVERTED = ["migration", "migration-refused", "transactions"]
 """With groups of both protocols, and some that go from one to the other."""
 ALL = [*CLASSIC, *CONVERTED, "consumer-protocol"]
 PREPARING = re.compile(
-    r"Preparing to rebalance group (.+) in state \w+ with old generation (\d+) .*?\(reason: (.*?)(?:; client reason: .*)?\)\.? \("
+    r"Preparing to rebalance group (.+) in state \w+ with old generation (\d+) .*?"
+    r"\(reason: (.*?)(?:; client reason: .*)?\)\.? \("
 )
 LOGS = pytest.mark.parametrize("with_logs", [True, False], ids=["with-logs", "without-logs"])
 

@@ -187,7 +187,9 @@ def test_a_static_member_that_an_admin_removed_is_the_cause() -> None:
     assert row.cause_chain == "b left -> rebalance"
 
 
-def _rebalance(number: int, at_ms: int, member_id: str, trigger: Literal["member_left", "member_expired"]) -> BrokerLine:
+def _rebalance(
+    number: int, at_ms: int, member_id: str, trigger: Literal["member_left", "member_expired"]
+) -> BrokerLine:
     prepared = RebalancePrepared(
         group_id=GROUP,
         old_generation_id=1,
