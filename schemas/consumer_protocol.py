@@ -110,6 +110,17 @@ def subscribed_topics(metadata: bytes) -> tuple[str, ...] | None:
     return topics
 
 
+def says_that_it_owns(metadata: bytes) -> bool | None:
+    """Return whether a subscription says that its member has partitions while it joins; None where it cannot say so,
+    as in version 0, or cannot be read. Never raises."""
+    try:
+        if _read_version(Reader(metadata)) < 1:
+            return None
+        return bool(decode_subscription(metadata).owned_partitions)
+    except DecodeError:
+        return None
+
+
 def decode_assignment(data: bytes) -> Assignment:
     """Read an assignment; versions 0-3 differ in nothing but the number."""
     reader = Reader(data)

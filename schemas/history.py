@@ -23,6 +23,7 @@ from schemas.history_parts import EvidenceSource as EvidenceSource
 from schemas.history_parts import HistoryRecord as HistoryRecord
 from schemas.history_parts import MemberAssignment as MemberAssignment
 from schemas.history_parts import MemberIdentity as MemberIdentity
+from schemas.history_parts import MemberRecorded as MemberRecorded
 from schemas.history_parts import OffsetChange as OffsetChange
 from schemas.history_parts import RebalanceTrigger as RebalanceTrigger
 from schemas.history_parts import TimerName as TimerName
@@ -52,17 +53,6 @@ class GroupDead(HistoryRecord, frozen=True, kw_only=True, tag="group_dead"):
     """The group is gone, tombstones written."""
 
     reason: Literal["deleted", "expired", "not_known"]
-
-
-class MemberRecorded(Struct, frozen=True, kw_only=True, gc=False):
-    """One member of a group that a recording tells of; since when it was there is not known."""
-
-    member: MemberIdentity
-    session_timeout_ms: int | None
-    rebalance_timeout_ms: int | None
-    protocols: tuple[str, ...]
-    subscribed_topics: tuple[str, ...] | None
-    """Topics of its first protocol's subscription; None where it is no consumer or cannot be read."""
 
 
 class GroupRecorded(HistoryRecord, frozen=True, kw_only=True, tag="group_recorded"):
@@ -129,6 +119,8 @@ class MemberExpired(HistoryRecord, frozen=True, kw_only=True, tag="member_expire
     last_heard_ms: int | None
     session_timeout_ms: int | None
     """The time that it had; five minutes for a new member whose first join is unanswered, without a heartbeat."""
+    stalled_broker_id: int | UnsetType = UNSET
+    """Of a watched group: the coordinator that stood still, so that it heard nobody."""
 
 
 class MemberDropped(HistoryRecord, frozen=True, kw_only=True, tag="member_dropped"):
@@ -237,7 +229,8 @@ class RebalanceCompleted(HistoryRecord, frozen=True, kw_only=True, tag="rebalanc
     """A rebalance is over."""
 
     rebalance: int
-    outcome: Literal["stable", "empty", "interrupted"]
+    outcome: Literal["stable", "empty", "interrupted", "coordinator_changed"]
+    """`interrupted`: by the next one. `coordinator_changed`: with its coordinator, and nothing of it is left."""
     trigger: RebalanceTrigger
     started_ms: int
     duration_ms: int

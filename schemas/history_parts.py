@@ -104,6 +104,17 @@ class MemberIdentity(Struct, frozen=True, kw_only=True, gc=False):
     client_host: str
 
 
+class MemberRecorded(Struct, frozen=True, kw_only=True, gc=False):
+    """One member of a group that a recording tells of; since when it was there is not known."""
+
+    member: MemberIdentity
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
+    protocols: tuple[str, ...]
+    subscribed_topics: tuple[str, ...] | None
+    """Topics of its first protocol's subscription; None where it is no consumer or cannot be read."""
+
+
 class AssignedTopic(Struct, frozen=True, kw_only=True, gc=False):
     """Partitions of one topic that a member owns."""
 

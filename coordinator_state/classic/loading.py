@@ -18,7 +18,7 @@ from coordinator_state.timers import OFFSETS_EXPIRY
 from schemas import history
 from schemas.error_codes import ErrorCode
 from schemas.messages import SyncGroupResponse
-from schemas.observed_history import CoordinatorChanged
+from schemas.observed_history import CoordinatorChanged, GroupRestored
 from schemas.recorded import RecordedLoad
 from schemas.records import NO_TIMEOUT, MemberMetadata, decode_group_metadata_value
 
@@ -30,7 +30,7 @@ def load(step: Step, fact: RecordedLoad) -> None:
     before = create_classic_group(step) if step.group is None else classic(step)
     _answer_waiting(step, before)
     step.append_history(CoordinatorChanged(*step.history_fields(), broker_id=fact.broker_id, leader_epoch=None))
-    complete_rebalance(step, "interrupted")
+    complete_rebalance(step, "coordinator_changed")
     loaded = _stored(fact, before)
     group = step.require_group()
     for name in list(group.timers):
@@ -104,15 +104,7 @@ def _tell_changes(step: Step, before: ClassicGroup, loaded: ClassicGroup) -> Non
     is_as_before = before.state is loaded.state and before.generation_id == loaded.generation_id
     if is_as_before and before.members.keys() == loaded.members.keys():
         return
-    if not loaded.members:
-        step.append_history(history.GroupEmpty(*step.history_fields()))
-        return
-    _tell_generation(step, loaded)
-
-
-def _tell_generation(step: Step, loaded: ClassicGroup) -> None:
-    """The stored generation holds again, with its members and what they own."""
-    protocol_type, leader_id = loaded.protocol_type or "", loaded.leader_id or ""
+    protocol_type = loaded.protocol_type or ""
     members = tuple(
         history.MemberRecorded(
             member=member.identity,
@@ -123,30 +115,18 @@ def _tell_generation(step: Step, loaded: ClassicGroup) -> None:
         )
         for member in loaded.members.values()
     )
-    step.append_history(
-        history.GroupRecorded(
-            *step.history_fields(), leader_id=leader_id, protocol_name=loaded.protocol_name or "", members=members
-        )
-    )
     is_consumer = protocol_type == CONSUMER
     step.append_history(
-        history.AssignmentReceived(
+        GroupRestored(
             *step.history_fields(),
-            rebalance=None,
-            leader_id=leader_id,
+            leader_id=loaded.leader_id or "",
+            protocol_name=loaded.protocol_name,
+            members=members,
             assignments=tuple(
                 history.MemberAssignment(
                     member_id=member.member_id, topics=assigned_topics(is_consumer, member.assignment)
                 )
                 for member in loaded.members.values()
             ),
-        )
-    )
-    step.append_history(
-        history.GroupStable(
-            *step.history_fields(),
-            leader_id=leader_id,
-            protocol_name=loaded.protocol_name,
-            members=tuple(loaded.members),
         )
     )

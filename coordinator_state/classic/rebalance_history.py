@@ -11,7 +11,7 @@ from coordinator_state.classic.member import Rebalance
 from coordinator_state.step import Step
 from schemas.history import JoinPhaseCompleted, LeaderElected, RebalanceCompleted, RebalanceExtended
 
-Outcome = Literal["stable", "empty", "interrupted"]
+Outcome = Literal["stable", "empty", "interrupted", "coordinator_changed"]
 
 
 def record_leader(step: Step) -> None:

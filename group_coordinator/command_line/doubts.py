@@ -21,6 +21,16 @@ def lines(doubts: Sequence[str]) -> Iterator[str]:
         yield ""
 
 
+def of_group(doubts: Iterable[str], group_id: str, other_groups: Iterable[str]) -> list[str]:
+    """Return the doubts about one group, and those about all: not those that begin with the name of another one."""
+    known = sorted([group_id, *other_groups], key=len, reverse=True)  # a name may begin with another one
+    return [
+        doubt
+        for doubt in doubts
+        if next((each for each in known if doubt.startswith(f"group {each}: ")), group_id) == group_id
+    ]
+
+
 def keep(path: Path, doubts: Sequence[str]) -> None:
     """Write the doubts about a log into a file beside its events, in place of an older one."""
     note = path.with_name(path.name + _SUFFIX)

@@ -37,6 +37,14 @@ def explain(
         int | None,
         typer.Option(metavar="N", help="The rebalance that led to this generation or epoch. [default: the last one]"),
     ] = None,
+    life: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Of a group that died and came again: its Nth life. [default: the last one with that generation]",
+        ),
+    ] = None,
     directory: Annotated[
         Path | None,
         typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live history topic]"),
@@ -54,13 +62,15 @@ def explain(
 
         group-coordinator explain --group billing
         group-coordinator explain --group billing --generation 7
+        group-coordinator explain --group billing --generation 7 --life 1
         group-coordinator explain --group billing --from replayed/
     """
     zone = shown_zone(utc=utc)
     records = _of_topic(settings.config) if directory is None else read_history_files(directory)
     other_groups: dict[str, None] = {}
     group_rebalances = list(rebalances(_of_group(records, group, other_groups)))
-    for line in doubts.lines(() if directory is None else note_of(directory).doubts):
+    noted = () if directory is None else note_of(directory).doubts
+    for line in doubts.lines(doubts.of_group(noted, group, other_groups)):
         print_line(line)
     if not group_rebalances:
         source_name = "the history topic" if directory is None else str(directory)
@@ -68,13 +78,46 @@ def explain(
             f"; there are {words.listed(list(map(printable, other_groups)), OTHERS_SHOWN)}" if other_groups else ""
         )
         raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {source_name}{known_groups}.")
-    rebalance = group_rebalances[-1] if generation is None else _of_generation(group_rebalances, generation)
-    if generation is None and len(group_rebalances) > 1:
-        for line in _before(group_rebalances[:-1], zone):
-            print_line(line)
-        print_line()
-    for line in explanation(rebalance, zone):
+    for line in _answer(group_rebalances, generation, life, zone):
         print_line(line)
+
+
+def _answer(all_rebalances: list[Rebalance], generation: int | None, life: int | None, zone: tzinfo) -> Iterator[str]:
+    """Yield the lines about the rebalance that is asked for."""
+    lives = list(dict.fromkeys(each.started.epoch for each in all_rebalances))
+    of_life = all_rebalances if life is None else _of_life(all_rebalances, lives, life)
+    rebalance = of_life[-1] if generation is None else _of_generation(of_life, generation)
+    if generation is None and len(of_life) > 1:
+        yield from _before(of_life[:-1], zone)
+        yield ""
+    yield from explanation(rebalance, zone)
+    yield from _other_lives(all_rebalances, rebalance, lives, zone)
+
+
+def _of_life(group_rebalances: list[Rebalance], lives: list[int], life: int) -> list[Rebalance]:
+    """Return the rebalances of one life of the group. `lives`: the epochs of all, in order."""
+    if life > len(lives):
+        raise CommandError(
+            f"History tells of {words.count(len(lives), 'life').replace('lifes', 'lives')} of "
+            f"'{printable(group_rebalances[0].started.group_id)}', not of {life}."
+        )
+    return [each for each in group_rebalances if each.started.epoch == lives[life - 1]]
+
+
+def _other_lives(
+    group_rebalances: list[Rebalance], shown: Rebalance, lives: list[int], zone: tzinfo
+) -> Iterator[str]:
+    """Yield where else a rebalance led to the same generation: a group that dies and comes again counts anew."""
+    others = [
+        each
+        for each in group_rebalances
+        if each.generation_id == shown.generation_id and each.started.epoch != shown.started.epoch
+    ]
+    if others:
+        yield ""
+        yield f"In other lives of the group {shown.counts} {shown.generation_id} came too:"
+        for each in others:
+            yield f"  --life {lives.index(each.started.epoch) + 1}: {headline(each, zone)}"
 
 
 def _of_topic(config: StreamingConfig) -> Iterator[History]:
@@ -100,7 +143,7 @@ def _of_group(records: Iterable[History], group_id: str, other_groups: dict[str,
 
 
 def _of_generation(group_rebalances: list[Rebalance], generation: int) -> Rebalance:
-    """The last one of this generation: a group that died and came again counts from 1 once more."""
+    """Return the last one of this generation: a group that died and came again counts from 1 once more."""
     for rebalance in reversed(group_rebalances):
         if rebalance.generation_id == generation:
             return rebalance

@@ -23,8 +23,7 @@ from group_coordinator.narrative.rebalances import Rebalance as RebalanceStory
 from group_coordinator.narrative.rebalances import because, rebalances
 from group_coordinator.tables.fold import GroupTables, row_key
 from group_coordinator.tables.rows import AnyRow, Member, Ownership, Rebalance
-from schemas.history import AssignmentReceived, History, ProtocolChosen, RequestRefused
-from schemas.observed_history import TargetAssignmentComputed
+from schemas.history import History, ProtocolChosen, RequestRefused
 
 SEGMENTS_MAX = 60_000
 RECORDS_SHOWN = 1_000
@@ -83,8 +82,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
     number_of = {(row.epoch, row.member_id): number for number, row in enumerate(members)}
     topics = TopicsOverTime()
     for record in window.life:
-        if isinstance(record, AssignmentReceived | TargetAssignmentComputed):
-            topics.add(record)
+        topics.note(record)
     commits_ms = min((points[0][0] for points in window.commits.points.values()), default=now.now_ms)
     from_ms = window.first_ms if window.first_ms is not None else commits_ms
     owned = sorted(window.rows(Ownership), key=lambda row: row.from_ms)

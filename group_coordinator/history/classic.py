@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import UNSET
+
 from group_coordinator.history.meaning import Meaning, nothing_more
 from group_coordinator.history.view import HistoryView
 from schemas.group_states import UNKNOWN, GroupState
@@ -81,7 +83,9 @@ def _member_left(view: HistoryView, record: MemberLeft) -> None:
 def _member_expired(view: HistoryView, record: MemberExpired) -> None:
     timeout_ms = record.session_timeout_ms
     timeout = "its session timeout" if timeout_ms is None else f"{timeout_ms} ms"
-    view.member_departed(record, record.member, "expired", f"not heard for {timeout}")
+    broker_id = record.stalled_broker_id
+    stalled = "" if broker_id is UNSET else f": broker {broker_id} seems to have stood still"
+    view.member_departed(record, record.member, "expired", f"not heard for {timeout}{stalled}")
 
 
 def _member_dropped(view: HistoryView, record: MemberDropped) -> None:

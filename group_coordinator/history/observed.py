@@ -14,12 +14,15 @@ from schemas.observed_history import (
     ConsumerMemberJoined,
     ConsumerMemberUpdated,
     CoordinatorChanged,
+    CoordinatorStalled,
     GenerationsNotRecorded,
     GroupConverted,
     GroupEpochBumped,
     GroupReconciling,
+    GroupRestored,
     MemberGone,
     MemberReconciled,
+    MemberRestored,
     MembersReconciled,
     OffsetsRemoved,
     OwnershipNotKnown,
@@ -45,6 +48,18 @@ def _member_gone(view: HistoryView, record: MemberGone) -> None:
 
 def _ownership_not_known(view: HistoryView, record: OwnershipNotKnown) -> None:
     view.ownership_lost_from_view(record, record.member_ids)
+
+
+def _group_restored(view: HistoryView, record: GroupRestored) -> None:
+    view.group_found(record, record.members, record.leader_id, record.protocol_name)
+    if record.members:
+        view.partitions_assigned(record, record.assignments, record.leader_id, None)
+    else:
+        view.group_emptied(record)
+
+
+def _restored_state(record: GroupRestored) -> str:
+    return (GroupState.STABLE if record.members else GroupState.EMPTY).value
 
 
 def _offsets_removed(view: HistoryView, record: OffsetsRemoved) -> None:
@@ -100,6 +115,9 @@ MEANINGS: Mapping[type[HistoryRecord], Meaning] = {
     OwnershipNotKnown: Meaning(_ownership_not_known),
     GenerationsNotRecorded: Meaning(nothing_more),
     CoordinatorChanged: Meaning(nothing_more),
+    CoordinatorStalled: Meaning(nothing_more, may_cause=True),
+    MemberRestored: Meaning(nothing_more),
+    GroupRestored: Meaning(_group_restored, state=_restored_state),
     OffsetsRemoved: Meaning(_offsets_removed, is_of_life=False),
     TransactionalOffsetsPending: Meaning(_offsets_pending, is_of_life=False),
     TransactionalOffsetsAborted: Meaning(_offsets_aborted, is_of_life=False),

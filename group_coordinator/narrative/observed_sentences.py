@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from group_coordinator.narrative.words import client, count, listed, member, name, names, owned
+from group_coordinator.narrative.words import client, count, duration, listed, member, name, names, owned
 from schemas.history_parts import Cause
 from schemas.observed_history import (
     ConsumerMemberAway,
     ConsumerMemberJoined,
     ConsumerMemberUpdated,
     CoordinatorChanged,
+    CoordinatorStalled,
     GenerationsNotRecorded,
     GroupConverted,
     GroupEpochBumped,
     GroupReconciling,
+    GroupRestored,
     MemberGone,
     MemberReconciled,
+    MemberRestored,
     MembersReconciled,
     ObservedHistory,
     OffsetsRemoved,
@@ -37,7 +40,7 @@ def sentence(record: ObservedHistory) -> str:
         case MemberGone():
             return f"{name(record.member.member_id)} is gone: left or expired, not known which"
         case OwnershipNotKnown():
-            return f"{names(record.member_ids)} may have given up their partitions: each does when it rejoins"
+            return _not_known(record)
         case GenerationsNotRecorded():
             first, last = record.first_generation_id, record.last_generation_id
             which = f"generation {first}" if first == last else f"generations {first} to {last}"
@@ -49,6 +52,21 @@ def sentence(record: ObservedHistory) -> str:
                 else "another broker, or this one anew,"
             )
             return f"{by} coordinates the group from here on; the sessions of its members begin anew"
+        case CoordinatorStalled():
+            of_groups = f" of {count(record.groups, 'group')}" if record.groups > 1 else ""
+            return (
+                f"broker {record.broker_id}, the coordinator, seems to have stood still for "
+                f"{duration(record.until_ms - record.since_ms)}: it wrote nothing, and then "
+                f"{count(record.members, 'member')}{of_groups} expired at once"
+            )
+        case MemberRestored():
+            how = "gone" if record.departure == "unknown" else _WENT[record.departure]
+            return (
+                f"{name(record.member.member_id)}, which had {how}, is a member again: that was not stored before "
+                "the coordinator changed"
+            )
+        case GroupRestored():
+            return _restored(record)
         case OffsetsRemoved():
             offsets = [f"{offset.topic}-{offset.partition} (was {offset.previous_offset})" for offset in record.offsets]
             return f"the offsets of {listed(offsets)} are gone: expired or deleted, not known which"
@@ -56,6 +74,32 @@ def sentence(record: ObservedHistory) -> str:
             return _of_transaction(record)
         case _:
             return _of_consumer_group(record)
+
+
+_WENT = {"left": "left", "expired": "expired", "dropped": "been dropped", "replaced": "been replaced"}
+
+
+def _not_known(record: OwnershipNotKnown) -> str:
+    who = names(record.member_ids)
+    match record.reason:
+        case "rejoining":
+            return f"{who} may have given up their partitions: each does when it rejoins"
+        case "eager_member":
+            return (
+                f"{who} may have given up their partitions, although the assignor is cooperative: each rejoins "
+                "without any, as eager members do"
+            )
+        case "not_recorded":
+            return f"what {who} own is not known: no record has the assignment"
+        case _:
+            assert_never(record.reason)
+
+
+def _restored(record: GroupRestored) -> str:
+    if not record.members:
+        return "the group is what was stored of it last: it has no members"
+    shares = listed([f"{name(share.member_id)} owns {owned(share.topics)}" for share in record.assignments])
+    return f"the group is what was stored of it last: generation {record.generation_id}, in which {shares}"
 
 
 def _of_transaction(record: TransactionalOffsetsPending | TransactionalOffsetsAborted) -> str:

@@ -151,6 +151,11 @@ class GroupStory(GroupFold):
         self._way.clear()
         self._unresolved, self._resolved = {}, set()
 
+    def group_found(
+        self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
+    ) -> None:
+        self._members |= {joined.member.member_id: joined.member for joined in members}
+
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
         self._members[joined.member.member_id] = joined.member
         self._asks_for(joined)
@@ -346,5 +351,10 @@ def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
         waiting = _still_awaited(rebalance)
         return text + "; not over" + (f", waiting for {words.names(waiting)}" if waiting else "")
     text += sentences.waited(completed, _held_up_by(rebalance))
-    ends = {"stable": "done after", "empty": "the group is empty after", "interrupted": "interrupted after"}
+    ends = {
+        "stable": "done after",
+        "empty": "the group is empty after",
+        "interrupted": "interrupted after",
+        "coordinator_changed": "ended with its coordinator after",
+    }
     return f"{text}; {ends[completed.outcome]} {words.duration(completed.duration_ms)}"

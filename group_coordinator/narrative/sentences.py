@@ -7,6 +7,7 @@ from datetime import UTC, tzinfo
 from typing import assert_never
 
 from group_coordinator.narrative import observed_sentences, seen
+from group_coordinator.narrative.expiries import expires
 from group_coordinator.narrative.words import (
     client,
     clock,
@@ -178,9 +179,10 @@ def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> st
 def _of_recording(record: GroupRecorded | RecordingGap) -> str:
     if isinstance(record, RecordingGap):
         return f"from here on nothing is known of the group: {record.reason}"
+    led_by = f", led by {name(record.leader_id)}" if record.leader_id else ""
     return (
         f"the recording tells of the group from here on: generation {record.generation_id} of "
-        f"{names(joined.member.member_id for joined in record.members)}, led by {name(record.leader_id)}"
+        f"{names(joined.member.member_id for joined in record.members)}{led_by}"
     )
 
 
@@ -222,7 +224,7 @@ def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpire
         case MemberLeft():
             return f"{who} leaves{_reason_text(record.cause)}"
         case MemberExpired():
-            return _expires(record)
+            return expires(record)
         case MemberDropped():
             return f"{who} is dropped: {_DROPPED[record.reason]}"
         case _:
@@ -238,19 +240,6 @@ def _timeouts(record: MemberJoined) -> str:
         return ""
     session, rebalance = duration(record.session_timeout_ms), duration(record.rebalance_timeout_ms)
     return f" (session timeout {session}, rebalance timeout {rebalance})"
-
-
-def _expires(record: MemberExpired) -> str:
-    who, host = name(record.member.member_id), record.member.client_host
-    if record.last_heard_ms is None or record.session_timeout_ms is None:
-        return f"{who}{f' ({host})' if host else ''} expires: nothing was heard of it for its session timeout"
-    deadline_ms = record.cause.deadline_ms
-    renewed = deadline_ms is not None and deadline_ms - record.session_timeout_ms > record.last_heard_ms
-    return (
-        f"{who} ({host}) expires: last heard {duration(record.time_ms - record.last_heard_ms)} "
-        f"ago, its time was {duration(record.session_timeout_ms)}"
-        f"{', begun anew after a pause of the clock' if renewed else ''}"
-    )
 
 
 _DROPPED: dict[str, str] = {
@@ -309,12 +298,16 @@ def _of_rebalance(
                 f"{duration(record.duration_ms)}{_waited(record.waited_for, record.slowest)}{_dropped(record.dropped)}"
             )
         case RebalanceCompleted():
-            ends = {"stable": "is done", "empty": "ends with an empty group", "interrupted": "is interrupted"}
-            by = " by the next one" if record.outcome == "interrupted" else ""
+            ends = {
+                "stable": "is done",
+                "empty": "ends with an empty group",
+                "interrupted": "is interrupted by the next one",
+                "coordinator_changed": "ends with its coordinator",
+            }
             # What ends at rest without a join phase is of a group that counts epochs.
             counts = "generation" if record.join_ms is not None else "epoch" if record.outcome == "stable" else ""
             to = f" to {counts} {record.generation_id}" if counts and record.outcome != "empty" else ""
-            return f"the rebalance{to} {ends[record.outcome]}{by} after {duration(record.duration_ms)}"
+            return f"the rebalance{to} {ends[record.outcome]} after {duration(record.duration_ms)}"
         case _:
             assert_never(record)
 

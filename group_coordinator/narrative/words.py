@@ -9,6 +9,8 @@ from datetime import UTC, datetime, tzinfo
 from schemas.history import AssignedTopic, Cause, MemberIdentity, OffsetChange
 
 NAMES_SHOWN = 5
+CONNECTOR = -1
+"""In place of a partition: a connector of Kafka Connect itself, beside its tasks."""
 _KIP_848_ID = re.compile(r"[A-Za-z0-9_/+-]{22}")
 _UUID_TAIL = re.compile(r"-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
@@ -89,14 +91,18 @@ def count(number: int, noun: str) -> str:
 
 
 def ranges(partitions: Iterable[int]) -> str:
-    """Return partition numbers with neighbours together: `0-2, 5`."""
+    """Return partition numbers with neighbours together: `0-2, 5`. Of Kafka Connect they are tasks, and `connector`."""
     runs: list[list[int]] = []
-    for partition in sorted(partitions):
+    numbers = sorted(partitions)
+    for partition in numbers:
+        if partition == CONNECTOR:
+            continue
         if runs and partition == runs[-1][1] + 1:
             runs[-1][1] = partition
         else:
             runs.append([partition, partition])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    texts = ["connector"] if CONNECTOR in numbers else []
+    return ", ".join(texts + [str(first) if first == last else f"{first}-{last}" for first, last in runs])
 
 
 def owned(topics: tuple[AssignedTopic, ...] | None) -> str:

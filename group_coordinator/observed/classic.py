@@ -12,14 +12,14 @@ from typing import Literal
 from group_coordinator.observed.ahead import Ahead
 from group_coordinator.observed.classic_members import ClassicMembers
 from group_coordinator.observed.classic_rebalances import ClassicRebalances
-from group_coordinator.observed.stored_groups import StoredGeneration
+from group_coordinator.observed.hints import Hints
+from group_coordinator.observed.stored_groups import StoredGeneration, unrecorded_generation
 from group_coordinator.observed.teller import Teller
 from group_coordinator.recordings import broker_lines as line_events
 from schemas.history import (
     GroupCreated,
     GroupDead,
     GroupEmpty,
-    GroupRecorded,
     MemberFenced,
     MemberIdentity,
     RecordingGap,
@@ -28,6 +28,7 @@ from schemas.history import (
 BEFORE = "nothing is known of the group before this"
 NEAR_MS = 5_000
 """So near to the line that tells of it lies the moment that a record gives for the end of its join phase."""
+LOADED = "what its new coordinator has of it is not in the evidence"
 BACK = "its generation goes back: what lies between is not in the evidence"
 
 
@@ -38,11 +39,11 @@ Departure = tuple[int, MemberIdentity]
 class ClassicGroup:
     """One classic group, followed through what is known of it."""
 
-    def __init__(self, teller: Teller, ahead: Ahead) -> None:
-        """`ahead`: what the group's later records say."""
+    def __init__(self, teller: Teller, ahead: Ahead, hints: Hints) -> None:
+        """`ahead`: what the group's later records say. `hints`: what lines say."""
         self._tell = teller
         self._ahead = ahead
-        self._members = ClassicMembers(teller, ahead)
+        self._members = ClassicMembers(teller, ahead, hints)
         self._rebalances = ClassicRebalances(teller, self._members)
         self._is_known = False
         """Whether anything was told of this life of the group."""
@@ -52,6 +53,15 @@ class ClassicGroup:
         """Whether offsets were committed: a group may consist of them alone."""
         self._departures: Sequence[Departure] = ()
         """Of members of another protocol, which led to the group's conversion."""
+        self._recorded: StoredGeneration | None = None
+        """The last generation of this life of the group that has a record."""
+        self._unrecorded: StoredGeneration | None = None
+        """A later one that only a line tells of: its record is compacted, or was never written."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was told of the group as it is now."""
+        return self._is_known
 
     # ------------------------------------------------------------------------------------------------------- records
 
@@ -66,6 +76,11 @@ class ClassicGroup:
             self._record_existing(generation)
         else:
             self._stored_members(generation)
+        self._note_stored(generation)
+
+    def _note_stored(self, generation: StoredGeneration) -> None:
+        self._recorded, self._unrecorded = generation, None
+        self._members.are_stored()
 
     def _stored_empty(self, generation: StoredGeneration) -> None:
         if generation.generation_id == 0 and self._tell.generation_id == 0:
@@ -105,14 +120,7 @@ class ClassicGroup:
         """Record the first generation that is known of the group; what led to it is not known."""
         self._is_known, self._is_empty = True, False
         self._tell.generation_id = generation.generation_id
-        members = tuple(member.recorded(generation.protocol_name) for member in generation.members.values())
-        self._members.present = {recorded.member.member_id: recorded.member for recorded in members}
-        self._tell.say(
-            GroupRecorded,
-            leader_id=generation.leader_id or "",
-            protocol_name=generation.protocol_name or "",
-            members=members,
-        )
+        self._members.record(generation)
         self._rebalances.assign(generation)
 
     @property
@@ -126,10 +134,12 @@ class ClassicGroup:
         self._members.forget()
         self._rebalances.forget()
         self._is_known = self._is_empty = False
+        self._recorded = self._unrecorded = None
 
     def take_up_protocol(self, generation: StoredGeneration, departures: Sequence[Departure]) -> None:
         """Begin as a group that had another protocol until now. `departures` are what led to that."""
         self._departures = departures
+        self._note_stored(generation)
         self._is_known, self._is_empty = True, not generation.members
         self._tell.generation_id = generation.generation_id
         self._members.present = {member_id: member.identity for member_id, member in generation.members.items()}
@@ -175,8 +185,10 @@ class ClassicGroup:
                 self.die("deleted")
             case line_events.GroupExpired():
                 self.die("expired")
-            case line_events.GroupLoaded():
-                self._rebalances.complete("interrupted")
+            case line_events.AssignmentTaken():
+                self._assigned(event)
+            case line_events.GroupUnloaded():
+                self._rebalances.complete("coordinator_changed")
             case _:
                 self._line_of_member(event)
 
@@ -214,7 +226,13 @@ class ClassicGroup:
         initial = self._tell.generation_id == 0 or self._is_empty
         self._is_empty = False
         self._rebalances.start(
-            event.trigger, member, event.reason, given_reason=given_reason, initial=initial, caused_by=caused_by
+            event.trigger,
+            member,
+            event.reason,
+            given_reason=given_reason,
+            initial=initial,
+            caused_by=caused_by,
+            following=self._ahead.next_generation(other_than=self._tell.generation_id),
         )
 
     def _cause_of(self, event: line_events.RebalancePrepared) -> tuple[MemberIdentity | None, int | None]:
@@ -250,6 +268,55 @@ class ClassicGroup:
         self._be_known(event.generation_id - 1)
         self._rebalances.settle(event.generation_id, self._stored_of(event), self._tell.at_ms)
         self._is_empty = False
+
+    def _assigned(self, event: line_events.AssignmentTaken) -> None:
+        """End a rebalance whose leader has sent the assignment. Who got what is in the record, if there is one."""
+        self._be_known(event.generation_id)
+        if not self._is_recorded(event.generation_id):
+            self._rebalances.assign_unrecorded(event.generation_id, event.leader_id)
+            self._note_unrecorded(event.leader_id)
+
+    def _is_recorded(self, generation_id: int) -> bool:
+        stored = self._ahead.next_generation()
+        return stored is not None and stored.generation_id == generation_id
+
+    def _note_unrecorded(self, leader_id: str | None = None) -> None:
+        """Note that the group was stored as it is, by a record that is not in the evidence."""
+        tell = self._tell
+        self._unrecorded = unrecorded_generation(tell.generation_id, leader_id, self._members.present, tell.at_ms)
+
+    def load(self, loaded: line_events.GroupLoaded | None) -> None:
+        """Become what a new coordinator has of the group: what was stored last. `loaded`: its own line, if it has one.
+
+        A rebalance that was going on, ids that were given out, and all that members did since are lost.
+        """
+        was_rebalancing = self._rebalances.complete("coordinator_changed")
+        stored = self._last_stored(loaded)
+        if stored is not None or (self._is_known and self._tell.generation_id == 0):
+            self._become(stored)
+        elif was_rebalancing:
+            self._members.forget()
+            self._members.are_unknown = True
+            self._tell.say(RecordingGap, certainty="not_known", reason=LOADED)
+
+    def _last_stored(self, loaded: line_events.GroupLoaded | None) -> StoredGeneration | None:
+        """Return what a new coordinator finds; None if it finds nothing, or the evidence does not have it."""
+        found, coming = self._unrecorded, self._ahead.next_generation()
+        if found is not None and coming is not None and coming.generation_id <= found.generation_id:
+            found = None  # it was lost, and the next one has its number
+        for stored in (found, self._recorded):
+            if stored is not None and (loaded is None or _may_be(loaded, stored)):
+                return stored
+        return None
+
+    def _become(self, stored: StoredGeneration | None) -> None:
+        generation_id = 0 if stored is None else stored.generation_id
+        was_in_force = self._tell.generation_id == generation_id and self._rebalances.is_in_force(stored)
+        if not self._members.load(stored) and was_in_force:
+            return
+        self._tell.generation_id = generation_id
+        self._is_empty = stored is None or not stored.members
+        self._rebalances.restore(stored)
 
     def _stored_of(self, event: line_events.JoinPhaseEnded) -> StoredGeneration | None:
         """Return the stored record of a generation that begins, if its leader sends the assignment.
@@ -298,6 +365,8 @@ class ClassicGroup:
     def _empty(self, generation_id: int) -> None:
         self._rebalances.empty(generation_id)
         self._is_empty = True
+        if not self._is_recorded(generation_id):
+            self._note_unrecorded()
 
     def die(self, reason: Literal["deleted", "expired", "not_known"]) -> None:
         """Note that the group is gone."""
@@ -308,7 +377,13 @@ class ClassicGroup:
 
     def _begin_life(self) -> None:
         self._is_known = self._is_empty = self._has_offsets = False
+        self._recorded = self._unrecorded = None
         self._tell.life += 1
         self._tell.generation_id = 0
         self._members.forget()
         self._rebalances.forget()
+
+
+def _may_be(loaded: line_events.GroupLoaded, stored: StoredGeneration) -> bool:
+    """Return whether what a coordinator says that it has loaded may be this generation."""
+    return loaded.generation_id in (None, stored.generation_id) and loaded.members in (None, len(stored.members))

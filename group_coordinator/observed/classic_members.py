@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from msgspec import UNSET
+
 from group_coordinator.observed.ahead import Ahead
+from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.stored_groups import StoredGeneration
 from group_coordinator.observed.teller import Teller
 from schemas.history import (
@@ -19,16 +22,18 @@ from schemas.history import (
     MemberReplaced,
     PendingMemberRemoved,
 )
-from schemas.observed_history import MemberGone
+from schemas.observed_history import MemberGone, MemberRestored
 
-DropReason = Literal["did_not_rejoin", "did_not_sync"]
+DropReason = Literal["did_not_rejoin", "did_not_sync", "not_stored"]
+Departure = Literal["left", "expired", "dropped", "replaced", "unknown"]
 
 
 class ClassicMembers:
     """The members that are in the group."""
 
-    def __init__(self, teller: Teller, ahead: Ahead) -> None:
-        """`ahead`: what the group's records say of members, whenever they were written."""
+    def __init__(self, teller: Teller, ahead: Ahead, hints: Hints) -> None:
+        """`ahead`: what the group's records say of members, whenever they were written. `hints`: what lines say."""
+        self._hints = hints
         self._tell = teller
         self._ahead = ahead
         self.present: dict[str, MemberIdentity] = {}
@@ -42,11 +47,13 @@ class ClassicMembers:
         """Member -> the reason that it gave when it left."""
         self.are_unknown = False
         """Nothing is known of the group's past: members may be there that nothing was told of."""
+        self._gone: dict[str, Departure] = {}
+        """How members went since the group was stored last."""
 
     def forget(self) -> None:
         """Forget all members: another epoch of the group begins."""
         self.present, self.owners, self._given_ids, self.led, self.given_reasons = {}, set(), set(), {}, {}
-        self.are_unknown = False
+        self._gone, self.are_unknown = {}, False
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -99,28 +106,37 @@ class ClassicMembers:
                 PendingMemberRemoved, member_id=member_id, reason="left", given_reason=given_reason
             )
         else:
-            self.led[member_id] = self._tell.say(MemberLeft, member=self._remove(member_id), given_reason=given_reason)
+            self.led[member_id] = self._tell.say(
+                MemberLeft, member=self._remove(member_id, "left"), given_reason=given_reason
+            )
 
     def expire(self, member_id: str) -> None:
         profile = self._ahead.profile(member_id)
         timeout_ms = None if profile is None else profile.session_timeout_ms
+        caused_by, broker_id = self._hints.stalled.pop(member_id, (None, UNSET))
         self.led[member_id] = self._tell.say(
-            MemberExpired, member=self._remove(member_id), last_heard_ms=None, session_timeout_ms=timeout_ms
+            MemberExpired,
+            caused_by=caused_by,
+            member=self._remove(member_id, "expired"),
+            last_heard_ms=None,
+            session_timeout_ms=timeout_ms,
+            stalled_broker_id=broker_id,
         )
 
     def drop(self, member_ids: Iterable[str], reason: DropReason) -> None:
         for member_id in member_ids:
-            self.led[member_id] = self._tell.say(MemberDropped, member=self._remove(member_id), reason=reason)
+            identity = self._remove(member_id, "dropped")
+            self.led[member_id] = self._tell.say(MemberDropped, member=identity, reason=reason)
 
     def lose(self, member_ids: Iterable[str], at_ms: int | None = None) -> None:
         """Remove members that are not in the group any more, for a reason that is not told."""
         for member_id in list(member_ids):
-            self._tell.say(MemberGone, at_ms=at_ms, certainty="not_known", member=self._remove(member_id))
+            self._tell.say(MemberGone, at_ms=at_ms, certainty="not_known", member=self._remove(member_id, "unknown"))
 
     def replace(self, old_member_id: str, member_id: str, instance_id: str, *, rebalanced: bool) -> None:
         """Replace a static member that is back under another id."""
         owned = old_member_id in self.owners
-        self._remove(old_member_id)
+        self._remove(old_member_id, "replaced")
         self.present[member_id] = self.identity(member_id, instance_id)
         if owned and not rebalanced:
             self.owners.add(member_id)
@@ -148,6 +164,11 @@ class ClassicMembers:
         for member_id in generation.members:
             self.join(member_id, at_ms=at_ms, is_told=False)
 
+    def record(self, generation: StoredGeneration) -> None:
+        """Record the members of the generation; since when they are in the group is not known."""
+        self.present = {}
+        self._record_members(generation, None)
+
     def _record_members(self, generation: StoredGeneration, at_ms: int | None) -> None:
         """Record members of which nothing was told before; since when they are in the group is not known."""
         members = {
@@ -163,8 +184,33 @@ class ClassicMembers:
                 members=tuple(member.recorded(generation.protocol_name) for member in members.values()),
             )
 
-    def _remove(self, member_id: str) -> MemberIdentity:
+    def are_stored(self) -> None:
+        """Note that the members were stored as they are now: whoever coordinates the group next knows them."""
+        self._gone.clear()
+
+    def load(self, stored: StoredGeneration | None) -> bool:
+        """Make the members those that were stored last. Returns whether they were others."""
+        for member_id in self._given_ids:
+            self._tell.say(PendingMemberRemoved, certainty="inferred", member_id=member_id, reason="not_stored")
+        self._given_ids.clear()
+        members = {} if stored is None else stored.members
+        unstored = [member_id for member_id in self.present if member_id not in members]
+        for member_id in unstored:
+            identity = self._remove(member_id, "dropped")
+            self._tell.say(MemberDropped, certainty="inferred", member=identity, reason="not_stored")
+        restored = [member_id for member_id in members if member_id not in self.present]
+        for member_id in restored:
+            identity, departure = members[member_id].identity, self._gone.get(member_id, "unknown")
+            self._tell.say(MemberRestored, certainty="inferred", member=identity, departure=departure)
+            self.present[member_id] = identity
+            self.given_reasons.pop(member_id, None)
+        self._gone.clear()
+        self.led.clear()
+        return bool(unstored or restored)
+
+    def _remove(self, member_id: str, departure: Departure) -> MemberIdentity:
         identity = self.identity(member_id)
         self.present.pop(member_id, None)
         self.owners.discard(member_id)
+        self._gone[member_id] = departure
         return identity

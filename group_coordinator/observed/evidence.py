@@ -23,6 +23,8 @@ from schemas.records import OffsetCommitKey
 _MINUTE_MS = 60_000
 _EMPTY_MAX = 64
 """So many facts may be empty before they are removed, and as many as half of the others."""
+_CUTS = 4
+"""Of so many lines as are kept at least, about so many may be the first one."""
 _COMMITS_OF_EACH_MAX = 24 * 60
 
 Place = tuple[int, int]
@@ -40,7 +42,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     records_per_group: int | None = None
     """That are no commits: so many at least, and up to half as many more."""
     lines_per_group: int | None = None
-    """In the same way."""
+    """So many at least, and about a quarter as many more; five times as many at most."""
     memory_bytes: int | None = None
     """Of all groups together in memory, nearly. The others lie on disk: nothing is lost by it."""
 
@@ -165,7 +167,7 @@ class GroupEvidence:
         lines_min = self._bounds.lines_per_group
         if lines_min is not None and len(self._lines) > lines_min:
             lines = sorted(self._lines, key=attrgetter("time_ms", "file", "number"))
-            cut = _cut([_mixed(line.time_ms, line.number) for line in lines], lines_min)
+            cut = _cut_of_lines(lines, lines_min)
             if cut:
                 self._lines = dict.fromkeys(lines[cut:])
         return list(self._lines)
@@ -248,6 +250,19 @@ def _cut(numbers: Sequence[int], kept_min: int) -> int:
         return 0
     first = max(last - kept_min // 2, 0)
     return max(range(first, last + 1), key=lambda place: (numbers[place], place))
+
+
+def _cut_of_lines(lines: Sequence[BrokerLine], kept_min: int) -> int:
+    """Return how many of the oldest lines are dropped.
+
+    Lines come in any order, also older ones when others were dropped. So whether a line may be the first that is kept
+    follows from itself alone, and it is the newest such line with enough lines behind it: that one only moves on.
+    """
+    last, apart = len(lines) - kept_min, max(kept_min // _CUTS, 1)
+    for place in range(last, max(last - _CUTS * kept_min, 0), -1):
+        if _mixed(lines[place].time_ms, lines[place].number) % apart == 0:
+            return place
+    return 0 if last <= _CUTS * kept_min else last
 
 
 def _mixed(first: int, second: int) -> int:

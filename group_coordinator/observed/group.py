@@ -8,6 +8,7 @@ from group_coordinator.observed.ahead import Ahead, Asked, Stored
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
 from group_coordinator.observed.confirmation import Standing, confirmation
+from group_coordinator.observed.coordinator import Coordinator, TakeOver
 from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.modern import ModernGroup
 from group_coordinator.observed.modern_records import Step, TopicNames, kind_of, read_step
@@ -18,8 +19,9 @@ from group_coordinator.observed.teller import Teller
 from group_coordinator.observed.transactions import Commits
 from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine
+from group_coordinator.recordings.broker_patterns import NO_GROUP
 from schemas.history import History
-from schemas.observed_history import CoordinatorChanged, GroupConverted
+from schemas.observed_history import CoordinatorChanged, CoordinatorStalled, GroupConverted
 
 _GROUP_METADATA = "GroupMetadata"
 
@@ -34,13 +36,11 @@ class ObservedGroup:
         self._tell = Teller(group_id, partition)
         self._commits = GroupCommits(self._tell)
         self._topic_names = topic_names
-        self._leader_epoch: int | None = None
-        self._was_loaded = False
-        """Whether a line told of another coordinator since the last record."""
+        self._coordinator = Coordinator()
         self._hints = Hints()
         self.ahead = Ahead()
         """What is told of records before they are followed."""
-        self._classic = ClassicGroup(self._tell, self.ahead)
+        self._classic = ClassicGroup(self._tell, self.ahead, self._hints)
         self._modern: ModernGroup | None = None
         """While the group is not a classic one."""
 
@@ -66,11 +66,9 @@ class ObservedGroup:
                 self._step(step)
                 step = []
             if isinstance(item, TimedLine):
-                self._tell.look_at(item)
-                self._note_coordinator(item)
                 self.ahead.stand_at(place)
                 self._tell.is_confirmed = self._is_confirmed(item.line, place, items)
-                self._line(item.line.event)
+                self._line(item)
                 self._tell.is_confirmed = True
             elif isinstance(item, Commits):
                 self._written(item)
@@ -96,19 +94,42 @@ class ObservedGroup:
         """Return whether what comes later confirms a line. Of a group that counts epochs the records tell all."""
         if self._modern is not None:
             return True
-        if line.partition not in (None, self._tell.partition):
+        if line.event.group_id != NO_GROUP and line.partition not in (None, self._tell.partition):
             return False  # a coordinator tells of this group in another partition's name
-        standing = Standing(place, self._tell.generation_id, self._leader_epoch)
+        standing = Standing(place, self._tell.generation_id, self._coordinator.leader_epoch)
         answer = confirmation(line.event, standing, items, self.ahead.stored_at)
         self.ahead.ask_up_to(answer.place)
         return answer.is_confirmed
 
-    def _line(self, event: line_events.LineEvent) -> None:
+    def _line(self, line: TimedLine) -> None:
+        event = line.line.event
+        if self._coordinator.is_past(line):
+            return
+        self._tell.look_at(line)
+        take_over = self._coordinator.line(line)
+        loaded = event if isinstance(event, line_events.GroupLoaded) else None
+        if take_over is not None and (loaded is not None or self._modern is not None or self._classic.is_known):
+            self._taken_over(take_over, loaded)
+        if isinstance(event, line_events.BrokerStoodStill):
+            self._stood_still(event, line.line.broker)
         self._hints.line(event)
         if self._modern is None:
             self._classic.line(event)
         else:
             self._modern.line(event)
+
+    def _stood_still(self, event: line_events.BrokerStoodStill, broker: int | None) -> None:
+        assert broker is not None
+        seq = self._tell.say(
+            CoordinatorStalled,
+            certainty="inferred",
+            broker_id=broker,
+            since_ms=event.since_ms,
+            until_ms=event.until_ms,
+            members=event.members,
+            groups=event.groups,
+        )
+        self._hints.stalled = dict.fromkeys(event.member_ids, (seq, broker))
 
     def _step(self, step: list[tuple[int, StepRecord]]) -> None:
         """Take the records that were written in one step, none of them a commit."""
@@ -169,18 +190,22 @@ class ObservedGroup:
         )
         self._classic.take_up_protocol(generation, departures)
 
-    def _note_coordinator(self, item: Item) -> None:
-        if isinstance(item, TimedLine):
-            if isinstance(item.line.event, line_events.GroupLoaded):
-                self._was_loaded = True
-                self._tell.say(CoordinatorChanged, broker_id=item.line.broker, leader_epoch=None)
-            return
-        epoch = item.leader_epoch
-        if epoch is None:
-            return
-        if self._leader_epoch is not None and epoch > self._leader_epoch and not self._was_loaded:
-            self._tell.say(CoordinatorChanged, certainty="inferred", broker_id=None, leader_epoch=epoch)
-        self._leader_epoch, self._was_loaded = max(epoch, self._leader_epoch or 0), False
+    def _note_coordinator(self, item: StepRecord | Commits) -> None:
+        take_over = self._coordinator.record(item)
+        if take_over is not None:
+            self._taken_over(take_over)
+
+    def _taken_over(self, take_over: TakeOver, loaded: line_events.GroupLoaded | None = None) -> None:
+        """Make the group what its new coordinator has of it."""
+        self._tell.say(
+            CoordinatorChanged,
+            certainty=take_over.certainty,
+            broker_id=take_over.broker_id,
+            leader_epoch=take_over.leader_epoch,
+        )
+        self._hints.forget()
+        if self._modern is None:
+            self._classic.load(loaded)
 
 
 def stored_generations(items: Sequence[Item], begin: int = 0) -> list[Stored]:

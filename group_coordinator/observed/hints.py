@@ -14,6 +14,10 @@ _TOO_SLOW: dict[str, Literal["did_not_revoke", "did_not_rejoin", "did_not_sync"]
 """A word of the broker's -> what the member did not do in time."""
 
 
+Stalled = tuple[int, int]
+"""The record of history that says that a coordinator stood still, and its broker."""
+
+
 class Hints:
     """What lines tell, until the records come that they tell of."""
 
@@ -22,6 +26,13 @@ class Hints:
         """How members went."""
         self.assignors: dict[int, str] = {}
         """Epoch -> the assignor of its target assignment."""
+        self.stalled: dict[str, Stalled] = {}
+        """Members that expired because their coordinator stood still."""
+
+    def forget(self) -> None:
+        """Forget what was told of records that were never written: their coordinator was gone before."""
+        self.departed.clear()
+        self.assignors.clear()
 
     def line(self, event: line_events.LineEvent) -> None:
         """Take a line of a broker's log."""

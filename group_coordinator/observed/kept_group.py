@@ -9,6 +9,7 @@ from msgspec import Struct
 from group_coordinator.observed.group import ObservedGroup
 from group_coordinator.observed.ordering import TimedLine, in_order
 from group_coordinator.observed.transactions import Fact
+from group_coordinator.recordings.broker_lines import BrokerLine
 from schemas.history import History
 from schemas.java_hash import group_partition
 
@@ -29,10 +30,7 @@ class KeptGroup(Struct, frozen=True, kw_only=True):
     @property
     def partition(self) -> int:
         """The group's partition of the offsets topic."""
-        if self.facts:
-            return self.facts[0].partition
-        named = (line.line.partition for line in self.lines if line.line.partition is not None)
-        partition = next(named, None)
+        partition = partition_of(self.facts, [line.line for line in self.lines])
         return group_partition(self.group_id, OFFSETS_PARTITIONS) if partition is None else partition
 
     def group(self) -> ObservedGroup:
@@ -43,3 +41,10 @@ class KeptGroup(Struct, frozen=True, kw_only=True):
         """Return the group and its history."""
         group = self.group()
         return group, group.follow(in_order(self.facts, self.lines))
+
+
+def partition_of(facts: Sequence[Fact], lines: Sequence[BrokerLine]) -> int | None:
+    """Return the partition of the offsets topic in which a group lies; None where neither record nor line says so."""
+    if facts:
+        return facts[0].partition
+    return next((line.partition for line in lines if line.partition is not None), None)

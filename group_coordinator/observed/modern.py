@@ -22,6 +22,7 @@ from schemas.history import (
     GroupDead,
     GroupEmpty,
     MemberAssignment,
+    MemberExpired,
     MemberIdentity,
     MemberReplaced,
     RebalanceCompleted,
@@ -207,6 +208,10 @@ class ModernGroup:
     def _went(self, member_id: str) -> None:
         identity = self._forget(member_id).member
         reason, kind, fields, words = how(self._hints.departed.pop(member_id, None))
+        stalled = self._hints.stalled.pop(member_id, None)
+        if stalled is not None and kind is MemberExpired:
+            fields["stalled_broker_id"] = stalled[1]
+            self._last_cause = self._last_cause or stalled[0]
         seq = self._tell.say(kind, caused_by=self._last_cause, member=identity, **fields)
         self._note_cause(reason, seq, identity, f"member {identity.client_id or member_id} {words}")
 

@@ -14,11 +14,14 @@ from msgspec.structs import replace
 from group_coordinator.observed.clock_skew import Skew, Skews
 from group_coordinator.observed.evidence import BOUNDED, Bounds
 from group_coordinator.observed.following import FEWEST, Following
-from group_coordinator.observed.group_state import GroupState
+from group_coordinator.observed.group_state import GroupState, encode_group
 from group_coordinator.observed.held_groups import Group, HeldGroups, has_topic_ids
-from group_coordinator.observed.kept_group import KeptGroup
+from group_coordinator.observed.kept_group import KeptGroup, partition_of
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
-from group_coordinator.observed.ordering import timed
+from group_coordinator.observed.ordering import OF_RECORDS, timed
+from group_coordinator.observed.partition_loads import PartitionLoads
+from group_coordinator.observed.standstills import Begin, Standstill, Standstills
+from group_coordinator.observed.stored_groups import session_timeouts
 from group_coordinator.observed.topic_names import NamesInRecords
 from group_coordinator.observed.transactions import Commits, Fact, OpenTransaction, PartitionCommits, PartitionState
 from group_coordinator.recordings import broker_lines as line_events
@@ -45,6 +48,7 @@ class _Partition:
     def __init__(self) -> None:
         self.next_offset = 0
         self.commits = PartitionCommits()
+        self.loads = PartitionLoads()
 
 
 class Observer:
@@ -64,6 +68,9 @@ class Observer:
         """The groups about which something has come."""
         self._skew_evidence = Skews()
         self._skews: dict[int | None, Skew] = {}
+        self._standstill_evidence = Standstills()
+        self._standstills: dict[str, list[Standstill]] = {}
+        """By group."""
         self._begins_ms: dict[str, int] = {}
         """The time of each file's first line."""
         self._group_of_member: dict[str, str] = {}
@@ -76,12 +83,13 @@ class Observer:
     def add_records(self, entries: Iterable[Entry]) -> None:
         """Take records, each partition's in the order of offsets. What comes again is passed over."""
         for entry in entries:
-            partition = self._partitions.get(entry.partition)
-            if partition is None:
-                partition = self._partitions[entry.partition] = _Partition()
+            partition = self._partition(entry.partition)
             if entry.offset < partition.next_offset:
                 continue
             partition.next_offset = entry.offset + 1
+            self._standstill_evidence.record(entry.partition, entry.timestamp_ms)
+            if partition.loads.record(entry):
+                self._touch(partition.loads.group_ids)
             for fact in partition.commits.take(entry):
                 self._add_fact(fact)
             self._groups.make_room()
@@ -89,12 +97,23 @@ class Observer:
     def add_lines(self, lines: Iterable[BrokerLine]) -> None:
         """Take lines of brokers' logs, in any order."""
         for line in lines:
-            self._note_beginning(line)
+            if line.file != OF_RECORDS:
+                self._note_beginning(line)
+            self._standstill_evidence.line(line)
             if line.event.group_id != NO_GROUP:
                 self._add_line(line)
+            elif isinstance(line.event, line_events.PartitionLoaded):
+                self._add_load(self._partition(line.event.of_partition).loads, line)
             elif isinstance(line.event, line_events.InstanceFenced) and line.event.owner_member_id is not None:
                 self._add_line_of_member(line.event.owner_member_id, line)
             self._groups.make_room()
+
+    def _partition(self, number: int) -> _Partition:
+        return self._partitions.setdefault(number, _Partition())
+
+    def _add_load(self, loads: PartitionLoads, line: BrokerLine) -> None:
+        if loads.add(line):
+            self._touch(loads.group_ids)
 
     def _note_beginning(self, line: BrokerLine) -> None:
         begins_ms = self._begins_ms.get(line.file)
@@ -115,6 +134,7 @@ class Observer:
         group = self._groups.get(fact.group_id)
         group.evidence.add(fact)
         self._groups.added(group, fact)
+        self._partition(fact.partition).loads.group_ids[fact.group_id] = None
         self._note_fact(group, fact)
 
     def _note_fact(self, group: Group, fact: Fact) -> None:
@@ -147,6 +167,8 @@ class Observer:
     def evidence(self) -> Iterator[bytes]:
         """Yield the evidence that is kept of each group, as `group_state` encodes it."""
         return self._groups.encoded()
+        lines = [line for partition in self._partitions.values() for line in partition.loads.lines]
+        yield encode_group(GroupState(group_id=NO_GROUP, facts=(), lines=lines, whole_from=None))
 
     def partitions(self) -> Iterator[tuple[int, int, PartitionState]]:
         """Yield what is known of each partition: where to read on, and its transactions."""
@@ -155,12 +177,16 @@ class Observer:
 
     def restore_group(self, state: GroupState) -> None:
         """Take what `evidence` gave before a restart."""
-        group = self._groups.get(state.group_id)
-        group.evidence.restore(state.facts, state.whole_from)
-        for fact in state.facts:
-            self._groups.added(group, fact)
-            for record in fact.records if isinstance(fact, Commits) else (fact,):
-                self._note_fact(group, record)
+        if state.facts or state.group_id != NO_GROUP:  # else they are lines of partitions
+            group = self._groups.get(state.group_id)
+            group.evidence.restore(state.facts, state.whole_from)
+            for fact in state.facts:
+                self._groups.added(group, fact)
+                loads = self._partition(fact.partition).loads
+                loads.group_ids[state.group_id] = None
+                loads.note_epoch(fact.leader_epoch)
+                for record in fact.records if isinstance(fact, Commits) else (fact,):
+                    self._note_fact(group, record)
         self.add_lines(state.lines)
 
     def restore_partition(self, number: int, next_offset: int, state: PartitionState) -> None:
@@ -194,6 +220,8 @@ class Observer:
         group = self._groups.get(line.event.group_id)
         if group.evidence.add_line(line):
             self._groups.added(group, line)
+            if line.partition is not None:
+                self._partition(line.partition).loads.group_ids[line.event.group_id] = None
             self._skew_evidence.line(line)
             self._touched[line.event.group_id] = None
 
@@ -278,12 +306,49 @@ class Observer:
         )
 
     def _kept(self, group: Group) -> KeptGroup:
+        lines, facts = group.evidence.lines(), group.evidence.facts()
+        number = partition_of(facts, lines)
+        loads = self._partition(number).loads.lines if number is not None else ()
         return KeptGroup(
             group_id=group.evidence.group_id,
-            lines=timed(group.evidence.lines(), self._skews, self._begins_ms),
-            facts=group.evidence.facts(),
+            lines=timed((*self._stalled_lines(group, lines), *lines, *loads), self._skews, self._begins_ms),
+            facts=facts,
             topic_names=self._topic_names,
         )
+
+    def _stalled_lines(self, group: Group, lines: Sequence[BrokerLine]) -> Iterator[BrokerLine]:
+        for standstill in self._standstills.get(group.evidence.group_id, ()):
+            first = standstill.first_line(lines)
+            if first is not None:
+                yield standstill.line_for(first)
+
+    def _find_standstills(self) -> None:
+        """Find anew which coordinators stood still."""
+        before, self._standstills = self._standstills, {}
+        for candidate in self._standstill_evidence.candidates():
+            standstill = self._stood_still(candidate)
+            if standstill is not None:
+                for group_id in standstill.group_ids:
+                    self._standstills.setdefault(group_id, []).append(standstill)
+        changed = before.keys() | self._standstills.keys()
+        self._touch(each for each in changed if before.get(each) != self._standstills.get(each))
+
+    def _stood_still(self, candidate: Standstill) -> Standstill | None:
+        sessions: dict[str, int] = {}
+        written_ms: list[int] = []
+        begins_ms: dict[str, list[int]] = {}
+        partitions: dict[int, None] = {}
+        for group_id in candidate.group_ids:
+            evidence = self._groups.look(group_id).evidence
+            facts, lines = evidence.facts(), evidence.lines()
+            sessions |= session_timeouts(facts)
+            written_ms += [fact.timestamp_ms for fact in facts]
+            begins_ms[group_id] = [line.time_ms for line in lines if isinstance(line.event, Begin)]
+            number = partition_of(facts, lines)
+            if number is not None:
+                partitions[number] = None
+        skew_ms = _skew_ms(self._skews.get(candidate.broker))
+        return self._standstill_evidence.confirmed(candidate, partitions, sessions, begins_ms, written_ms, skew_ms)
 
     def _estimate_skews(self) -> None:
         before, self._skews = self._skews, self._skew_evidence.estimate()
@@ -294,6 +359,7 @@ class Observer:
         }
         if moved:
             self._touch_lines(lambda line: line.broker in moved)
+        self._find_standstills()
 
     def _touch_lines(self, is_meant: Callable[[BrokerLine], bool]) -> None:
         """Touch the groups of such lines: their order may have changed."""

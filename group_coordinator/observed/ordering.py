@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from group_coordinator.observed.clock_skew import Skew
 from group_coordinator.observed.offsets_log import CommitRecord, LogRecord
@@ -21,6 +22,12 @@ from group_coordinator.recordings import broker_lines as line_events
 from group_coordinator.recordings.broker_lines import BrokerLine
 
 _GROUP_METADATA = "GroupMetadata"
+_TOLD_LATE_MS = 1_000
+"""So long may a broker need between what it does and the line that tells of it."""
+
+
+OF_RECORDS = ""
+"""In place of the file of a line that was not read, but follows from a record: its number is the record's offset."""
 
 
 class TimedLine(Struct, frozen=True, kw_only=True, gc=False):
@@ -44,14 +51,41 @@ def timed(
     """
     ordered = sorted(
         (TimedLine(at_ms=line.time_ms - _skew(skews, line), line=line) for line in lines),
-        key=lambda line: (line.at_ms, begins_ms[line.line.file], line.line.file, line.line.number),
+        key=lambda line: (line.at_ms, begins_ms.get(line.line.file, 0), line.line.file, line.line.number),
     )
     seen: dict[tuple[int, int | None, line_events.LineEvent], str] = {}
     distinct = []
     for line in ordered:
         if seen.setdefault((line.at_ms, line.line.broker, line.line.event), line.line.file) == line.line.file:
             distinct.append(line)
-    return distinct
+    return _departures_first(distinct)
+
+
+def _departures_first(lines: Iterable[TimedLine]) -> list[TimedLine]:
+    """Put each departure that is told late before the lines of what followed from it.
+
+    Brokers of 3.x remove a member, begin a rebalance or end a join phase that waited for it alone, and only then tell
+    that it left. A member that leaves at any other time has a line of the rebalance that it begins before its own.
+    """
+    ordered: list[TimedLine] = []
+    for line in lines:
+        event, place = line.line.event, len(ordered)
+        if isinstance(event, line_events.MemberDeparted) and event.is_told_late:
+            for before in range(len(ordered) - 1, -1, -1):
+                earlier = ordered[before].line.event
+                if ordered[before].line.file != line.line.file or line.at_ms - ordered[before].at_ms > _TOLD_LATE_MS:
+                    break
+                named = earlier.member_ids if isinstance(earlier, line_events.RebalancePrepared) else ()
+                is_its_own = event.member_id in named
+                if not is_its_own and not isinstance(earlier, line_events.JoinPhaseEnded | line_events.GroupEmptied):
+                    break
+                place = before
+                if is_its_own:
+                    break
+        if place < len(ordered):
+            line = replace(line, at_ms=ordered[place].at_ms)
+        ordered.insert(place, line)
+    return ordered
 
 
 def _skew(skews: Mapping[int | None, Skew], line: BrokerLine) -> int:

@@ -83,7 +83,7 @@ class _Group:
     def __init__(self, group_id: str) -> None:
         self._tell = Teller(group_id, group_partition(group_id, OFFSETS_PARTITIONS))
         self._profiles: dict[str, StoredMember] = {}
-        self._classic = ClassicGroup(self._tell, Ahead(self._profiles))
+        self._classic = ClassicGroup(self._tell, Ahead(self._profiles), Hints())
         self._counted = _BEFORE_FIRST
         self._shown: Mapping[str, object] | None = None
         """The members as of the last stable poll; None: the group rebalances, or nothing is known of it."""

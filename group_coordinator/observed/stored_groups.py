@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from group_coordinator.observed.connect import connect_tasks
 from group_coordinator.observed.offsets_log import LogRecord
-from schemas.consumer_protocol import assigned_partitions, subscribed_topics
+from schemas.consumer_protocol import assigned_partitions, says_that_it_owns, subscribed_topics
 from schemas.history import AssignedTopic, MemberAssignment, MemberIdentity, MemberRecorded
 from schemas.wire import DecodeError
 
@@ -23,6 +24,8 @@ class StoredMember(Struct, frozen=True, kw_only=True):
     session_timeout_ms: int | None
     rebalance_timeout_ms: int | None
     subscribed_topics: tuple[str, ...] | None
+    owned_before: bool | None = None
+    """Whether it had partitions when it joined: an eager member has given up all by then. None: it does not say."""
     topics: tuple[AssignedTopic, ...] | None
     """What it got; None: the bytes are of a protocol that is not understood."""
 
@@ -78,6 +81,40 @@ def stored_generation(record: LogRecord) -> StoredGeneration | None:
     )
 
 
+def unrecorded_generation(
+    generation_id: int, leader_id: str | None, members: Mapping[str, MemberIdentity], stored_ms: int
+) -> StoredGeneration:
+    """Return a generation of which lines tell alone: what its members asked for and got is not known."""
+    return StoredGeneration(
+        generation_id=generation_id,
+        protocol_type="",
+        protocol_name=None,
+        leader_id=leader_id,
+        state_since_ms=None,
+        stored_ms=stored_ms,
+        members={
+            member_id: StoredMember(
+                identity=identity,
+                session_timeout_ms=None,
+                rebalance_timeout_ms=None,
+                subscribed_topics=None,
+                topics=None,
+            )
+            for member_id, identity in members.items()
+        },
+    )
+
+
+def session_timeouts(records: Iterable[object]) -> dict[str, int]:
+    """Return the session timeouts of all members that records of classic groups tell of, in milliseconds."""
+    return {
+        str(member["member_id"]): int(str(member["session_timeout"]))
+        for record in records
+        if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.value
+        for member in record.value["members"]  # type: ignore[attr-defined]
+    }
+
+
 def _member(value: dict[str, Any], protocol_type: str) -> StoredMember:
     session_ms, rebalance_ms = value["session_timeout"], value.get("rebalance_timeout", -1)
     return StoredMember(
@@ -90,6 +127,7 @@ def _member(value: dict[str, Any], protocol_type: str) -> StoredMember:
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=rebalance_ms if rebalance_ms >= 0 else session_ms,
         subscribed_topics=subscribed_topics(value["subscription"]) if protocol_type == CONSUMER else None,
+        owned_before=says_that_it_owns(value["subscription"]) if protocol_type == CONSUMER else None,
         topics=_topics(value["subscription"], value["assignment"], protocol_type),
     )
 

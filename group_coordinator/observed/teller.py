@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from group_coordinator.observed.ordering import Item, TimedLine
+from group_coordinator.observed.ordering import OF_RECORDS, Item, TimedLine
 from schemas.history import Cause, Evidence, History
 
 Certainty = Literal["told", "inferred", "not_known", "not_confirmed"]
@@ -48,8 +48,9 @@ class Teller:
 
     def look_at(self, item: Item | Look) -> None:
         """Name this record, line or poll as the evidence of all records from now on."""
-        self._evidence = (evidence_of(item),)
-        self._offset = NO_OFFSET if isinstance(item, TimedLine) else item.offset
+        evidence = evidence_of(item)
+        self._evidence = (evidence,)
+        self._offset = NO_OFFSET if evidence.offset is None else evidence.offset
         self._at_ms = item.at_ms if isinstance(item, TimedLine) else item.timestamp_ms
 
     @property
@@ -99,6 +100,8 @@ def evidence_of(item: Item | Look) -> Evidence:
         return Evidence(source="poll")
     if isinstance(item, TimedLine):
         line = item.line
+        if line.file == OF_RECORDS:
+            return Evidence(source="offsets_log", partition=line.partition, offset=line.number)
         return Evidence(
             source=line.source, partition=line.partition, broker=line.broker, file=line.file, line=line.number
         )

@@ -113,7 +113,8 @@ REBALANCES = _counter(
 )
 REBALANCE_SECONDS = _histogram(
     "rebalance_seconds",
-    "How long rebalances took, by outcome: `stable`, `empty` (nobody was left), `interrupted` (by the next one).",
+    "How long rebalances took, by outcome: `stable`, `empty` (nobody was left), `interrupted` (by the next one), "
+    "`coordinator_changed` (it ended with its coordinator).",
     _REBALANCE_S,
     "outcome",
     known=_literals(RebalanceCompleted, "outcome"),
@@ -123,9 +124,10 @@ MEMBERS_GONE = _counter(
     "members_gone_total",
     "Members that are gone by reason: `left`; those that were fenced: `session_expired`, `did_not_rejoin`, "
     "`did_not_sync`, `did_not_revoke` (it kept partitions that it had to give up); `group_full`; of a watched group "
-    "also `unknown` (left or expired, not known which).",
+    "also `coordinator_stalled` (expired because a broker seems to have stood still) and `unknown` (left or expired, "
+    "not known which).",
     "reason",
-    known=[("left",), ("session_expired",), *_literals(MemberDropped, "reason")],
+    known=[("left",), ("session_expired",), ("coordinator_stalled",), *_literals(MemberDropped, "reason")],
 )
 MEMBERS_FENCED = _counter(
     "members_fenced_total", "Clients that were told that another one has their `group.instance.id`."

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from group_coordinator.history.fold import tell
 from group_coordinator.history.view import Departure, HistoryView, JoinedMember, Removal
@@ -27,6 +28,7 @@ from schemas.history import (
     History,
     HistoryRecord,
     MemberAssignment,
+    MemberExpired,
     MemberIdentity,
     OffsetsCommitted,
     OffsetsDeleted,
@@ -130,7 +132,8 @@ class HistoryCounts(HistoryView):
             case "left":
                 self._metrics.add(m.MEMBERS_GONE, "left")
             case "expired":
-                self._metrics.add(m.MEMBERS_GONE, "session_expired")
+                is_stalled = isinstance(record, MemberExpired) and record.stalled_broker_id is not UNSET
+                self._metrics.add(m.MEMBERS_GONE, "coordinator_stalled" if is_stalled else "session_expired")
                 self._groups.happened(self._groups.expiries, record.group_id)
             case "dropped":
                 self._metrics.add(m.MEMBERS_GONE, reason or "")

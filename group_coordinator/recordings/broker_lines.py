@@ -76,6 +76,8 @@ class MemberDeparted(LineEvent, frozen=True, kw_only=True, gc=False):
 
     member_id: str
     client_reason: str | None = None
+    is_told_late: bool = False
+    """The line stands behind those of what followed from it, as brokers of 3.x write it."""
 
 
 class MembersNotRejoined(LineEvent, frozen=True, kw_only=True, gc=False):
@@ -120,11 +122,41 @@ class GroupExpired(LineEvent, frozen=True, kw_only=True, gc=False):
 
 
 class GroupLoaded(LineEvent, frozen=True, kw_only=True, gc=False):
-    """This broker coordinates the group from now on."""
+    """This broker coordinates the group from now on. Brokers name its generation up to 3.9, its members from 4.0 on."""
+
+    generation_id: int | None = None
+    members: int | None = None
+
+
+class PartitionLoaded(LineEvent, frozen=True, kw_only=True, gc=False):
+    """This broker coordinates all groups of this partition of the offsets topic from now on. It names no group."""
+
+    of_partition: int
+    leader_epoch: int
 
 
 class GroupUnloaded(LineEvent, frozen=True, kw_only=True, gc=False):
     """This broker does not coordinate the group any more."""
+
+
+class LogSilent(LineEvent, frozen=True, kw_only=True, gc=False):
+    """The log had no line for a while, and goes on. It names no group."""
+
+    since_ms: int
+    until_ms: int
+
+
+class BrokerStoodStill(LineEvent, frozen=True, kw_only=True, gc=False):
+    """No line says so: it follows from the lines and records of several groups."""
+
+    since_ms: int
+    until_ms: int
+    member_ids: tuple[str, ...]
+    """The members of the group that expired by it."""
+    members: int
+    """So many expired by it ..."""
+    groups: int
+    """... of so many groups."""
 
 
 # ----------------------------------------------------------------------------------------------------- consumer groups
@@ -184,6 +216,9 @@ AnyLineEvent = (
     | GroupDeleted
     | GroupExpired
     | GroupLoaded
+    | PartitionLoaded
+    | LogSilent
+    | BrokerStoodStill
     | GroupUnloaded
     | EpochBumped
     | TargetComputed

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from group_coordinator.recordings.broker_lines import BrokerLine
-from group_coordinator.recordings.broker_patterns import HINT, events_at, start_of_words
+from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent, LogSilent, MemberFailed, MemberFencedOut
+from group_coordinator.recordings.broker_patterns import HINT, NO_GROUP, events_at, start_of_words
 from group_coordinator.recordings.cluster_ids import cluster_id_in, is_foreign, left_out
 from group_coordinator.recordings.line_times import LineError, line_time
 from group_coordinator.recordings.log_entries import LogEntries
@@ -64,6 +64,10 @@ _SECONDS_UP_TO = 10**11
 _JSON_DEPTH_MAX = 4
 _PREFIX_BYTES = 120
 """A line has its time within them."""
+_SILENCE_MS = 2_000
+"""A log that is silent for so long may be of a broker that stands still ..."""
+_SILENCE_ENDS_MS = 1_000
+"""... if members expire so soon after that."""
 _LAST_LINES = 60
 """Among so many at the end of a piece there is one with a time: further lines of an entry have none."""
 
@@ -170,6 +174,8 @@ class LineReader:
         """Names of topics, by id in hexadecimal digits, as far as lines have both."""
         self._last_us = 0
         self._entries = LogEntries()
+        self._before: deque[bytes] = deque(maxlen=_LAST_LINES)
+        """The beginnings of the last entries, whatever they tell."""
 
     @property
     def breaks_off(self) -> bool:
@@ -206,9 +212,13 @@ class LineReader:
         broker_match = _BROKER.search(lines[0])
         if broker_match is not None:
             self.broker = int(broker_match[1])
-        if HINT.search(lines[0]) is None:
+        if HINT.search(lines[0]) is not None:
+            yield from self._of_groups(number, lines)
+        else:
             self.topic_names |= topic_names_in(lines[0])
-            return
+        self._before.append(lines[0][:_PREFIX_BYTES])
+
+    def _of_groups(self, number: int, lines: Sequence[bytes]) -> Iterator[BrokerLine]:
         message, time_us = self._message(lines[0])
         text = _LOGGER.sub("", "\n".join([message, *map(_text_of, lines[1:])]))
         start = start_of_words(text)
@@ -216,19 +226,38 @@ class LineReader:
             return
         events, partition = events_at(text, start)
         context = _PARTITION.search(text, 0, start)
+        if context is not None:
+            partition = int(context[1])
         if events and time_us is None:
             time_us = line_time(text[:start].encode(), self._time_zone, self._last_us).us
         for event in events:
             assert time_us is not None
             self._last_us = max(self._last_us, time_us)
-            yield BrokerLine(
-                time_ms=time_us // 1000,
-                broker=self.broker,
-                partition=partition if context is None else int(context[1]),
-                file=self._file,
-                number=number,
-                event=event,
-            )
+            time_ms = time_us // 1000
+            silence = self._silence(time_ms) if isinstance(event, MemberFailed | MemberFencedOut) else None
+            if silence is not None:
+                yield self._line(number, silence.until_ms, None, silence)
+            yield self._line(number, time_ms, partition, event)
+
+    def _silence(self, time_ms: int) -> LogSilent | None:
+        """Return the silence of the log just before a line of this time."""
+        later_ms = time_ms
+        for before in reversed(self._before):
+            try:
+                at_ms = line_time(before, self._time_zone, self._last_us).us // 1000
+            except LineError:
+                continue  # it has no time
+            if later_ms - at_ms >= _SILENCE_MS:
+                return LogSilent(group_id=NO_GROUP, since_ms=at_ms, until_ms=later_ms)
+            if time_ms - at_ms > _SILENCE_ENDS_MS:
+                break
+            later_ms = at_ms
+        return None
+
+    def _line(self, number: int, time_ms: int, partition: int | None, event: LineEvent) -> BrokerLine:
+        return BrokerLine(
+            time_ms=time_ms, broker=self.broker, partition=partition, file=self._file, number=number, event=event
+        )
 
     def _message(self, line: bytes) -> tuple[str, int | None]:
         """The text of an entry's first line; where the line is JSON, its message and its time."""

@@ -121,9 +121,24 @@ def _added(match: re.Match[str]) -> list[LineEvent]:
     return [line_events.MemberAdded(group_id=match["group"], member_id=match["who"], group_instance_id=instance)]
 
 
-def _departed(match: re.Match[str]) -> list[LineEvent]:
-    reason = _client_reason(match.groupdict().get("reason"))
-    return [line_events.MemberDeparted(group_id=match["group"], member_id=match["who"], client_reason=reason)]
+def _departed(match: re.Match[str], *, is_told_late: bool = False) -> list[LineEvent]:
+    return [
+        line_events.MemberDeparted(
+            group_id=match["group"],
+            member_id=match["who"],
+            client_reason=_client_reason(match.groupdict().get("reason")),
+            is_told_late=is_told_late,
+        )
+    ]
+
+
+def _departed_before(match: re.Match[str]) -> list[LineEvent]:
+    return _departed(match, is_told_late=True)
+
+
+def _partition_loaded(match: re.Match[str]) -> list[LineEvent]:
+    partition, epoch = int(match["loaded"]), int(match["epoch"])
+    return [line_events.PartitionLoaded(group_id=NO_GROUP, of_partition=partition, leader_epoch=epoch)]
 
 
 def _fenced(match: re.Match[str]) -> list[LineEvent]:
@@ -199,7 +214,7 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     (
         r"Member MemberMetadata\(memberId=(?P<who>.*?), groupInstanceId=.*\) has left group (?P<group>.*) through "
         r"explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<reason>.*))?$",
-        _departed,
+        _departed_before,
     ),
     (
         r"\[Group(?:Id)? (?P<group>.*?)\] (?:(?:Static|Dynamic) m|M)ember " + _LEFT_ID + r" (?:with instance id .*? )?"
@@ -264,8 +279,19 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         r"Group (?P<group>.*) transitioned to Dead in generation (?P<generation_id>-?\d+)",
         _of_group(line_events.GroupExpired, "generation_id"),
     ),
-    (r"Loaded (?:classic|consumer) group (?P<group>.*) with \d+ members", _of_group(line_events.GroupLoaded)),
-    (r"Loading group metadata for (?P<group>.*) with generation -?\d+", _of_group(line_events.GroupLoaded)),
+    (
+        r"Loaded (?:classic|consumer) group (?P<group>.*) with (?P<members>\d+) members",
+        _of_group(line_events.GroupLoaded, "members"),
+    ),
+    (
+        r"Loading group metadata for (?P<group>.*) with generation (?P<generation_id>-?\d+)",
+        _of_group(line_events.GroupLoaded, "generation_id"),
+    ),
+    (
+        r"Finished loading (?:of metadata|offsets and group metadata) from __consumer_offsets-(?P<loaded>\d+) "
+        r"(?:in \d+ milliseconds for|with) epoch (?P<epoch>\d+)",
+        _partition_loaded,
+    ),
     (r"\[GroupId=(?P<group>.*)\] Unload(?:ing|ed) group metadata for", _of_group(line_events.GroupUnloaded)),
     (r"Unloading group metadata for (?P<group>.*) with generation -?\d+", _of_group(line_events.GroupUnloaded)),
 )
@@ -332,7 +358,7 @@ _CLIENTS_ALONE = ("reason", "why")
 HINT = re.compile(
     rb"rebalance group|Stabilized group|Assignment received|is now empty|removing it from|has left|who haven't joined"
     rb"|unknown member id|Adding to the group|is fenced by|is identified as a known|groups were deleted"
-    rb"|transitioned to Dead|Loaded c|group metadata for|session timeout expiration|Bumped "
+    rb"|transitioned to Dead|Loaded c|group metadata for|Finished loading o|session timeout expiration|Bumped "
     rb"|new target assignment|fenced from the group| left the |re-joins the|Converted the|Cannot upgrade"
 )
 """What one of the patterns needs: most lines of a broker have none of it."""

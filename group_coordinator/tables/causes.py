@@ -17,7 +17,12 @@ from schemas.history import (
     MemberReplaced,
     PendingMemberRemoved,
 )
-from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted
+from schemas.observed_history import (
+    ConsumerMemberJoined,
+    ConsumerMemberUpdated,
+    CoordinatorStalled,
+    GroupConverted,
+)
 
 LINKS_SHOWN_MAX = 10
 ARROW = " -> "
@@ -59,8 +64,16 @@ def cause_text(record: HistoryRecord) -> str:
             return f"static member {record.member.group_instance_id} came back as {record.member.member_id}"
         case PendingMemberRemoved():
             return f"{record.member_id} never joined ({record.reason}){_reason_text(record)}"
+        case _:
+            return _cause_text_of_group(record)
+
+
+def _cause_text_of_group(record: HistoryRecord) -> str:
+    match record:
         case GroupConverted():
             return f"the group went over to the {record.to_protocol} protocol"
+        case CoordinatorStalled():
+            return f"broker {record.broker_id} seems to have stood still for {record.until_ms - record.since_ms} ms"
         case _:
             return str(type(record).__struct_config__.tag).replace("_", " ")
 

@@ -28,16 +28,19 @@ class MemberRows:
         self._set(_begin(record, identity, at_ms, session_timeout_ms=session_timeout_ms))
 
     def find(self, record: HistoryRecord, member_found: JoinedMember, at_ms: int) -> None:
-        """Begin the row of a member that is in the group; since when is not known."""
-        member = _begin(record, member_found.member, at_ms, session_timeout_ms=member_found.session_timeout_ms)
+        """Begin the row of a member that is in the group, unless it has one; since when it is there is not known."""
+        member = self.members.get(member_found.member.member_id) or _begin(record, member_found.member, at_ms)
+        first = record.generation_id if member.first_generation_id is None else member.first_generation_id
         self._set(
             replace(
                 member,
+                session_timeout_ms=member_found.session_timeout_ms,
                 rebalance_timeout_ms=member_found.rebalance_timeout_ms,
                 protocols=member_found.protocols,
                 subscribed_topics=member_found.subscribed_topics,
-                first_generation_id=record.generation_id,
+                first_generation_id=first,
                 last_generation_id=record.generation_id,
+                last_seq=record.seq,
             )
         )
 

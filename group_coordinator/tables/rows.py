@@ -90,9 +90,10 @@ class Rebalance(Row, frozen=True, kw_only=True):
     """Of a consumer group: when the target assignment was computed."""
     ended_ms: Moment | None
     """When it was over: the leader's assignment arrived, all members of a consumer group had reconciled, nobody was
-    left, or the next rebalance interrupted it."""
-    outcome: Literal["stable", "empty", "interrupted", "unknown"] | None
-    """How it ended; `unknown`: the history has no end of it. Null: it is running."""
+    left, the next rebalance interrupted it, or its coordinator was gone."""
+    outcome: Literal["stable", "empty", "interrupted", "coordinator_changed", "unknown"] | None
+    """How it ended; `coordinator_changed`: with its coordinator, and nothing of it is left; `unknown`: the history has
+    no end of it. Null: it is running."""
     trigger: RebalanceTrigger
     """What started it."""
     reason: str

@@ -90,3 +90,9 @@ def test_said_of_a_group_of_which_nothing_is_told(tmp_path: Path) -> None:
     (sentence,) = explained.stderr.strip().splitlines()
     assert "There is no rebalance of a group 'no\\nERROR such'" in sentence
     assert "first\\r\\nERROR forged" in sentence
+
+
+def test_explain_tells_the_doubts_of_the_group_that_is_asked_for() -> None:
+    of_all = [DOUBT, "group a: old", "group a: b: older", "group c: new"]
+    assert doubts.of_group(of_all, "a", ["a: b", "c"]) == [DOUBT, "group a: old"]
+    assert doubts.of_group(of_all, "a: b", ["a", "c"]) == [DOUBT, "group a: b: older"]

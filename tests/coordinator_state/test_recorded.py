@@ -11,7 +11,7 @@ from schemas import history
 from schemas.events import EventError, decode_group_event, encode_json
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.messages import JoinGroupProtocol
-from schemas.observed_history import CoordinatorChanged, MemberGone
+from schemas.observed_history import CoordinatorChanged, GroupRestored, MemberGone
 from schemas.recorded import (
     RecordedDeparture,
     RecordedFact,
@@ -176,7 +176,7 @@ def test_sessions_begin_anew_when_the_group_is_loaded() -> None:
     group.recorded(RecordedLoad(loaded_ms=loaded_ms, group_metadata=stored(group), broker_id=3))
     (change,) = of_type(group.outputs, CoordinatorChanged)
     assert change.broker_id == 3
-    assert not of_type(group.outputs, history.GroupRecorded)
+    assert not of_type(group.outputs, GroupRestored)
     assert (group.classic.state.value, list(group.classic.members)) == ("Stable", ["a", "b"])
     assert group.classic.members["a"].assignment
     group.sleep(loaded_ms + timeout_ms - 1 - group.now_ms)
@@ -195,12 +195,13 @@ def test_what_was_not_stored_is_forgotten() -> None:
     group.recorded(RecordedLoad(loaded_ms=group.now_ms, group_metadata=before))
     assert (group.classic.state.value, group.classic.generation_id) == ("Stable", generation)
     assert set(group.classic.members) == {"a", "b"}
-    (interrupted,) = of_type(group.outputs, history.RebalanceCompleted)[-1:]
-    assert interrupted.outcome == "interrupted"
+    (ended,) = of_type(group.outputs, history.RebalanceCompleted)[-1:]
+    assert ended.outcome == "coordinator_changed"
     gone_ids = [record.member.member_id for record in of_type(group.outputs, history.MemberDropped)]
     gone_ids += [record.member_id for record in of_type(group.outputs, history.PendingMemberRemoved)]
     assert gone_ids == ["c"]
-    assert [record.leader_id for record in of_type(group.outputs, history.GroupRecorded)] == ["a"]
+    (restored,) = of_type(group.outputs, GroupRestored)
+    assert (restored.leader_id, {share.member_id for share in restored.assignments}) == ("a", {"a", "b"})
 
 
 def test_a_load_of_a_group_that_was_never_stored() -> None:

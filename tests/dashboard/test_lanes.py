@@ -12,6 +12,7 @@ from group_coordinator.dashboard.lanes import Gap, TopicsOverTime, lanes, unowne
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import Ownership
 from schemas.history import AssignedTopic, AssignmentReceived, Cause, MemberAssignment
+from schemas.observed_history import OwnershipNotKnown
 from tests.dashboard.scene import index_of_scene, scene
 
 
@@ -49,9 +50,24 @@ def test_a_gap_that_goes_on_has_no_end() -> None:
 def test_a_topic_that_the_group_reads_no_more_has_no_gap() -> None:
     topics = TopicsOverTime()
     for record in (assigned(0, "t", "u"), assigned(12, "u"), assigned(40, "t", "u")):
-        topics.add(record)
+        topics.note(record)
     (lane,) = lanes([owned(0, 10), owned(45, None)], [Moment(0, "Stable", 1, 1)], topics, 0, 100)
     assert lane.gaps == [Gap(10, 12, "unowned"), Gap(40, 45, "unowned")]
+
+
+def test_where_no_record_has_the_assignment_the_owner_is_not_known() -> None:
+    """Not nobody: neither after an owner whose end is known, nor before the next one."""
+    topics = TopicsOverTime()
+    first, later = assigned(0, "t"), assigned(60, "t")
+    unknown = OwnershipNotKnown(
+        group_id="g", epoch=0, seq=30, time_ms=30, timestamp_ms=30, generation_id=2, cause=first.cause,
+        member_ids=("m",), reason="not_recorded",
+    )  # fmt: skip
+    for record in (first, unknown, later):
+        topics.note(record)
+    (lane,) = lanes([owned(0, 10), owned(60, None)], [Moment(0, "Stable", 1, 1)], topics, 0, 100)
+    assert lane.gaps == [Gap(10, 30, "unowned"), Gap(30, 60, "not_known")]
+    assert unowned_ms([lane], 100) == 20
 
 
 @pytest.mark.parametrize("group_id", ["payments", "orders", "clicks", "ledger", "reports"])

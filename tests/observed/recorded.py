@@ -17,6 +17,8 @@ from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.recordings.broker_log import BrokerLog
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import AnyRow, Commit, Expiry, Member, Ownership, Rebalance
+from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, OffsetsCommitted, RecordingGap
+from schemas.observed_history import GroupRestored, OwnershipNotKnown, TargetAssignmentComputed
 
 CLUSTERS = Path(__file__).parent.parent / "fixtures" / "clusters"
 NEAR_MS = 1_500
@@ -122,6 +124,25 @@ def owners_at(name: str, group_id: str, at_ms: int, *, with_logs: bool) -> set[t
         if isinstance(row, Ownership) and row.group_id == group_id
         if row.from_ms <= at_ms and (row.to_ms is None or row.to_ms > at_ms)
     }
+
+
+def is_known_at(name: str, group_id: str, at_ms: int, *, with_logs: bool) -> bool:
+    """Return whether it is told who owns what; not where the record of an assignment is compacted, and before the
+    first of the group's records that are left."""
+    known = True
+    begins = True
+    for record in observed(name, with_logs=with_logs).history:
+        if record.group_id != group_id or record.timestamp_ms > at_ms or isinstance(record, OffsetsCommitted):
+            continue
+        match record:
+            case OwnershipNotKnown(reason="not_recorded") | RecordingGap():
+                known = False
+            case AssignmentReceived() | GroupRestored() | GroupEmpty() | GroupDead() | TargetAssignmentComputed():
+                known = True
+            case _:
+                pass
+        begins = False
+    return known and not begins
 
 
 def members_at(name: str, group_id: str, at_ms: int) -> set[str]:

@@ -17,6 +17,7 @@ from schemas.history import (
     GroupEmpty,
     GroupRecorded,
     History,
+    MemberDropped,
     MemberExpired,
     MemberIdentity,
     MemberLeft,
@@ -27,6 +28,7 @@ from tests.observed.recorded import (
     CLUSTERS,
     entries,
     epoch_at,
+    is_known_at,
     lines,
     members_at,
     observed,
@@ -38,14 +40,24 @@ from tests.observed.recorded import (
     truth,
 )
 
-CLASSIC = ["old-2.8", "old-3.9", "three-brokers", "connect"]
+CLASSIC = [
+    *("old-2.8", "old-3.9", "three-brokers", "connect"),
+    *("roll-4.2", "failover-3.7", "lifecycle-3.4", "orphan-4.2"),
+]
+COMPACTED = ["lifecycle-3.4"]
+"""Their dumps do not have all records: what those said that are gone is not known."""
+REPLICATED = ["failover-3.7", "orphan-4.2"]
+REPLICATED_MS = 35_000
+"""Where a replica was missing, a coordinator of 3.x told so long of a commit that it does not have, which its log has:
+until another commit came."""
 CONVERTED = ["migration", "migration-refused", "transactions", "rack-4.0", "hanging-4.1"]
 """With groups of both protocols, and some that go from one to the other."""
 ALL = [*CLASSIC, *CONVERTED, "consumer-protocol"]
 NO_MEMBERS = {("hanging-4.1", "tx-b")}
 """They were killed when they were none any more: their sessions had ended while they hung."""
 PREPARING = re.compile(
-    r"Preparing to rebalance group (\S+) in .*old generation (\d+) .*?\(reason: (.*?)(?:; client reason: .*)?\)\.? \("
+    r"Preparing to rebalance group (.+) in state \w+ with old generation (\d+) .*?"
+    r"\(reason: (.*?)(?:; client reason: .*)?\)\.? \("
 )
 LOGS = pytest.mark.parametrize("with_logs", [True, False], ids=["with-logs", "without-logs"])
 
@@ -55,9 +67,13 @@ LOGS = pytest.mark.parametrize("with_logs", [True, False], ids=["with-logs", "wi
 def test_owners_are_those_of_the_polls(name: str, with_logs: bool) -> None:
     checked = 0
     for poll in quiet_polls(name):
-        if poll.group["protocol_type"] != "connect":  # an admin client does not know tasks
-            assert owners_at(name, poll.group_id, poll.at_ms, with_logs=with_logs) == poll.owners
-            checked += 1
+        if poll.group["protocol_type"] == "connect":  # an admin client does not know tasks
+            continue
+        if name in COMPACTED and not is_known_at(name, poll.group_id, poll.at_ms, with_logs=with_logs):
+            assert owners_at(name, poll.group_id, poll.at_ms, with_logs=with_logs) == set()
+            continue
+        assert owners_at(name, poll.group_id, poll.at_ms, with_logs=with_logs) == poll.owners
+        checked += 1
     assert checked > 40
 
 
@@ -83,8 +99,11 @@ def test_committed_offsets_are_those_of_the_polls(name: str) -> None:
     for poll in polls(name):
         for place, offset in poll.group.get("offsets", {}).items():
             changes = over_time.get((poll.group_id, place), [])
-            before = [offset for time_ms, offset in changes if time_ms <= poll.at_ms][-1:] or [None]
-            during = [offset for time_ms, offset in changes if poll.at_ms <= time_ms <= poll.until_ms]
+            since_ms = poll.at_ms - (REPLICATED_MS if name in REPLICATED else 0)
+            before = [offset for time_ms, offset in changes if time_ms <= since_ms][-1:] or [None]
+            during = [offset for time_ms, offset in changes if since_ms <= time_ms <= poll.until_ms]
+            if name in COMPACTED and before == [None]:
+                continue  # the record of this offset is gone
             assert offset in (*before, *during)
 
 
@@ -151,10 +170,14 @@ def test_without_logs_no_cause_is_claimed(name: str) -> None:
     assert types["MemberGone"] > 0
 
 
-@pytest.mark.parametrize(("action", "ways"), [("kill", (MemberExpired,)), ("stop", (MemberLeft, MemberExpired))])
+@pytest.mark.parametrize(
+    ("action", "ways"),
+    [("kill", (MemberExpired, MemberDropped)), ("stop", (MemberLeft, MemberExpired))],
+)
 @pytest.mark.parametrize("name", ALL)
 def test_what_the_driver_did_is_found_in_the_causes(name: str, action: str, ways: tuple[type[History], ...]) -> None:
-    """But for members that came back in time, and those of which nothing was told before the recording ended."""
+    """But for members that came back in time, and those of which nothing was told before the recording ended. A member
+    may also have been forgotten by a new coordinator before it expired."""
     starts = [start for start in truth(name) if start["action"] == "start"]
     history = observed(name, with_logs=True).history
     for done in (done for done in truth(name) if done["action"] == action and "group" in done):
@@ -171,8 +194,10 @@ def test_what_the_driver_did_is_found_in_the_causes(name: str, action: str, ways
             record for record in after if isinstance(record, ways) and _name(record).startswith(done["client_id"])
         ]
         of_group = [record for record in history if record.group_id == done["group"]]
-        after_it = [each for each in explained(of_group) if each.started.timestamp_ms > done["at_ms"] - 500]
-        rebalanced = [cause.seq for each in after_it for cause in each.causes]
+        all_rebalances = list(explained(of_group))
+        after_it = [each for each in all_rebalances if each.started.timestamp_ms > done["at_ms"] - 500]
+        rebalanced = [record.seq for each in all_rebalances for record in (*each.causes, *each.steps)]
+        rebalanced += [record.seq for record in departures if getattr(record, "reason", "") == "not_stored"]
         empty = any(isinstance(record, GroupEmpty) for record in after)
         assert departures or not after_it, done
         assert empty or not departures or any(record.seq in rebalanced for record in departures), done

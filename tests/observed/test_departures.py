@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import pytest
 
@@ -12,6 +13,7 @@ from group_coordinator.observed.offsets_log import Entry, LogRecord
 from group_coordinator.recordings.broker_lines import (
     BrokerLine,
     GroupDeleted,
+    GroupEmptied,
     JoinPhaseEnded,
     LineEvent,
     MemberDeparted,
@@ -24,7 +26,7 @@ from group_coordinator.tables.rows import Expiry, Rebalance
 from schemas.events import encode_json
 from schemas.group_states import GroupState
 from schemas.history import GroupDead, History, MemberExpired, MemberLeft, OffsetsCommitted, RebalanceStarted
-from schemas.observed_history import MemberGone, OffsetsRemoved
+from schemas.observed_history import MemberGone, MemberRestored, OffsetsRemoved
 from schemas.records import (
     GroupMetadataValue,
     MemberMetadata,
@@ -32,6 +34,7 @@ from schemas.records import (
     encode_group_metadata_value,
 )
 from tests.observed.commits import commit, read, text
+from tests.observed.recorded import observed
 
 GROUP = "g"
 DELETED_PLACE = 5
@@ -182,3 +185,76 @@ def test_a_static_member_that_an_admin_removed_is_the_cause() -> None:
     _, row = [row for row in fold(history) if isinstance(row, Rebalance)]
     assert row.client_id == "b"
     assert row.cause_chain == "b left -> rebalance"
+
+
+def _rebalance(
+    number: int, at_ms: int, member_id: str, trigger: Literal["member_left", "member_expired"]
+) -> BrokerLine:
+    prepared = RebalancePrepared(
+        group_id=GROUP,
+        old_generation_id=1,
+        trigger=trigger,
+        member_ids=(member_id,),
+        group_instance_id=None,
+        reason=f"Removing member {member_id}",
+        client_reason=None,
+    )
+    return line(number, at_ms, prepared)
+
+
+def _left(number: int, at_ms: int, member_id: str) -> BrokerLine:
+    return line(number, at_ms, MemberDeparted(group_id=GROUP, member_id=member_id, is_told_late=True))
+
+
+STORY_OF_3 = {
+    "one": [_rebalance(1, 1_100, "a", "member_left"), _left(2, 1_101, "a")],
+    "a-second-one-ends-the-join-phase": [
+        _rebalance(1, 1_100, "a", "member_left"),
+        _left(2, 1_100, "a"),
+        line(3, 1_300, JoinPhaseEnded(group_id=GROUP, generation_id=2, members=1)),
+        _left(4, 1_301, "b"),
+    ],
+    "the-last-ones": [
+        _rebalance(1, 1_100, "a", "member_left"),
+        _left(2, 1_100, "a"),
+        _left(3, 1_200, "b"),
+        line(4, 1_300, GroupEmptied(group_id=GROUP, generation_id=2)),
+        _left(5, 1_301, "c"),
+    ],
+    "one-alone": [
+        _rebalance(1, 1_100, "a", "member_left"),
+        line(2, 1_100, GroupEmptied(group_id=GROUP, generation_id=2)),
+        _left(3, 1_101, "a"),
+    ],
+    "an-expiry": [
+        line(1, 1_100, MemberFailed(group_id=GROUP, member_id="a")),
+        _rebalance(2, 1_100, "a", "member_expired"),
+    ],
+}
+
+
+@pytest.mark.parametrize("lines", STORY_OF_3.values(), ids=STORY_OF_3)
+def test_brokers_of_3_tell_of_each_departure_once(lines: list[BrokerLine]) -> None:
+    """They tell who left behind what followed from it."""
+    gone = {each.event.member_id for each in lines if isinstance(each.event, MemberDeparted | MemberFailed)}
+    before = generation(0, 1, *(["a"] if len(lines) == 3 and len(gone) == 1 else ["a", "b", "c"]))
+    history = observe([before], lines, {}).history
+    told = [record.member.member_id for record in history if isinstance(record, MemberLeft | MemberExpired)]
+    assert sorted(told) == sorted(gone)
+    unknown = {record.member.member_id for record in history if isinstance(record, MemberGone)}
+    assert not unknown & gone
+    starts = [record for record in history if isinstance(record, RebalanceStarted)]
+    assert starts[-1].caused_by in [record.seq for record in history if isinstance(record, MemberLeft | MemberExpired)]
+
+
+@pytest.mark.parametrize("name", ["old-3.9", "lifecycle-3.4", "failover-3.7"])
+def test_of_recorded_clusters_nobody_goes_twice(name: str) -> None:
+    gone: dict[tuple[str, str], int] = {}
+    for record in observed(name, with_logs=True).history:
+        if isinstance(record, MemberRestored):
+            gone[record.group_id, record.member.member_id] -= 1
+        elif isinstance(record, MemberLeft | MemberExpired | MemberGone):
+            place = record.group_id, record.member.member_id
+            gone[place] = gone.get(place, 0) + 1
+    assert gone
+    assert set(gone.values()) == {1}

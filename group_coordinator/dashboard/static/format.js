@@ -50,6 +50,11 @@ export function ago(ms, now) {
   return ms === null || ms === undefined ? "–" : `${roughly(now - ms)} ago`;
 }
 
+/** A partition; of Kafka Connect a task, or the connector itself. */
+export function partitionName(partition) {
+  return partition < 0 ? "connector" : String(partition);
+}
+
 /** 12,345 */
 export function number(value) {
   return value === null || value === undefined ? "–" : value.toLocaleString("en-US");

@@ -1,7 +1,7 @@
 // How the swim-lanes are painted.
 
 import { countsAt } from "dashboard/epochs";
-import { clock, day, duration, preciseClock } from "dashboard/format";
+import { clock, day, duration, partitionName, preciseClock } from "dashboard/format";
 import { colour, css, inkOn, isStriped, stripes } from "dashboard/palette";
 
 const RULER = 44;
@@ -279,7 +279,7 @@ export class LaneArt {
         paint.fillStyle = this.ink.muted;
         paint.font = MONO;
         paint.textAlign = "right";
-        paint.fillText(String(row.lane.partition), this.gutter - 8, y + row.height / 2 + 0.5);
+        paint.fillText(partitionName(row.lane.partition), this.gutter - 8, y + row.height / 2 + 0.5);
         paint.textAlign = "left";
         paint.font = FONT;
       }

@@ -3,14 +3,14 @@
 
 import { countsAt } from "dashboard/epochs";
 import { h, replace } from "dashboard/dom";
-import { clock, duration, moment, preciseClock } from "dashboard/format";
+import { clock, duration, moment, partitionName, preciseClock } from "dashboard/format";
 import { LaneArt } from "dashboard/lane_art";
 import { ENDS } from "dashboard/verdicts";
 
 const NEAR_PX = 7;
 const MIN_SPAN_MS = 200;
 
-const GAPS = { unowned: "no owner", empty: "no owner: the group was empty", not_known: "owner not known: a member gives up its partitions when it rejoins, and no source says when that was" };
+const GAPS = { unowned: "no owner", empty: "no owner: the group was empty", not_known: "owner not known: a member gives up its partitions when it rejoins, and no source says when that was; or no record has what was assigned" };
 
 export class Lanes {
   /** `page` is a group's document; `onRange`, `onMoment` and `onRebalance` hear what the user does. */
@@ -244,7 +244,7 @@ export class Lanes {
   }
 
   #laneTip(lane, at) {
-    const title = h("strong", {}, `${lane.topic}-${lane.partition}`);
+    const title = h("strong", {}, `${lane.topic}-${partitionName(lane.partition)}`);
     const owned = lane.owned.find(([, from, to]) => from <= at && at < (to ?? Infinity));
     if (owned) {
       const [number, from, to, generation, end] = owned;

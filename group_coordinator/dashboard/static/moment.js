@@ -2,7 +2,7 @@
 
 import { h } from "dashboard/dom";
 import { lastBefore } from "dashboard/data";
-import { clock, day, duration, number, preciseClock, roughly } from "dashboard/format";
+import { clock, day, duration, number, partitionName, preciseClock, roughly } from "dashboard/format";
 import { conversions, countsAt, epochsPanel } from "dashboard/epochs";
 import { memberName } from "dashboard/rebalance";
 import { state, trigger } from "dashboard/verdicts";
@@ -51,7 +51,7 @@ function owners(page, time, now) {
     const was = now && offset ? { offset: offset.offset, committed: offset.committed } : offset ? offsetAt(offset, time) : null;
     const end = offset ? lastBefore(offset.end_times.map((each, at) => [each, offset.ends[at]]), time) : null;
     const lag = now ? offset?.lag ?? null : end && was && was.offset !== null ? Math.max(0, end[1] - was.offset) : null;
-    return h("tr", {}, h("td", { class: "mono" }, place.replace(/ (\d+)$/, "-$1")), h("td", {}, member ? memberName(member, member.id) : lane ? (gapAt(lane, time) === "not_known" ? h("span", { class: "muted" }, "not known") : h("span", { class: "nobody" }, "nobody")) : h("span", { class: "muted" }, "not assigned")),
+    return h("tr", {}, h("td", { class: "mono" }, place.replace(/ (-?\d+)$/, (_, partition) => `-${partitionName(Number(partition))}`)), h("td", {}, member ? memberName(member, member.id) : lane ? (gapAt(lane, time) === "not_known" ? h("span", { class: "muted" }, "not known") : h("span", { class: "nobody" }, "nobody")) : h("span", { class: "muted" }, "not assigned")),
       h("td", { class: "number" }, was === null ? "–" : number(was.offset)), h("td", { class: "number" }, lag === null ? "–" : number(lag)));
   };
   if (places.length === 0) return h("p", { class: "nothing" }, "No partition, no offset.");

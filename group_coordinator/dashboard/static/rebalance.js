@@ -8,7 +8,7 @@ import { trigger } from "dashboard/verdicts";
 import { heldUp } from "dashboard/epochs";
 import { kindTag } from "dashboard/events";
 
-const OUTCOMES = { stable: ["good", "stable"], empty: ["calm", "group empty"], interrupted: ["warn", "interrupted"], unknown: ["calm", "unknown"] };
+const OUTCOMES = { stable: ["good", "stable"], empty: ["calm", "group empty"], interrupted: ["warn", "interrupted"], coordinator_changed: ["warn", "ended with its coordinator"], unknown: ["calm", "unknown"] };
 const MOVES_SHOWN = 60;
 
 /** `story` is the document of a rebalance; `page` the group's, for names and colours. */
