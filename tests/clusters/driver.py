@@ -27,7 +27,7 @@ from tests.clusters.story import Step
 
 _POLL_INTERVAL_S = 2.0
 _TIMEOUT_S = 20.0
-_PRODUCE_INTERVAL_S = 0.3
+_PRODUCE_INTERVAL_S = 0.7
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.clusters.member"])
 _PROTOCOL = "group.protocol"

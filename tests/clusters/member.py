@@ -1,4 +1,4 @@
-"""A member of a group: a process that joins, says what it owns and commits, and can be killed or made to stand still."""
+"""A member of a group: a process that joins, says what it owns, commits, and can be killed or made to stand still."""
 
 from __future__ import annotations
 
@@ -11,20 +11,38 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaError
 
 _POLL_S = 0.1
-_COMMIT_INTERVAL_S = 1.0
+_COMMIT_INTERVAL_S = 2.0
 _TIMEOUT_S = 15.0
+_PYTHON_COMMIT_TIMEOUT_MS = 3_000
 _ABORT_EVERY = 4
-_ASSIGNORS = {
-    assignor.name: assignor
-    for assignor in (RangePartitionAssignor, RoundRobinPartitionAssignor, CooperativeStickyAssignor)
-}
 Say = Callable[..., None]
+
+
+class _BesideEager(CooperativeStickyAssignor):  # type: ignore[misc]
+    """As Java's: beside an eager assignor its member is eager, too, and owns nothing when it joins."""
+
+    def supported_protocols(self) -> list[RebalanceProtocol]:
+        return [RebalanceProtocol.EAGER]
+
+    def metadata(self, topics: Iterable[str]) -> object:
+        self.member_assignment = None
+        return super().metadata(topics)
+
+
+_ASSIGNORS = {
+    "range": (RangePartitionAssignor,),
+    "roundrobin": (RoundRobinPartitionAssignor,),
+    "cooperative-sticky": (CooperativeStickyAssignor,),
+    "cooperative-sticky,range": (_BesideEager, RangePartitionAssignor),
+}
+"""Of kafka-python, by what the property says."""
 
 
 class Settings(NamedTuple):
@@ -165,7 +183,7 @@ class _KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, settings: Settings, say: Say) -> None:
         self._say, self._owned, self._dirty = say, set[str](), False
         props = {name.replace(".", "_"): value for name, value in settings.props.items()}
-        names = props.pop("partition_assignment_strategy", "range").split(",")
+        assignors = _ASSIGNORS[props.pop("partition_assignment_strategy")]
         self._consumer = KafkaConsumer(
             bootstrap_servers=settings.bootstrap_servers,
             client_id=settings.client_id,
@@ -173,7 +191,7 @@ class _KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             metadata_max_age_ms=5_000,
-            partition_assignment_strategy=[_ASSIGNORS[name] for name in names],
+            partition_assignment_strategy=assignors,
             **props,
         )
 
@@ -186,7 +204,7 @@ class _KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]
     def commit(self) -> None:
         if self._dirty:
             self._dirty = False
-            self._consumer.commit(timeout_ms=int(_TIMEOUT_S * 1000))
+            self._consumer.commit(timeout_ms=_PYTHON_COMMIT_TIMEOUT_MS)
 
     def close(self) -> None:
         self._consumer.close(autocommit=False)

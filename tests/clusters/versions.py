@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,10 +51,12 @@ class Version(NamedTuple):
 
     def jars(self) -> list[Path]:
         """Return the class path of the broker and its logging. Raises JarsError or JavaError."""
-        directory = jars_directory().with_name(f"kafka-{self.text}")
-        ivy_file = directory.with_suffix(f"{directory.suffix}.xml")
+        declared = _IVY.format(version=self.text, logging=_LOG4J2 if self.has_log4j2 else _RELOAD4J)
+        digest = hashlib.sha256(declared.encode()).hexdigest()[:12]
+        directory = jars_directory().with_name(f"kafka-{self.text}-{digest}")
+        ivy_file = directory.with_name(f"{directory.name}.xml")
         directory.parent.mkdir(parents=True, exist_ok=True)
-        ivy_file.write_text(_IVY.format(version=self.text, logging=_LOG4J2 if self.has_log4j2 else _RELOAD4J))
+        ivy_file.write_text(declared)
         resolve(ivy_file, ("broker",), directory, JarsProgress(_JARS_EXPECTED, what=f"Kafka {self.text}"))
         return sorted((directory / "broker").glob("*.jar"))
 

@@ -30,6 +30,7 @@ from streaming.config import StreamingConfig
 from streaming.event_log import read_records
 from streaming.replay import replay_in_process
 from tests.observed.recorded import CLUSTERS, Poll, entries, lines, polls, quiet_polls, truth
+from tests.observed.recorded import files as recorded_files
 
 REQUESTS, DUMP, LOGS = "requests", "dump", "logs"
 Sources = frozenset[str]
@@ -90,9 +91,9 @@ def scores(name: str, sources: Sources) -> Scores:
 @cache
 def history(name: str, sources: Sources) -> tuple[History, ...]:
     """Return the history that `replay` makes of these sources."""
-    files = [str(path) for path in sorted(CLUSTERS.glob(f"{name}.*request.log.gz")) if REQUESTS in sources]
+    files = [*map(str, recorded_files(name, "request.log.gz"))] if REQUESTS in sources else []
     files += [str(CLUSTERS / f"{name}.offsets.jsonl.gz")] if DUMP in sources else []
-    logs = [str(path) for path in sorted(CLUSTERS.glob(f"{name}.*server.log.gz")) if LOGS in sources]
+    logs = [*map(str, recorded_files(name, "server.log.gz"))] if LOGS in sources else []
     watched = watched_source(files, logs, None, UTC, UTC)
     if watched is not None:
         assert watched.history is not None
