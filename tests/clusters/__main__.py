@@ -20,8 +20,7 @@ from tests.clusters.versions import VERSIONS, Version, versions
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.clusters", description=__doc__)
     parser.add_argument("--versions", default="", help=f"of {', '.join(VERSIONS)} (default: all)")
-    parser.add_argument("--story", type=Path, default=STORY, help=f"default: {STORY.name}")
-    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1)
+    parser.add_argument("--story", type=Path, default=STORY, help=f"of this folder or elsewhere (default: {STORY.name})")
     parser.add_argument("--keep", type=Path, help="directory of the recordings (default: a temporary one)")
     parser.add_argument("--only-record", action="store_true", help="judge nothing")
     parser.add_argument("--judge", type=Path, nargs="+", default=[], metavar="DIRECTORY/NAME", help="record nothing")
@@ -31,19 +30,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="recordings-") as temporary:
         directory = options.keep or Path(temporary)
         for version in versions(options.versions):
-            stem = _recorded(version, options.story, directory, options.brokers)
+            stem = _recorded(version, options.story, directory)
             if stem is not None and not options.only_record:
                 _tell([stem])
 
 
-def _recorded(version: Version, story: Path, directory: Path, brokers: int) -> Path | None:
+def _recorded(version: Version, story: Path, directory: Path) -> Path | None:
     try:
         version.jars()
     except (JarsError, JavaError) as problem:
         print(f"{version.text}: skipped. {problem}", file=sys.stderr)
         return None
     name = f"{story.stem}-{version.text}"
-    record(version, steps(story, version), directory / version.text, name, brokers)
+    record(version, steps(story, version), directory / version.text, name)
     print(f"{version.text}: recorded", flush=True)
     return directory / version.text / name
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from schemas.history import History, MemberDropped, MemberExpired, MemberLeft
 from schemas.observed_history import MemberGone
-from tests.observed.recorded import polls, truth
+from tests.observed.recorded import Poll, polls, truth
 from tests.observed.scores import Sources, history
 
 _SESSION_MS = 8_000
@@ -26,6 +26,7 @@ class Act(NamedTuple):
     at_ms: int
     action: str
     client_id: str
+    group: str
     is_static: bool
     back_ms: int | None
     """When the member was thawed, or started again under its name."""
@@ -35,10 +36,22 @@ class Act(NamedTuple):
         """How it may be told. A static member says nothing when it is stopped, and its session ends."""
         return {"expired" if self.is_static and self.action == "stop" else _ENDS[self.action]}
 
-    def may_pass_unseen(self, end_ms: int) -> bool:
-        """True where the member came back within its session, or the story ended before that."""
-        is_back = self.back_ms is not None and self.back_ms < self.at_ms + _SESSION_MS
-        return (is_back and (self.is_static or self.action == "freeze")) or end_ms < self.at_ms + _SOON_MS
+    @property
+    def window(self) -> range:
+        return range(self.at_ms - _EARLIER_MS, self.at_ms + _SOON_MS)
+
+    def is_seen(self, of_group: Iterable[Poll]) -> bool:
+        """True where an admin client saw that the member went, and not just that it came back under a new id."""
+        if self.is_static and self.back_ms is not None and self.back_ms < self.at_ms + _SESSION_MS:
+            return False
+        ids: list[set[str]] = [set()]
+        for poll in of_group:
+            own = {each["member_id"] for each in poll.group["members"] if each["client_id"] == self.client_id}
+            if poll.until_ms < self.at_ms:
+                ids = [own]
+            elif poll.at_ms in self.window:
+                ids.append(own)
+        return any(ids[0] - later for later in ids[1:])
 
 
 class Acts(Struct, kw_only=True):
@@ -53,16 +66,15 @@ class Acts(Struct, kw_only=True):
 
 def judge(name: str, sources: Sources) -> Acts:
     """Hold the departures that some sources of a recording tell against what the driver did."""
-    result, acts, end_ms = Acts(), list(_acts(name)), truth(name)[-1]["at_ms"]
-    departures = list(_departures(name, history(name, sources)))
-    for act in acts:
-        _judge_act(result, act, [record for client_id, record in departures if client_id == act.client_id], end_ms)
+    result, departures = Acts(), list(_departures(name, history(name, sources)))
+    for act in _acts(name):
+        of_group = [poll for poll in polls(name) if poll.group_id == act.group]
+        _judge_act(result, act, [record for client_id, record in departures if client_id == act.client_id], of_group)
     return result
 
 
-def _judge_act(result: Acts, act: Act, of_client: Iterable[Departure], end_ms: int) -> None:
-    window = range(act.at_ms - _EARLIER_MS, act.at_ms + _SOON_MS)
-    kinds = [_kind(record) for record in of_client if record.timestamp_ms in window]
+def _judge_act(result: Acts, act: Act, of_client: Iterable[Departure], of_group: Iterable[Poll]) -> None:
+    kinds = [_kind(record) for record in of_client if record.timestamp_ms in act.window]
     if act.kinds.intersection(kinds):
         result.told += 1
     elif "not known" in kinds:
@@ -70,7 +82,7 @@ def _judge_act(result: Acts, act: Act, of_client: Iterable[Departure], end_ms: i
     elif kinds:
         result.wrong += 1
         result.lines.append(f"wrong: {act.client_id} {act.action} at {act.at_ms} is told as {kinds}")
-    elif not act.may_pass_unseen(end_ms):
+    elif act.is_seen(of_group):
         result.missed += 1
         result.lines.append(f"missed: {act.client_id} {act.action} at {act.at_ms}")
 
@@ -81,7 +93,8 @@ def _acts(name: str) -> Iterator[Act]:
         if one["action"] in _ENDS:
             later = (other for other in said[number:] if other.get("client_id") == one["client_id"])
             back = next((other["at_ms"] for other in later if other["action"] in ("start", "thaw")), None)
-            yield Act(one["at_ms"], one["action"], one["client_id"], _is_static(said, number), back)
+            is_static = _is_static(said, number)
+            yield Act(one["at_ms"], one["action"], one["client_id"], one["group"], is_static, back)
 
 
 def _is_static(said: tuple[dict[str, Any], ...], number: int) -> bool:

@@ -70,7 +70,7 @@ class Broker(EmbeddedKafka):
 
 @contextmanager
 def running_cluster(version: Version, directory: Path, brokers: int = 1) -> Iterator[dict[int, Broker]]:
-    """Yield the running brokers by their ids: one or three. In KRaft the first is the controller, too."""
+    """Yield the running brokers by their ids. In KRaft the first is the controller, too."""
     with ExitStack() as stack:
         shared = _REPLICATED if brokers > 1 else {}
         if version.has_zookeeper:
@@ -98,7 +98,8 @@ def _format(storage: Path, properties: dict[str, str]) -> None:
 
 
 def _with_zookeeper(port: int) -> dict[str, str]:
-    return {"process.roles": "", "controller.quorum.voters": "", "zookeeper.connect": f"127.0.0.1:{port}"}
+    kraft = {"process.roles": "", "controller.quorum.voters": ""}
+    return kraft | {"zookeeper.connect": f"127.0.0.1:{port}", "zookeeper.session.timeout.ms": "6000"}
 
 
 @contextmanager

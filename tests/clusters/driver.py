@@ -51,10 +51,11 @@ class Journal:
 
 
 class Driver:
-    """Plays a story against a running cluster. Brokers that a step means: that of its name, else the first."""
+    """Plays a story against a running cluster. The broker that a step means is that of its name, else the first."""
 
-    def __init__(self, brokers: Mapping[int, Broker], truth: Journal) -> None:
+    def __init__(self, brokers: Mapping[int, Broker], truth: Journal, version: str) -> None:
         self._brokers = brokers
+        self._version = version
         self._truth = truth
         self._servers = ",".join(broker.bootstrap_servers for broker in brokers.values())
         self._admin = AdminClient({"bootstrap.servers": self._servers, "client.id": "driver-admin", "log_level": 0})
@@ -123,9 +124,10 @@ class Driver:
 
     def _command(self, step: Step, action: str, *command: object) -> None:
         for name in step.names:
-            self._tell(action, client_id=name, group=group_of(name), what=command[1:])
-            with suppress(BrokenPipeError):  # it may have died of an error
-                self._members[name][1].send(command)
+            process, pipe = self._members[name]
+            if process.is_alive():  # it may have died of an error
+                self._tell(action, client_id=name, group=group_of(name), what=command[1:])
+                pipe.send(command)
 
     def _kill(self, step: Step) -> None:
         self._signal(step, "kill", signal.SIGKILL)
@@ -142,6 +144,9 @@ class Driver:
             if process.is_alive():
                 self._tell(action, client_id=name, group=group_of(name))
                 os.kill(process.pid or 0, number)
+
+    def _cluster(self, _: Step) -> None:
+        self._tell("cluster_started", version=self._version, brokers=len(self._brokers))
 
     def _topic_created(self, step: Step) -> None:
         replicas = min(3, len(self._brokers))

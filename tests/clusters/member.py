@@ -81,7 +81,7 @@ def live(settings: Settings, pipe: Connection) -> None:
         _work(client, pipe, say)
         client.close()
         say("closed")
-    except (EOFError, BrokenPipeError):
+    except (EOFError, OSError):
         pass  # the driver has gone
     except (KafkaException, KafkaError) as problem:
         say("died", error=str(problem))

@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 8.0
 
 
 def poll(admin: AdminClient) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from group_coordinator.observed.offsets_log import dump_line
 from schemas.kafka.record_batches import RawRecord, read_stretch
 from tests.clusters.cluster import Broker, running_cluster
-from tests.clusters.driver import Driver, Journal, now_ms
+from tests.clusters.driver import Driver, Journal
 from tests.clusters.story import Step
 from tests.clusters.versions import Version
 
@@ -22,17 +22,15 @@ _MUCH = re.compile(r'"requestApiKeyName":"(?:FETCH|PRODUCE|API_VERSIONS|\w*QUORU
 _KEPT_OF_MUCH = 0.02
 
 
-def record(version: Version, steps: list[Step], directory: Path, name: str, brokers: int = 1) -> None:
+def record(version: Version, steps: list[Step], directory: Path, name: str) -> None:
     """Play the story and write the recording's files, `NAME.*`, into the directory."""
+    brokers = int(steps[0].values["brokers"])
     directory.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="cluster-") as work:
         truth, admin = directory / f"{name}.truth.jsonl", directory / f"{name}.admin.jsonl"
         journal = Journal(truth)
         with running_cluster(version, Path(work), brokers) as cluster:
-            journal.write(
-                {"at_ms": now_ms(), "action": "cluster_started", "version": version.text, "brokers": brokers}
-            )
-            driver = Driver(cluster, journal)
+            driver = Driver(cluster, journal, version.text)
             try:
                 driver.play(steps, Journal(admin))
             finally:

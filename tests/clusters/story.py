@@ -11,6 +11,7 @@ from tests.clusters.versions import Version
 
 STORY = Path(__file__).with_name("story.txt")
 SHORT_STORY = Path(__file__).with_name("short.txt")
+FAILOVER = Path(__file__).with_name("failover.txt")
 _SINCE = re.compile(r"(\d+)\.(\d+)\+\s+")
 
 

@@ -8,7 +8,7 @@ from group_coordinator.jars.java import JavaError
 from group_coordinator.jars.resolving import JarsError
 from tests.clusters.acts import judge
 from tests.clusters.recorder import record
-from tests.clusters.story import SHORT_STORY, STORY, steps
+from tests.clusters.story import FAILOVER, SHORT_STORY, STORY, steps
 from tests.clusters.versions import VERSIONS, Version, versions
 from tests.observed.recorded import truth
 from tests.observed.scores import ALL_SOURCES, DUMP, LOGS, REQUESTS, Sources, scores
@@ -48,7 +48,7 @@ def _ends_of_members(recording: str) -> int:
 
 @pytest.mark.parametrize("version", versions(""), ids=lambda version: version.text)
 def test_every_member_of_a_story_is_started_before_something_is_done_to_it(version: Version) -> None:
-    for story in (STORY, SHORT_STORY):
+    for story in (STORY, SHORT_STORY, FAILOVER):
         started: set[str] = set()
         for step in steps(story, version):
             if step.action == "start":
