@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.clusters.cluster import CLIENT_PROPERTIES, Broker
 from tests.clusters.member import Settings, live
-from tests.clusters.polls import poll
+from tests.clusters.polls import Poller
 from tests.clusters.story import Step
 
 _POLL_INTERVAL_S = 2.0
@@ -65,7 +65,8 @@ class Driver:
 
     def play(self, steps: Sequence[Step], admin: Journal) -> None:
         """Do all steps in their time; while brokers start or stop, the story's clock stands still."""
-        with self._beside(lambda: self._poll(admin), _POLL_INTERVAL_S), self._beside(*self._producing()):
+        poller = Poller(self._servers)
+        with self._beside(lambda: self._poll(poller, admin), _POLL_INTERVAL_S), self._beside(*self._producing()):
             begun = time.monotonic()
             for step in steps:
                 time.sleep(max(0.0, begun + step.at_s - time.monotonic()))
@@ -210,10 +211,10 @@ class Driver:
     def _tell(self, action: str, **facts: object) -> None:
         self._truth.write({"at_ms": now_ms(), "action": action, **facts})
 
-    def _poll(self, admin: Journal) -> None:
+    def _poll(self, poller: Poller, admin: Journal) -> None:
         at_ms = now_ms()
         try:
-            seen: dict[str, object] = {"groups": poll(self._admin)}
+            seen: dict[str, object] = {"groups": poller.poll(set(map(group_of, list(self._members))))}
         except KafkaException as problem:
             seen = {"error": str(problem)}
         admin.write({"at_ms": at_ms, "until_ms": now_ms(), **seen})

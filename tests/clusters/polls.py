@@ -2,44 +2,64 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
 
 _TIMEOUT_S = 8.0
 
 
-def poll(admin: AdminClient) -> list[dict[str, Any]]:
-    """Return all groups with their members and offsets. Raises KafkaException where the cluster does not answer."""
-    listed = admin.list_consumer_groups(request_timeout=_TIMEOUT_S).result()
-    if listed.errors:
-        raise KafkaException(*listed.errors)
-    states = {group.group_id: group.state.name for group in listed.valid or ()}
-    if not states:
-        return []
-    described = admin.describe_consumer_groups(list(states), request_timeout=_TIMEOUT_S)
-    asked = {
-        group_id: admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group_id)], request_timeout=_TIMEOUT_S
-        )[group_id]
-        for group_id in states
-    }
-    groups = []
-    for group_id, future in sorted(described.items()):
-        offsets = asked[group_id].result().topic_partitions or []
-        committed = {_name(place): place.offset for place in offsets if place.error is None and place.offset >= 0}
-        groups.append(_group(future.result(), states[group_id]) | {"offsets": committed})
-    return groups
+class Poller:
+    """Asks for groups by their names, and for their offsets.
+
+    The admin client of librdkafka 2.16 crashes its process (`rd_kafka_cgrp_op`) when a broker answers OffsetFetch with
+    an error of coordinators, and when one that was away answers a listing: kafka-python asks for offsets, and no
+    listing is asked for.
+    """
+
+    def __init__(self, servers: str) -> None:
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        self._groups = AdminClient({"bootstrap.servers": servers, "client.id": "driver-groups", "log_level": 0})
+        self._offsets = KafkaAdminClient(
+            bootstrap_servers=servers, client_id="driver-offsets", request_timeout_ms=int(_TIMEOUT_S * 1000)
+        )
+
+    def poll(self, group_ids: Iterable[str]) -> list[dict[str, Any]]:
+        """Return those groups that are there and whose coordinator answers. Raises KafkaException where none does."""
+        wanted = sorted(group_ids)
+        if not wanted:
+            return []
+        groups, problems = [], []
+        for future in self._groups.describe_consumer_groups(wanted, request_timeout=_TIMEOUT_S).values():
+            try:
+                group = future.result()
+            except KafkaException as problem:
+                problems.append(problem)
+                continue
+            if group.state.name != "DEAD":
+                groups.append(_group(group) | self._committed(group.group_id))
+        if len(problems) == len(wanted):
+            raise problems[0]
+        return groups
+
+    def _committed(self, group_id: str) -> dict[str, Any]:
+        try:
+            offsets = self._offsets.list_group_offsets(group_id)[group_id]
+        except KafkaError:
+            return {}
+        return {"offsets": {f"{place.topic}-{place.partition}": one.offset for place, one in sorted(offsets.items())}}
 
 
-
-def _group(group: ConsumerGroupDescription, listed_state: str) -> dict[str, Any]:
+def _group(group: ConsumerGroupDescription) -> dict[str, Any]:
     return {
         "group": group.group_id,
         "type": group.type.name.title(),
         "protocol_type": "consumer",
-        "listed_state": _words(listed_state),
         "state": _words(group.state.name),
         "coordinator": None if group.coordinator is None else group.coordinator.id,
         "assignor": group.partition_assignor,
