@@ -20,7 +20,7 @@ from tests.clusters.versions import VERSIONS, Version, versions
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.clusters", description=__doc__)
     parser.add_argument("--versions", default="", help=f"of {', '.join(VERSIONS)} (default: all)")
-    parser.add_argument("--story", type=Path, default=STORY, help=f"of this folder or elsewhere (default: {STORY.name})")
+    parser.add_argument("--story", type=Path, default=STORY, help=f"a file (default: {STORY.name})")
     parser.add_argument("--keep", type=Path, help="directory of the recordings (default: a temporary one)")
     parser.add_argument("--only-record", action="store_true", help="judge nothing")
     parser.add_argument("--judge", type=Path, nargs="+", default=[], metavar="DIRECTORY/NAME", help="record nothing")

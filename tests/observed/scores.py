@@ -184,7 +184,8 @@ def _score_ownership(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
     """Compare the table of ownership with what members said of themselves, where they could know it."""
     end_ms = truth(name)[-1]["at_ms"]
     clients = {row.member_id: row.client_id or "" for row in rows if isinstance(row, Member)}
-    clients |= {member["member_id"]: member["client_id"] for poll in polls(name) for member in poll.group.get("members", ())}
+    members = (member for poll in polls(name) for member in poll.group.get("members", ()))
+    clients |= {member["member_id"]: member["client_id"] for member in members}
     told: Spans = defaultdict(list)
     for row in rows:
         if isinstance(row, Ownership):
@@ -292,7 +293,8 @@ def _told_by_brokers(name: str) -> dict[Departure, list[tuple[int, str]]]:
         elif isinstance(event, MemberFailed) or (isinstance(event, MemberFencedOut) and event.is_expiry):
             kind = "expired"
         if kind is not None:
-            told.setdefault((event.group_id, event.member_id), []).append((line.time_ms, kind))  # type: ignore[attr-defined]
+            member = (event.group_id, event.member_id)  # type: ignore[attr-defined]
+            told.setdefault(member, []).append((line.time_ms, kind))
     return told
 
 
