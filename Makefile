@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install jars run test test-fast test-slow simulate fuzz beside-kafka crash-test lint schemas bench try-upgrade soak endurance screenshots clean
+.PHONY: help install jars run test test-fast test-slow simulate fuzz beside-kafka record-clusters crash-test lint schemas bench try-upgrade soak endurance screenshots clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -45,6 +45,9 @@ fuzz: $(INSTALLED) ## damaged input for everything that decodes, SECONDS=60 long
 
 beside-kafka: jars ## play HISTORIES=200 random histories, from SEED=N on, with Kafka's own classes and with ours (needs a JDK)
 	$(BIN)/python -m tests.beside_kafka --histories $(or $(HISTORIES),200) $(if $(SEED),--seed $(SEED))
+
+record-clusters: jars ## play a story on real brokers of VERSIONS=3.4,4.0 (default: of nine), and hold what is told of it against what was true
+	$(BIN)/python -m tests.clusters $(if $(VERSIONS),--versions $(VERSIONS)) $(ARGS)
 
 crash-test: jars ## kill driver, worker, broker or all KILLS=20 times under load and compare with an undisturbed run
 	$(BIN)/python -m tests.crash --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))

@@ -12,6 +12,7 @@ import base64
 import errno
 import os
 import random
+import re
 import secrets
 import shutil
 import signal
@@ -38,7 +39,8 @@ STOP_TIMEOUT_S = 20.0
 _PORTS = range(20_000, 32_000)
 _PORT_ATTEMPTS = 3
 _LOG_LINES_SHOWN = 25
-_STARTED = "Kafka Server started"
+_STARTED = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
+"""The second is that of a broker that has its cluster from ZooKeeper."""
 _random = random.SystemRandom()
 """Two processes whose `random` has the same seed must not choose the same ports."""
 
@@ -83,6 +85,7 @@ class EmbeddedKafka:
     added to ours, all others replace ours. Topics are never created by the broker on its own (a mistyped name would
     pass unseen) unless `auto.create.topics.enable` says so.
     `java_options`: of the broker's JVM, besides ours.
+    `jars`: the class path, if it is to be another Kafka than ours.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class EmbeddedKafka:
         heap_mb: int = 320,
         properties: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
+        jars: Sequence[Path] | None = None,
         start_timeout_s: float = 90.0,
     ) -> None:
         self._host = host
@@ -102,6 +106,7 @@ class EmbeddedKafka:
         self._heap_mb = heap_mb
         self._properties = dict(properties or {})
         self._java_options = java_options
+        self._jars = jars
         self._start_timeout_s = start_timeout_s
         self._broker: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -253,11 +258,11 @@ class EmbeddedKafka:
         self._wait_until_ready(time.monotonic() + self._start_timeout_s)
 
     def _java(self, *options: str) -> list[str]:
-        class_path = os.pathsep.join(map(str, broker_jars()))
+        class_path = os.pathsep.join(map(str, broker_jars() if self._jars is None else self._jars))
         return [
             str(find_java()),
             *_JVM_OPTIONS,
-            *class_archive_options("kafka"),
+            *(class_archive_options("kafka") if self._jars is None else ()),
             *_LOG_OPTIONS,
             *options,
             "-cp",
@@ -287,7 +292,7 @@ class EmbeddedKafka:
             self.check()
             # A look at the port first: librdkafka waits longer and longer between its attempts to connect. A broker
             # opens its listeners one by one: it may answer at one and end because another one's port is taken.
-            if _listens(self._host, self.port) and _STARTED in self._log() and self._answers():
+            if _listens(self._host, self.port) and _STARTED.search(self._log()) and self._answers():
                 return
             time.sleep(0.05)
         raise self._failure(f"The broker did not answer within {self._start_timeout_s:g} s.")

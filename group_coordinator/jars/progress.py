@@ -17,9 +17,16 @@ _LINE_INTERVAL_S = 10.0
 class JarsProgress:
     """Reads Ivy's output line by line and shows how far it is: first each library is described, then downloaded."""
 
-    def __init__(self, jars_expected: int, console: Console | None = None) -> None:
+    def __init__(
+        self,
+        jars_expected: int,
+        console: Console | None = None,
+        *,
+        what: str = "Spark's Kafka connector, Delta, Kafka",
+    ) -> None:
         self._console = console or Console(stderr=True)
         self._jars_expected = jars_expected
+        self._what = what
         self._found = 0
         self._downloaded = 0
         self._started = time.monotonic()
@@ -30,8 +37,7 @@ class JarsProgress:
         self._started = time.monotonic()
         self._line_due = self._started + _LINE_INTERVAL_S
         self.say(
-            f"Resolving {self._jars_expected} jars (Spark's Kafka connector, Delta, Kafka), once: about a minute and "
-            "70 MB."
+            f"Resolving {self._jars_expected} jars ({self._what}), once: about a minute and 70 MB."
         )
         if self._console.is_terminal:
             self._bar = Progress(

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -65,10 +65,17 @@ def jars_directory() -> Path:
 def resolve_jars() -> Path:
     """Resolve the jars unless they are in the cache, with progress on standard error; return `jars_directory()`.
 
+    Raises JarsError or java.JavaError.
+    """
+    return resolve(IVY_FILE, CONFIGURATIONS, jars_directory(), JarsProgress(JARS_EXPECTED))
+
+
+def resolve(ivy_file: Path, configurations: Sequence[str], directory: Path, progress: JarsProgress) -> Path:
+    """Resolve what an `ivy.xml` declares into a directory, unless it is there; return the directory.
+
     The directory appears by one rename when all is in it, so a killed process leaves no half cache. Several processes
     at once are safe: one resolves, the others wait for it. Raises JarsError or java.JavaError.
     """
-    directory = jars_directory()
     if not directory.exists():
         try:
             directory.parent.mkdir(parents=True, exist_ok=True)
@@ -77,10 +84,9 @@ def resolve_jars() -> Path:
                 f"The cache directory {directory.parent} cannot be made ({problem.strerror}). "
                 "Name another one by GROUP_COORDINATOR_CACHE."
             ) from problem
-        progress = JarsProgress(JARS_EXPECTED)
         with _lock(directory.with_name(directory.name + ".lock"), progress) as lock:
             if not directory.exists():
-                _resolve(directory, lock, progress)
+                _resolve(directory, lock, progress, ["-ivy", str(ivy_file), "-confs", *configurations])
     return directory
 
 
@@ -100,12 +106,12 @@ def _lock(path: Path, progress: JarsProgress) -> Iterator[IO[str]]:
         yield lock
 
 
-def _resolve(directory: Path, lock: IO[str], progress: JarsProgress) -> None:
+def _resolve(directory: Path, lock: IO[str], progress: JarsProgress, declared: Sequence[str]) -> None:
     """Let Ivy fill a directory beside the final one, then rename it. What a killed run downloaded is used again."""
     unfinished = directory.with_name(directory.name + ".unfinished")
     log = directory.with_name(directory.name + ".log")
     shutil.rmtree(unfinished / "jars", ignore_errors=True)
-    command = _ivy_command(unfinished)
+    command = _ivy_command(unfinished, declared)
     with log.open("w") as log_file, progress:
         # The child holds the lock too: should this process be killed, nobody else starts before Ivy has ended.
         ivy = subprocess.Popen(
@@ -134,7 +140,7 @@ def _resolve(directory: Path, lock: IO[str], progress: JarsProgress) -> None:
     progress.finish(len(jars), sum(jar.stat().st_size for jar in jars), directory)
 
 
-def _ivy_command(unfinished: Path) -> list[str]:
+def _ivy_command(unfinished: Path, declared: Sequence[str]) -> list[str]:
     command = [
         str(find_java()),
         # Neither sources nor documentation: Ivy would ask for both of every module.
@@ -149,7 +155,7 @@ def _ivy_command(unfinished: Path) -> list[str]:
     if settings:
         command += ["-settings", settings]
     pattern = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
-    command += ["-ivy", str(IVY_FILE), "-cache", str(unfinished / "downloads"), "-confs", *CONFIGURATIONS]
+    command += [*declared, "-cache", str(unfinished / "downloads")]
     return [*command, "-types", "jar", "bundle", "-retrieve", f"{unfinished}/jars/{pattern}"]
 
 

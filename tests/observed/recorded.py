@@ -44,6 +44,12 @@ class Poll(NamedTuple):
         return {(place, member["member_id"]) for member in members for place in member["assignment"]}
 
 
+def files(name: str, suffix: str) -> list[Path]:
+    """Return the files of a recording, such as those of `server.log.gz`; a name may be a path to another place."""
+    stem = CLUSTERS / name
+    return sorted(stem.parent.glob(f"{stem.name}.*{suffix}"))
+
+
 @cache
 def entries(name: str) -> tuple[Entry, ...]:
     dump = OffsetsDump()
@@ -55,7 +61,7 @@ def entries(name: str) -> tuple[Entry, ...]:
 @cache
 def lines(name: str) -> tuple[BrokerLine, ...]:
     log = BrokerLog(UTC)
-    for path in sorted(CLUSTERS.glob(f"{name}.*server.log.gz")):
+    for path in files(name, "server.log.gz"):
         log.read_file(path)
     assert log.left_out == 0
     return tuple(log.lines)

@@ -30,6 +30,7 @@ from streaming.config import StreamingConfig
 from streaming.event_log import read_records
 from streaming.replay import replay_in_process
 from tests.observed.recorded import CLUSTERS, Poll, entries, lines, polls, quiet_polls, truth
+from tests.observed.recorded import files as recorded_files
 
 REQUESTS, DUMP, LOGS = "requests", "dump", "logs"
 Sources = frozenset[str]
@@ -90,9 +91,9 @@ def scores(name: str, sources: Sources) -> Scores:
 @cache
 def history(name: str, sources: Sources) -> tuple[History, ...]:
     """Return the history that `replay` makes of these sources."""
-    files = [str(path) for path in sorted(CLUSTERS.glob(f"{name}.*request.log.gz")) if REQUESTS in sources]
+    files = [*map(str, recorded_files(name, "request.log.gz"))] if REQUESTS in sources else []
     files += [str(CLUSTERS / f"{name}.offsets.jsonl.gz")] if DUMP in sources else []
-    logs = [str(path) for path in sorted(CLUSTERS.glob(f"{name}.*server.log.gz")) if LOGS in sources]
+    logs = [*map(str, recorded_files(name, "server.log.gz"))] if LOGS in sources else []
     watched = watched_source(files, logs, None, UTC, UTC)
     if watched is not None:
         assert watched.history is not None
@@ -185,7 +186,8 @@ def _score_ownership(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
     """Compare the table of ownership with what members said of themselves, where they could know it."""
     end_ms = truth(name)[-1]["at_ms"]
     clients = {row.member_id: row.client_id or "" for row in rows if isinstance(row, Member)}
-    clients |= {member["member_id"]: member["client_id"] for poll in polls(name) for member in poll.group.get("members", ())}
+    members = (member for poll in polls(name) for member in poll.group.get("members", ()))
+    clients |= {member["member_id"]: member["client_id"] for member in members}
     told: Spans = defaultdict(list)
     for row in rows:
         if isinstance(row, Ownership):
@@ -293,7 +295,8 @@ def _told_by_brokers(name: str) -> dict[Departure, list[tuple[int, str]]]:
         elif isinstance(event, MemberFailed) or (isinstance(event, MemberFencedOut) and event.is_expiry):
             kind = "expired"
         if kind is not None:
-            told.setdefault((event.group_id, event.member_id), []).append((line.time_ms, kind))  # type: ignore[attr-defined]
+            member = (event.group_id, event.member_id)  # type: ignore[attr-defined]
+            told.setdefault(member, []).append((line.time_ms, kind))
     return told
 
 

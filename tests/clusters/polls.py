@@ -1,0 +1,95 @@
+"""What an admin client sees of all groups, in the words of a recording."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+_TIMEOUT_S = 8.0
+
+
+class Poller:
+    """Asks for groups by their names, and for their offsets.
+
+    The admin client of librdkafka 2.16 crashes its process (`rd_kafka_cgrp_op`) when a broker answers OffsetFetch with
+    an error of coordinators, and when one that was away answers a listing: kafka-python asks for offsets, and no
+    listing is asked for.
+    """
+
+    def __init__(self, servers: str) -> None:
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        self._groups = AdminClient({"bootstrap.servers": servers, "client.id": "driver-groups", "log_level": 0})
+        self._offsets = KafkaAdminClient(
+            bootstrap_servers=servers, client_id="driver-offsets", request_timeout_ms=int(_TIMEOUT_S * 1000)
+        )
+
+    def poll(self, group_ids: Iterable[str]) -> list[dict[str, Any]]:
+        """Return those groups that are there and whose coordinator answers. Raises KafkaException where none does."""
+        wanted = sorted(group_ids)
+        if not wanted:
+            return []
+        groups, problems = [], []
+        for future in self._groups.describe_consumer_groups(wanted, request_timeout=_TIMEOUT_S).values():
+            try:
+                group = future.result()
+            except KafkaException as problem:
+                problems.append(problem)
+                continue
+            if group.state.name != "DEAD":
+                groups.append(_group(group) | self._committed(group.group_id))
+        if len(problems) == len(wanted):
+            raise problems[0]
+        return groups
+
+    def _committed(self, group_id: str) -> dict[str, Any]:
+        try:
+            offsets = self._offsets.list_group_offsets(group_id)[group_id]
+        except KafkaError:
+            return {}
+        return {"offsets": {f"{place.topic}-{place.partition}": one.offset for place, one in sorted(offsets.items())}}
+
+
+def _group(group: ConsumerGroupDescription) -> dict[str, Any]:
+    return {
+        "group": group.group_id,
+        "type": group.type.name.title(),
+        "protocol_type": "consumer",
+        "state": _words(group.state.name),
+        "coordinator": None if group.coordinator is None else group.coordinator.id,
+        "assignor": group.partition_assignor,
+        "members": sorted(
+            (
+                {
+                    "member_id": member.member_id,
+                    "client_id": member.client_id,
+                    "host": member.host,
+                    "assignment": _places(member.assignment),
+                }
+                | ({"instance_id": member.group_instance_id} if member.group_instance_id else {})
+                | ({"target": _places(member.target_assignment)} if member.target_assignment is not None else {})
+                for member in group.members
+            ),
+            key=lambda member: str(member["member_id"]),
+        ),
+    }
+
+
+def _places(assignment: Any) -> list[str]:
+    return sorted(map(_name, assignment.topic_partitions))
+
+
+def _name(place: TopicPartition) -> str:
+    return f"{place.topic}-{place.partition}"
+
+
+def _words(state: str) -> str:
+    """PREPARING_REBALANCING of the library is Kafka's PreparingRebalance."""
+    return {"PREPARING_REBALANCING": "PreparingRebalance", "COMPLETING_REBALANCING": "CompletingRebalance"}.get(
+        state, state.title()
+    )
