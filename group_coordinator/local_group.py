@@ -1,4 +1,4 @@
-"""A consumer group in one process, without Kafka and Spark: the real coordinator and real members under virtual time."""
+"""A consumer group in one process, without Kafka and Spark: the real coordinator, real members, and virtual time."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ class LocalMember:
 class LocalGroup:
     """A group whose members join, crash and leave as a test says. Nothing waits: `run` lets virtual time pass."""
 
-    def __init__(self, topics: Mapping[str, int], *, group_id: str = "group", config: GroupConfig | None = None) -> None:
+    def __init__(
+        self, topics: Mapping[str, int], *, group_id: str = "group", config: GroupConfig | None = None
+    ) -> None:
         """`topics`: name -> number of partitions. Without `config` a group of its first member need not wait for
         others (`group.initial.rebalance.delay.ms` is 0)."""
         self.topics = dict(topics)

@@ -4,9 +4,8 @@ An event is a record of the events topic. Its key is the group id (UTF-8); its v
 what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still), `topics_deleted` (topics
 of which the group may have offsets are gone), `transaction_ended` (of a producer that may have committed offsets of the
 group in it), `topic_metadata`, `regexes_resolved` and `group_config` (what a consumer group must know of the cluster,
-and its own settings) or, with a null key, `tick` (the clock). In the events of a recording there are also
-those of `schemas.recorded`. What cannot be read raises `EventError` and becomes a dead letter; it never changes a
-group.
+and its own settings) or, with a null key, `tick` (the clock). In the events of a recording there are also those of
+`schemas.recorded`. What cannot be read raises `EventError` and becomes a dead letter; it never changes a group.
 """
 
 from __future__ import annotations

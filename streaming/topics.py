@@ -111,8 +111,8 @@ class TopicSettings:
         if longest <= TOPIC_NAME_MAX and _TOPIC_NAME.fullmatch(self.topic_prefix):
             return []
         return [
-            f"topic_prefix is {self.topic_prefix[:_SHOWN_MAX]!r}, but topics cannot have such names: use letters, digits, dots, hyphens and "
-            f"underscores, {TOPIC_NAME_MAX - longest + len(self.topic_prefix)} at the most."
+            f"topic_prefix is {self.topic_prefix[:_SHOWN_MAX]!r}, but topics cannot have such names: use letters, "
+            f"digits, dots, hyphens and underscores, {TOPIC_NAME_MAX - longest + len(self.topic_prefix)} at the most."
         ]
 
 

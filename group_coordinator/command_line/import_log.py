@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -80,15 +80,7 @@ def kafka_request_log(
         raise CommandError("Name either --out FILE or --topic NAME.", WRONG_USE)
     letters = DeadLetters(dead_letters or Path(f"{out or topic}.dead-letters.jsonl"))
     evidence = read_evidence([] if offsets is None else [offsets], broker_log or (), zone(time_zone))
-    with bytes_progress("reading") as advance:
-        log = RequestLog(
-            files,
-            time_zone=zone(time_zone),
-            dead_letter=letters.add,
-            progress=advance,
-            moments_us=evidence.moments_us,
-        )
-        log.read()
+    log = _read(files, zone(time_zone), letters, evidence.moments_us)
     if not log.counts.group_requests:
         raise CommandError(nothing_to_tell(log, files))
     following = evidence.follow(log, {})
@@ -113,6 +105,15 @@ def kafka_request_log(
     print_line(broker_log_report.agreement(following))
     if topic is not None and (recorded := following.settings.unusual()):
         print_line(f"The broker's settings, for a replay of this topic: {broker_log_report.flags(recorded)}")
+
+
+def _read(files: Sequence[Path], time_zone: tzinfo, letters: DeadLetters, moments_us: Sequence[int]) -> RequestLog:
+    with bytes_progress("reading") as advance:
+        log = RequestLog(
+            files, time_zone=time_zone, dead_letter=letters.add, progress=advance, moments_us=moments_us
+        )
+        log.read()
+    return log
 
 
 def _say_counts(counts: LogCounts, letters: DeadLetters, wrote: ImportCounts, written_to: Path | str | None) -> None:

@@ -136,12 +136,10 @@ def replay(
         group-coordinator replay kafka-request.log.gz --in-process --tables tables/ --report incident.html
         group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/ --format parquet
     """
-    if out is not None and to_topics is not None:
-        raise CommandError("Choose one of --out and --to-topics.", WRONG_USE)
-    if streaming and in_process:
-        raise CommandError("Choose one of --streaming and --in-process.", WRONG_USE)
-    zone_shown = shown_zone(utc=utc)
+    _choose_one("--out", out is not None, "--to-topics", to_topics is not None)
+    _choose_one("--streaming", streaming, "--in-process", in_process)
     require_sources(sources, settings.config.client_properties, in_process=in_process)
+    zone_shown = shown_zone(utc=utc)
     watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), zone_shown)
     if watched is None:
         require_spark(java=not in_process)
@@ -164,6 +162,11 @@ def replay(
     if report is not None:
         job.write_report(report, ", ".join(sources))
     _tell(job, source, outputs, zone_shown, began_s)
+
+
+def _choose_one(one: str, has_one: bool, other: str, has_other: bool) -> None:
+    if has_one and has_other:
+        raise CommandError(f"Choose one of {one} and {other}.", WRONG_USE)
 
 
 def _tell(job: _Job, source: ReplaySource, outputs: _Outputs, zone_shown: tzinfo, began_s: float) -> None:

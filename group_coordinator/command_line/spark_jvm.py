@@ -30,8 +30,8 @@ def require_spark(*, java: bool = True) -> None:
     """Raises CommandError where Spark is not installed, and JavaError where its JVM could not start."""
     if find_spec("pyspark") is None or find_spec("pandas") is None:
         raise CommandError(
-            "This command runs the coordinator, which needs Spark: pip install '.[spark]' in a clone of the project. (To "
-            "watch a cluster, or to replay a dump of its offsets topic, no Spark is needed.)"
+            "This command runs the coordinator, which needs Spark: pip install '.[spark]' in a clone of the project. "
+            "(To watch a cluster, or to replay a dump of its offsets topic, no Spark is needed.)"
         )
     if java:
         require_java()

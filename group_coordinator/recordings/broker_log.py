@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Struct, field
 
 from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent, LogSilent, MemberFailed, MemberFencedOut
-from group_coordinator.recordings.broker_patterns import HINT, NO_GROUP, events_at, start_of_words
+from group_coordinator.recordings.broker_patterns import HINT, NO_GROUP
+from group_coordinator.recordings.broker_words import events_at, start_of_words
 from group_coordinator.recordings.cluster_ids import cluster_id_in, is_foreign, left_out
 from group_coordinator.recordings.line_times import LineError, line_time
 from group_coordinator.recordings.log_entries import LogEntries

@@ -56,8 +56,9 @@ def _of_the_clock(log: RequestLog) -> Iterator[str]:
         (index, standstill) for index, clock in enumerate(log.clocks) for standstill in clock.standstills
     ]
     for index, standstill in standstills[:NAMES_SHOWN]:
+        silence = duration(standstill.until_us - standstill.from_us)
         yield (
-            f"{name(log.paths[index].name)} has no line for {duration(standstill.until_us - standstill.from_us)} before "
+            f"{name(log.paths[index].name)} has no line for {silence} before "
             f"line {standstill.line_number:,} ({_moment(standstill.until_us)}), and members or connections go on that "
             f"were silent for too long ({standstill.witnesses:,}): most likely the broker, its machine or its virtual "
             "machine stood still; less likely its clock was set forward. No time is changed."

@@ -391,11 +391,8 @@ class WatchSource:
             begun_s = time.monotonic()
             try:
                 metadata = admin.list_topics(timeout=TIMEOUT_S)
-                self._cluster = Cluster(
-                    servers=self.name, id=metadata.cluster_id or "", brokers=brokers_of(metadata)
-                )
-                names = topic_names(admin, metadata)
-                if names != self._names:
+                self._cluster = Cluster(servers=self.name, id=metadata.cluster_id or "", brokers=brokers_of(metadata))
+                if (names := topic_names(admin, metadata)) != self._names:
                     self._names = names
             except KafkaException as problem:
                 _log.debug("names of topics: %s", problem)

@@ -18,7 +18,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from group_coordinator.gateway import coordinator_client, unrecorded_answers
 from group_coordinator.gateway.answer_sizes import AnswerSizes
-from group_coordinator.gateway.answered_requests import AnsweredRequests
 from group_coordinator.gateway.config import GatewayConfig
 from group_coordinator.gateway.coordinator_client import EventsClient
 from group_coordinator.gateway.group_events import GroupEvent
@@ -28,12 +27,12 @@ from group_coordinator.system.answer_sockets import AnswerDatagram, AnswerSender
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json
 from schemas.messages import HeartbeatRequest, HeartbeatResponse, LeaveGroupResponse, Response
-from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER
+from schemas.query_progress import WRITER_HEADER
+from tests.gateway.answers import HEADERS, handed, in_kafka, value_of
 from tests.gateway.told_loop import Producer
 
 TIMEOUT_S = 10.0
 PARTITION = 3
-HEADERS = {"epoch": "0", "seq": "1", WRITER_HEADER: "responder-7", DECIDED_AT_HEADER: "12"}
 RECORDED = {**HEADERS, WRITER_HEADER: "gateway-7"}
 
 
@@ -100,22 +99,6 @@ async def both(home: str, recorder: Producer) -> AsyncIterator[tuple[Bench, Answ
     bench.client.stop_watching()
     bench.client.end()
     responder.close()
-
-
-def value_of(request_id: str, error_code: ErrorCode = ErrorCode.NONE) -> bytes:
-    document = ResponseDocument(
-        request_id=request_id, group_id="g", epoch=0, seq=1, api="Heartbeat", api_version=4, answers_offset=1,
-        time_ms=0, body=HeartbeatResponse(error_code=error_code),
-    )  # fmt: skip
-    return encode_json(document)
-
-
-def handed(request_id: str, error_code: ErrorCode = ErrorCode.NONE) -> HandedAnswer:
-    return HandedAnswer(request_id.encode(), value_of(request_id, error_code), HEADERS)
-
-
-def in_kafka(request_id: str, error_code: ErrorCode = ErrorCode.NONE) -> TopicRecord:
-    return TopicRecord(request_id.encode(), value_of(request_id, error_code), 0)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -394,13 +377,3 @@ def test_another_answer_than_the_client_was_given_is_said(
     asyncio.run(story())
     (told,) = [record for record in caplog.records if "another answer to the request" in record.message]
     assert told.levelname == "ERROR"
-
-
-def test_so_many_answered_requests_are_remembered(caplog: pytest.LogCaptureFixture) -> None:
-    metrics = GatewayMetrics()
-    answered = AnsweredRequests(metrics, remembered_max=2)
-    for number in range(3):
-        answered.note(in_kafka(f"r-{number}"))
-    for number in range(3):
-        answered.compare(in_kafka(f"r-{number}", ErrorCode.ILLEGAL_GENERATION))
-    assert metrics.answers_contradicted == 2

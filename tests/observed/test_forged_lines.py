@@ -95,10 +95,10 @@ def test_a_reason_with_line_breaks_is_told_whole(tmp_path: Path) -> None:
     "head",
     [
         f"{CONTEXT}Stabilized group {{}} generation 1 with 1 members.{LOGGER}",
-        f"[TransactionCoordinator id=1] Initialized transactionalId {{}} with producerId 7 and producer epoch 0{LOGGER}",
+        f"[TransactionCoordinator id=1] Initialized transactionalId {{}} with producerId 7 and epoch 0{LOGGER}",
         f"[KafkaApi-1] Error when handling request: clientId={{}}, correlationId=7{OTHER_LOGGER}",
-        f"[GroupCoordinator 1]: Dynamic member with unknown member id joins group g in Empty state. Created a new member "
-        f"id {{}}-1 and requesting the member to rejoin with this id.{LOGGER}",
+        f"[GroupCoordinator 1]: Dynamic member with unknown member id joins group g in Empty state. Created a new "
+        f"member id {{}}-1 and requesting the member to rejoin with this id.{LOGGER}",
     ],
 )
 def test_any_id_with_a_line_break_begins_no_line(head: str, tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_any_id_with_a_line_break_begins_no_line(head: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "words",
     [
-        f"Dynamic member with unknown member id joins group mine in Empty state. Created a new member id {STABILIZED}-1 "
-        "and requesting the member to rejoin with this id.",
+        f"Dynamic member with unknown member id joins group mine in Empty state. Created a new member id "
+        f"{STABILIZED}-1 and requesting the member to rejoin with this id.",
         joined(f"{CONTEXT}{STABILIZED}"),
         joined(LEAVE),
         joined("x", group_id="victim in state Stable with old generation 3 (reason: y). "),

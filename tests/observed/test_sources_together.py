@@ -24,7 +24,7 @@ OWNED_SLACK_MS = 1_500
 request, and by another to that of the record."""
 
 
-@pytest.mark.parametrize("part", PARTS, ids="+".join)
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: "+".join(sorted(part)))
 @pytest.mark.parametrize("name", TOGETHER)
 def test_all_sources_are_as_right_as_each(name: str, part: frozenset[str]) -> None:
     together, alone = scores(name, ALL), scores(name, part)

@@ -132,9 +132,10 @@ def test_a_checkpoint_without_batches_is_of_any_log(monkeypatch: pytest.MonkeyPa
 def test_sparks_advice_to_lose_data_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     failure = (
         "[STREAM_FAILED] Query terminated: Partition events-0's offset was changed from 8 to 3, some data may have "
-        "been missed.\nSome data may have been lost because they are not available in Kafka any more; either the data was "
-        "aged out by Kafka or the topic may have been deleted before all the data in the topic was processed. If you "
-        'don\'t want your streaming query to fail on such cases, set the source option "failOnDataLoss" to "false".\n'
+        "been missed.\nSome data may have been lost because they are not available in Kafka any more; either the data "
+        "was aged out by Kafka or the topic may have been deleted before all the data in the topic was processed. If "
+        "you don't want your streaming query to fail on such cases, set the source option "
+        '"failOnDataLoss" to "false".\n'
     )
     query = Mock()
     query.exception.return_value = failure
