@@ -21,6 +21,7 @@ from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, OffsetsCo
 from schemas.observed_history import GroupRestored, OwnershipNotKnown, TargetAssignmentComputed
 
 CLUSTERS = Path(__file__).parent.parent / "fixtures" / "clusters"
+NAMES = sorted(path.name.removesuffix(".offsets.jsonl.gz") for path in CLUSTERS.glob("*.offsets.jsonl.gz"))
 NEAR_MS = 1_500
 """So near to a change a poll may show what was before or after it."""
 _OWNERSHIP_EVENTS = ("assigned", "revoked", "lost", "owned", "tasks")

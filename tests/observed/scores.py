@@ -29,7 +29,7 @@ from schemas.observed_history import MemberGone
 from streaming.config import StreamingConfig
 from streaming.event_log import read_records
 from streaming.replay import replay_in_process
-from tests.observed.recorded import CLUSTERS, Poll, entries, lines, polls, quiet_polls, truth
+from tests.observed.recorded import CLUSTERS, NAMES, Poll, entries, lines, polls, quiet_polls, truth
 from tests.observed.recorded import files as recorded_files
 
 REQUESTS, DUMP, LOGS = "requests", "dump", "logs"
@@ -42,7 +42,6 @@ ALL_SOURCES = [
     frozenset({REQUESTS, DUMP}),
     frozenset({REQUESTS, DUMP, LOGS}),
 ]
-NAMES = sorted(path.name.removesuffix(".offsets.jsonl.gz") for path in CLUSTERS.glob("*.offsets.jsonl.gz"))
 NEAR_MS = 15_000
 """So far from its line a departure may be told: a standstill of a machine lies between."""
 _TOUCHED = ("kill", "freeze", "hang", "pause", "leave", "thaw")

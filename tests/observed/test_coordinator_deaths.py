@@ -38,8 +38,8 @@ from schemas.history import (
     RebalanceCompleted,
 )
 from schemas.observed_history import CoordinatorChanged, GroupRestored, MemberRestored, OwnershipNotKnown
+from tests.observed.generations import GROUP, generation
 from tests.observed.recorded import observed, owners_at, polls
-from tests.observed.test_departures import GROUP, generation
 
 
 def line(number: int, at_ms: int, event: LineEvent, broker: int = 1) -> BrokerLine:

@@ -27,54 +27,17 @@ from schemas.events import encode_json
 from schemas.group_states import GroupState
 from schemas.history import GroupDead, History, MemberExpired, MemberLeft, OffsetsCommitted, RebalanceStarted
 from schemas.observed_history import MemberGone, MemberRestored, OffsetsRemoved
-from schemas.records import (
-    GroupMetadataValue,
-    MemberMetadata,
-    encode_group_metadata_key,
-    encode_group_metadata_value,
-)
-from tests.observed.commits import commit, read, text
+from tests.observed.commits import commit
+from tests.observed.generations import GROUP, generation, group_record
 from tests.observed.recorded import observed
 
-GROUP = "g"
 DELETED_PLACE = 5
 DELETED_MS = 1_000 + DELETED_PLACE
 
 
-def generation(place: int, number: int, *member_ids: str, instance_id: str | None = None) -> Entry:
-    """Return a record of the group."""
-    value = GroupMetadataValue(
-        protocol_type="consumer",
-        generation=number,
-        protocol="range" if member_ids else None,
-        leader=member_ids[0] if member_ids else None,
-        current_state_timestamp_ms=1_000 + place,
-        members=tuple(
-            MemberMetadata(
-                member_id=member_id,
-                group_instance_id=instance_id if member_id.startswith("s") else None,
-                client_id=member_id,
-                client_host="/10.0.0.1",
-                rebalance_timeout_ms=1_000,
-                session_timeout_ms=1_000,
-                subscription=b"",
-                assignment=b"",
-            )
-            for member_id in member_ids
-        ),
-    )
-    return _group_record(place, encode_group_metadata_value(value))
-
-
-def _group_record(place: int, value: bytes | None, at_ms: int | None = None) -> Entry:
-    key = text(encode_group_metadata_key(GROUP))
-    line: dict[str, object] = {"partition": 7, "offset": place, "timestamp_ms": at_ms or 1_000 + place, "key": key}
-    return read({**line, "value": None if value is None else text(value)})
-
-
 def tombstones() -> list[Entry]:
     """Return what deletes the group, as brokers write it: first its offset, in the same step."""
-    return [commit(DELETED_PLACE, None), _group_record(DELETED_PLACE + 1, None, DELETED_MS)]
+    return [commit(DELETED_PLACE, None), group_record(DELETED_PLACE + 1, None, DELETED_MS)]
 
 
 def line(number: int, at_ms: int, event: LineEvent) -> BrokerLine:
@@ -122,7 +85,7 @@ def test_a_consumer_group_that_was_deleted_and_is_used_again(late_ms: int) -> No
     """The line is about the tombstones of the consumer group, not about what comes after them."""
     bumped = _record_of_key(1, {"epoch": 2}, 1_001)
     gone = [commit(DELETED_PLACE, None), _record_of_key(DELETED_PLACE + 1, None, DELETED_MS)]
-    again = [commit(DELETED_PLACE + 2, 9), _group_record(DELETED_PLACE + 3, None, 9_000)]
+    again = [commit(DELETED_PLACE + 2, 9), group_record(DELETED_PLACE + 3, None, 9_000)]
     deleted = line(1, DELETED_MS + late_ms, GroupDeleted(group_id=GROUP))
     history = observe([bumped, commit(2, 5), *gone, *again], [deleted], {}).history
     told = [(record.epoch, record.reason) for record in history if isinstance(record, GroupDead)]

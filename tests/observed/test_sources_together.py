@@ -6,7 +6,8 @@ import pytest
 
 from group_coordinator.narrative.rebalances import rebalances
 from group_coordinator.narrative.steps import steps
-from tests.observed.scores import DUMP, LOGS, NAMES, REQUESTS, Scores, history, scores
+from tests.observed.recorded import NAMES
+from tests.observed.scores import DUMP, LOGS, REQUESTS, Scores, history, scores
 
 NOT_YET = {
     "failover-3.7": "a rebalance that dies with its coordinator is told as stuck by the dump with brokers' logs",

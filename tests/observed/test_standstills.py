@@ -24,9 +24,8 @@ from group_coordinator.recordings.broker_patterns import NO_GROUP
 from schemas.history import MemberExpired
 from schemas.observed_history import CoordinatorStalled
 from tests.observed.commits import commit
-from tests.observed.recorded import observed, rebalances
-from tests.observed.test_clusters import ALL
-from tests.observed.test_departures import GROUP, generation
+from tests.observed.generations import GROUP, generation
+from tests.observed.recorded import NAMES, observed, rebalances
 
 BEGIN_MS = 1_000
 EXPIRED_MS = 40_000
@@ -106,7 +105,7 @@ def test_a_reader_tells_how_long_the_log_was_silent_before_members_expired(tmp_p
     assert silences == {16_441, 17_000}
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", NAMES)
 def test_of_recorded_clusters_only_the_one_that_stood_still_did(name: str) -> None:
     stalled = [record for record in observed(name, with_logs=True).history if isinstance(record, CoordinatorStalled)]
     told = {(record.broker_id, record.group_id) for record in stalled}
