@@ -29,7 +29,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("sources", ALL_SOURCES, ids="+".join)
+@pytest.mark.parametrize("sources", ALL_SOURCES, ids=lambda sources: "+".join(sorted(sources)))
 def test_what_is_told_is_what_was_true(recording: str, sources: Sources) -> None:
     measured, acts = scores(recording, sources), judge(recording, sources)
     assert measured.polls_checked > 10
