@@ -63,7 +63,7 @@ def update_subscription(
         else regex_change is RegexChange.UPDATED_AND_RESOLVED
     )
     epoch, kind = group.group_epoch, group.subscription_type
-    bumps = bumps or epoch == 0
+    bumps = bumps or epoch == changes.step.config.kafka_version.first_epoch == 0
     regex_counts = _regex_counts(group, member, updated)
     deadline_ms, deadline_epoch = group.metadata_deadline
     if bumps or step.now_ms >= deadline_ms or epoch < deadline_epoch:

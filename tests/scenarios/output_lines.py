@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
 from schemas.consumer_protocol import decode_assignment
@@ -70,7 +70,7 @@ class OutputLines:
         words = [str(record.__struct_config__.tag)]
         for name in record.__struct_fields__:
             value = getattr(record, name)
-            if name not in _HIDDEN and value is not None and value is not False and value not in ("", ()):
+            if name not in _HIDDEN and value is not None and value is not False and value not in ("", (), UNSET):
                 words.append(f"{name.removesuffix('_ms')}={self._value(name, value)}")
         if isinstance(record, MemberLeft) and record.cause.reason:
             words.append(f'reason="{record.cause.reason}"')

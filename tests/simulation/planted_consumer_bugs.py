@@ -37,8 +37,8 @@ from streaming.group_news import GroupNews
 def a_partition_is_given_before_it_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     real: Any = reconciliation.reconcile
 
-    def reconcile(*arguments: Any) -> Any:
-        return real(*arguments[:-1], lambda topic_id, partition: True)
+    def reconcile(*arguments: Any, **options: Any) -> Any:
+        return real(*arguments[:-1], lambda topic_id, partition: True, **options)
 
     monkeypatch.setattr(ownership, "reconcile", reconcile)
 
