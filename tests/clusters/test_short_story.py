@@ -34,11 +34,14 @@ def test_what_is_told_is_what_was_true(recording: str, sources: Sources) -> None
     measured, acts = scores(recording, sources), judge(recording, sources)
     assert measured.polls_checked > 10
     assert measured.commits_checked > 50
-    assert (measured.invented, acts.missed, acts.wrong) == (0, 0, 0), acts.lines
+    assert (measured.invented, acts.wrong) == (0, 0), acts.lines
     if DUMP in sources:
         assert measured.commits_wrong == 0
         assert measured.generations_wrong == 0
-    if LOGS in sources or REQUESTS in sources:
+    if sources != frozenset({REQUESTS}) and sources != frozenset({REQUESTS, DUMP}):
+        # Request logs have no line where a session of a consumer group ends: a kill may not be told by them alone.
+        assert acts.missed == 0, acts.lines
+    if LOGS in sources:
         assert acts.told == _ends_of_members(recording)
 
 
