@@ -21,6 +21,7 @@ from group_coordinator.command_line.evidence import Evidence, read_evidence
 from group_coordinator.command_line.import_log import DeadLetters, nothing_to_tell
 from group_coordinator.command_line.observed_source import is_dump, observed_source
 from group_coordinator.command_line.progress import bytes_progress
+from group_coordinator.command_line.spark_jvm import require_spark
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.what_if_player import EVENTS_FILE, ReplayedLog
 from group_coordinator.dashboard.sources import Note
@@ -100,13 +101,14 @@ def replay_source(
 
 def require_sources(names: Sequence[str], properties: Mapping[str, str], *, in_process: bool) -> None:
     """Raise CommandError at once where a name is that of no file and of no topic: what reads them takes its time to
-    start."""
+    start. Raise JavaError where a topic is named, and the JVM that reads it could not start."""
     if _may_be_topic(names):
         if in_process:
             raise CommandError(
                 f"There is no file {names[0]}. (If it is a topic: Spark replays topics, without --in-process.)",
                 WRONG_USE,
             )
+        require_spark()  # which a broker need not be asked for
         require_topic(names[0], properties)
         return
     missing = [name for name in names if not Path(name).is_file()]

@@ -69,7 +69,8 @@ def watch(
     Where the topic may not be read (managed clusters), groups are polled: ownership and offsets are those of each poll.
 
     What is kept has a bound: of commits the last of each partition and minute, of each group the newest records and
-XX
+    lines. With --state it survives a restart. It is written every minute and at the end (--out, --tables, --report).
+
     Examples:
 
         group-coordinator watch --bootstrap-servers prod:9092

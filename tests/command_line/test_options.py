@@ -28,8 +28,8 @@ def test_flag_over_environment_over_file_over_default(tmp_path: Path, monkeypatc
 
 def test_what_a_dry_run_prints_is_a_settings_file_but_for_values_of_properties(tmp_path: Path) -> None:
     flags = {
-        "kafka": ["client.id=me"], "spark": ["spark.app.tag=blue"], "topic_prefix": 'odd "prefix"', "shards": 2,
-        "shard": 1,
+        "kafka": ["client.id=me"], "spark": ["spark.app.tag=blue"], "shards": 2, "shard": 1,
+        "checkpoint": 'a "place" #1, C:\\new',
     }  # fmt: skip
     settings = options.load(flags, None)
     printed = "\n".join(settings.lines())

@@ -44,8 +44,9 @@ def test_a_dump_is_replayed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["run --embedded", "demo", "replay events.jsonl", "replay events.jsonl --in-process"]
 )
-def test_a_command_that_needs_spark_says_so(line: str) -> None:
-    result = call(*line.split())
+def test_a_command_that_needs_spark_says_so(line: str, tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").touch()
+    result = call(*(tmp_path / word if word == "events.jsonl" else word for word in line.split()))
     assert result.returncode == 1
     error_text = " ".join(result.stderr.split())
     assert "This command runs the coordinator, which needs Spark: pip install '.[spark]' in a clone" in error_text

@@ -15,6 +15,7 @@ P = "group_coordinator_"
 HEARTBEAT = f'{P}answer_seconds_bucket{{api="Heartbeat",le='
 JOIN = f'{P}answer_seconds_bucket{{api="JoinGroup",le='
 BATCH = f'{P}batch_seconds_bucket{{shard="0",phase="triggerExecution",le='
+STALLED = f'{P}members_gone_total{{reason="coordinator_stalled"}}'
 EXPIRED = f'{P}members_gone_total{{reason="session_expired"}}'
 OFFSETS = f'{P}offsets_total{{change="expired"}}'
 FAILED = f'{P}answers_total{{api="JoinGroup",error="UNKNOWN_SERVER_ERROR"}}'
@@ -67,6 +68,8 @@ CASES = [
     fires("CoordinatorNotReady", 4, {f"{P}ready": "0x10"}),
     fires("CoordinatorNotReady", 14, {f"{P}ready": "1x9 0x10"}),
     quiet("CoordinatorNotReady", 10, {f"{P}ready": "0 0 1x20"}),
+    fires("ProgramPartEnded", 10, {f"{P}ended_threads": "0x9 1x10"}),
+    quiet("ProgramPartEnded", 10, {f"{P}ended_threads": "0x20"}),
     fires("CoordinatorClockBehind", 10, {f'{P}watermark_lag_seconds{{shard="0"}}': "0+60x60"}),
     fires(
         "CoordinatorClockBehind", 10, {f'{P}watermark_lag_seconds{{shard="0"}}': "40 42 41 40 42 41 40 42 41 40 42 40"}
@@ -112,6 +115,8 @@ CASES = [
     fires("ResponderDiffers", 11, {f"{P}responder_differences": "0x9 1x20"}),
     quiet("ResponderDiffers", 11, {f"{P}responder_differences": "0x30"}),
     *counters("HandedAnswersNotRecorded", f"{P}gateway_answers_not_recorded_total", 0, 1),
+    *counters("AnswersContradicted", f"{P}gateway_answers_contradicted_total", 0, 1),
+    *counters("GroupsLeftOut", f"{P}gateway_groups_left_out_total", 0, 7),
     fires("ResponderNotCompared", 11, {f"{P}responder_answers_forgotten": "0x9 70x20"}),
     quiet("ResponderNotCompared", 40, {f"{P}responder_answers_forgotten": "70x60"}),
     *counters("DeadLetters", LETTERS, 0, 1),
@@ -126,6 +131,7 @@ CASES = [
     fires("GroupRebalanceStorm", 16, {f'{P}group_rebalances_recently{{group="g"}}': "_x9 11x20"}),
     quiet("GroupRebalanceStorm", 16, {f'{P}group_rebalances_recently{{group="g"}}': "3x20"}),
     *counters("SessionExpiries", EXPIRED, 20, 42),
+    *counters("CoordinatorStalled", STALLED, 0, 1),
     *counters("RefusalsRise", REFUSED, 600, 1300),
     fires("RefusalsRise", 31, {REFUSED: "_x9 90+90x60"}),
     quiet("RefusalsRise", 40, {REFUSED: "0+50x60"}),

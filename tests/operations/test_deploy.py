@@ -107,7 +107,7 @@ def test_label_values_that_are_matched_exist() -> None:
     values = {
         "state": set(STATES),
         "outcome": literals(RebalanceCompleted, "outcome"),
-        "reason": {"left", "session_expired"} | literals(MemberDropped, "reason"),
+        "reason": {"left", "session_expired", "coordinator_stalled"} | literals(MemberDropped, "reason"),
         "change": {"committed", "expired", "deleted"},
         "phase": {"triggerExecution"},
         "error": {"NONE", "UNKNOWN_SERVER_ERROR"},

@@ -93,7 +93,8 @@ def test_the_alerts_that_hold_for_watched_groups() -> None:
         rule["alert"] for rule in rules if {metric_series.name for metric_series in series(rule["expr"])} <= names
     }
     assert holding == {
-        "CoordinatorDown", "CoordinatorMissing", "CoordinatorNotReady", "GroupStuck", "GroupHeldUp", "GroupHasNoTarget",
+        "CoordinatorDown", "CoordinatorMissing", "CoordinatorNotReady", "CoordinatorStalled", "ProgramPartEnded",
+        "GroupStuck", "GroupHeldUp", "GroupHasNoTarget",
         "PendingOffsetsOld", "GroupRebalanceStorm",
         "SessionExpiries", "RefusalsRise", "OffsetsExpire",
     }  # fmt: skip

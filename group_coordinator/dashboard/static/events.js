@@ -14,7 +14,8 @@ const KINDS = [
   "group_epoch_bumped", "target_assignment_computed", "consumer_member_joined", "consumer_member_updated", "consumer_member_away",
   "member_reconciled", "members_reconciled", "group_reconciling", "regex_resolved", "group_converted",
   "transactional_offsets_pending", "transactional_offsets_aborted",
-  "group_recorded", "recording_gap", "member_gone", "ownership_not_known", "generations_not_recorded", "coordinator_changed", "offsets_removed",
+  "group_recorded", "recording_gap", "member_gone", "ownership_not_known", "generations_not_recorded", "coordinator_changed",
+  "coordinator_stalled", "member_restored", "group_restored", "offsets_removed",
 ];
 const TONES = { member_expired: "bad", member_dropped: "bad", request_refused: "warn", member_left: "warn", member_fenced: "bad", rebalance_started: "busy", rebalance_completed: "good", group_stable: "good", group_epoch_bumped: "busy", members_reconciled: "good", transactional_offsets_aborted: "warn" };
 const SHOWN_MAX = 2000;
