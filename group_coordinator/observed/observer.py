@@ -165,7 +165,7 @@ class Observer:
         return len(self._touched)
 
     def evidence(self) -> Iterator[bytes]:
-        """Yield the evidence that is kept of each group, as `group_state` encodes it."""
+        """Yield the evidence of each group, as `group_state` encodes it, and last the lines that tell of partitions."""
         yield from self._groups.encoded()
         lines = [line for partition in self._partitions.values() for line in partition.loads.lines]
         yield encode_group(GroupState(group_id=NO_GROUP, facts=(), lines=lines, whole_from=None))

@@ -18,6 +18,8 @@ from schemas.wire import DecodeError
 
 _FORMAT = 2
 _LENGTH_BYTES = 4
+_LINES_OF_PARTITIONS = 1
+"""Behind the groups, these lines are as one group more."""
 _FIRST_OF_FORMAT_1 = 0x80
 """So large at least was the first byte of a file: it was one map, without a length before it."""
 
@@ -31,7 +33,7 @@ class _Head(Struct, frozen=True, kw_only=True):
     cluster_id: str
     partitions: list[tuple[int, int, PartitionState]]
     groups: int
-    """So many follow."""
+    """So many parts follow."""
 
 
 class _Format(Struct):
@@ -49,7 +51,7 @@ def encode_state(observer: Observer, cluster_id: str) -> Iterator[bytes]:
                 format=_FORMAT,
                 cluster_id=cluster_id,
                 partitions=list(observer.partitions()),
-                groups=len(observer),
+                groups=len(observer) + _LINES_OF_PARTITIONS,
             )
         )
     )
