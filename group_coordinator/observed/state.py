@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from group_coordinator.observed.group_state import GroupState, decode_group
 from group_coordinator.observed.observer import Observer
+from group_coordinator.observed.standstills import StandstillState
 from group_coordinator.observed.transactions import PartitionState
 from schemas.wire import DecodeError
 
@@ -34,6 +35,7 @@ class _Head(Struct, frozen=True, kw_only=True):
     partitions: list[tuple[int, int, PartitionState]]
     groups: int
     """So many parts follow."""
+    standstills: StandstillState | None = None
 
 
 class _Format(Struct):
@@ -52,6 +54,7 @@ def encode_state(observer: Observer, cluster_id: str) -> Iterator[bytes]:
                 cluster_id=cluster_id,
                 partitions=list(observer.partitions()),
                 groups=len(observer) + _LINES_OF_PARTITIONS,
+                standstills=observer.standstill_evidence.state(),
             )
         )
     )
@@ -69,6 +72,8 @@ def restore_state(observer: Observer, file: BinaryIO, cluster_id: str) -> None:
     file.seek(0)
     for part in _read(file, cluster_id):
         if isinstance(part, _Head):
+            if part.standstills is not None:
+                observer.standstill_evidence.restore(part.standstills)
             for number, next_offset, partition in part.partitions:
                 observer.restore_partition(number, next_offset, partition)
         else:
