@@ -68,7 +68,7 @@ class Observer:
         """The groups about which something has come."""
         self._skew_evidence = Skews()
         self._skews: dict[int | None, Skew] = {}
-        self._standstill_evidence = Standstills()
+        self.standstill_evidence = Standstills()
         self._standstills: dict[str, list[Standstill]] = {}
         """By group."""
         self._begins_ms: dict[str, int] = {}
@@ -87,7 +87,7 @@ class Observer:
             if entry.offset < partition.next_offset:
                 continue
             partition.next_offset = entry.offset + 1
-            self._standstill_evidence.record(entry.partition, entry.timestamp_ms)
+            self.standstill_evidence.record(entry.partition, entry.timestamp_ms)
             if partition.loads.record(entry):
                 self._touch(partition.loads.group_ids)
             for fact in partition.commits.take(entry):
@@ -99,7 +99,7 @@ class Observer:
         for line in lines:
             if line.file != OF_RECORDS:
                 self._note_beginning(line)
-            self._standstill_evidence.line(line)
+            self.standstill_evidence.line(line)
             if line.event.group_id != NO_GROUP:
                 self._add_line(line)
             elif isinstance(line.event, line_events.PartitionLoaded):
@@ -165,7 +165,7 @@ class Observer:
         return len(self._touched)
 
     def evidence(self) -> Iterator[bytes]:
-        """Yield the evidence that is kept of each group, as `group_state` encodes it."""
+        """Yield the evidence of each group, as `group_state` encodes it, and last the lines that tell of partitions."""
         yield from self._groups.encoded()
         lines = [line for partition in self._partitions.values() for line in partition.loads.lines]
         yield encode_group(GroupState(group_id=NO_GROUP, facts=(), lines=lines, whole_from=None))
@@ -325,7 +325,7 @@ class Observer:
     def _find_standstills(self) -> None:
         """Find anew which coordinators stood still."""
         before, self._standstills = self._standstills, {}
-        for candidate in self._standstill_evidence.candidates():
+        for candidate in self.standstill_evidence.candidates():
             standstill = self._stood_still(candidate)
             if standstill is not None:
                 for group_id in standstill.group_ids:
@@ -348,7 +348,7 @@ class Observer:
             if number is not None:
                 partitions[number] = None
         skew_ms = _skew_ms(self._skews.get(candidate.broker))
-        return self._standstill_evidence.confirmed(candidate, partitions, sessions, begins_ms, written_ms, skew_ms)
+        return self.standstill_evidence.confirmed(candidate, partitions, sessions, begins_ms, written_ms, skew_ms)
 
     def _estimate_skews(self) -> None:
         before, self._skews = self._skews, self._skew_evidence.estimate()

@@ -99,6 +99,15 @@ def expired_member(line: BrokerLine) -> str | None:
             return None
 
 
+class StandstillState(Struct, frozen=True, kw_only=True):
+    """What `Standstills` keeps, over a restart."""
+
+    silences: dict[int, list[Silence]]
+    """By broker, as the next."""
+    expiries: dict[int, list[Expiry]]
+    active: dict[int, list[int]]
+
+
 class Standstills:
     """Those of all brokers."""
 
@@ -121,6 +130,20 @@ class Standstills:
     def record(self, partition: int, timestamp_ms: int) -> None:
         """Note when a record was written."""
         _keep(self._active.setdefault(partition, {}), timestamp_ms // _TICK_MS)
+
+    def state(self) -> StandstillState:
+        """Return all that is kept."""
+        return StandstillState(
+            silences={broker: list(silences) for broker, silences in self._silences.items()},
+            expiries={broker: list(expiries) for broker, expiries in self._expiries.items()},
+            active={partition: list(ticks) for partition, ticks in self._active.items()},
+        )
+
+    def restore(self, state: StandstillState) -> None:
+        """Take what `state` gave before a restart."""
+        self._silences = {broker: dict.fromkeys(silences) for broker, silences in state.silences.items()}
+        self._expiries = {broker: dict.fromkeys(expiries) for broker, expiries in state.expiries.items()}
+        self._active = {partition: dict.fromkeys(ticks) for partition, ticks in state.active.items()}
 
     def candidates(self) -> list[Standstill]:
         """Return silences after which several members expired at once."""

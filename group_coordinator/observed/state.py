@@ -13,11 +13,14 @@ from msgspec import Struct
 
 from group_coordinator.observed.group_state import GroupState, decode_group
 from group_coordinator.observed.observer import Observer
+from group_coordinator.observed.standstills import StandstillState
 from group_coordinator.observed.transactions import PartitionState
 from schemas.wire import DecodeError
 
 _FORMAT = 2
 _LENGTH_BYTES = 4
+_LINES_OF_PARTITIONS = 1
+"""Behind the groups, these lines are as one group more."""
 _FIRST_OF_FORMAT_1 = 0x80
 """So large at least was the first byte of a file: it was one map, without a length before it."""
 
@@ -31,7 +34,8 @@ class _Head(Struct, frozen=True, kw_only=True):
     cluster_id: str
     partitions: list[tuple[int, int, PartitionState]]
     groups: int
-    """So many follow."""
+    """So many parts follow."""
+    standstills: StandstillState | None = None
 
 
 class _Format(Struct):
@@ -49,7 +53,8 @@ def encode_state(observer: Observer, cluster_id: str) -> Iterator[bytes]:
                 format=_FORMAT,
                 cluster_id=cluster_id,
                 partitions=list(observer.partitions()),
-                groups=len(observer),
+                groups=len(observer) + _LINES_OF_PARTITIONS,
+                standstills=observer.standstill_evidence.state(),
             )
         )
     )
@@ -67,6 +72,8 @@ def restore_state(observer: Observer, file: BinaryIO, cluster_id: str) -> None:
     file.seek(0)
     for part in _read(file, cluster_id):
         if isinstance(part, _Head):
+            if part.standstills is not None:
+                observer.standstill_evidence.restore(part.standstills)
             for number, next_offset, partition in part.partitions:
                 observer.restore_partition(number, next_offset, partition)
         else:

@@ -22,9 +22,11 @@ BOUNDS = {
     "tight": Bounds(commits_max=20, records_per_group=9, lines_per_group=11),
 }
 
+NAMES_RESTARTED = ["three-brokers", "failover-3.7", "transactions", "consumer-protocol", "migration", "share-streams"]
+
 
 @pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
-@pytest.mark.parametrize("name", ["three-brokers", "transactions", "consumer-protocol", "migration", "share-streams"])
+@pytest.mark.parametrize("name", NAMES_RESTARTED)
 def test_restarts_in_the_midst(name: str, bounds: Bounds) -> None:
     random = Random(name)
     undisturbed, observer = Observer(bounds=bounds), Observer(bounds=bounds)
