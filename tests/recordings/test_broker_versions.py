@@ -24,7 +24,8 @@ RECORDED = {
 def test_the_answers_to_api_versions_show_it(name: str, version: str) -> None:
     with gzip.open(CLUSTERS / f"{name}.request.log.gz") as log:
         lines = [line for line in log if b'"API_VERSIONS"' in line or b'"requestApiKey":18,' in line]
-    answers = [json.loads(line[line.index(b"{") : line.rindex(b"}") + 1])["response"] for line in lines]
+    logged = [json.loads(line[line.index(b"{") : line.rindex(b"}") + 1]) for line in lines]
+    answers = [request["response"] for request in logged if request["listener"] != "CONTROLLER"]
     shown = {version_of_apis(json.dumps(answer).encode()) for answer in answers if answer["errorCode"] == 0}
     assert shown == {version}
 
@@ -54,3 +55,12 @@ def test_each_version_has_its_entry(told: str, name: str) -> None:
 def test_an_answer_that_cannot_be_read_shows_nothing() -> None:
     assert version_of_apis(b"[") is None
     assert version_of_apis(b'{"errorCode":35,"apiKeys":[{"apiKey":18,"minVersion":0,"maxVersion":4}]}') is None
+
+
+def test_a_controller_s_answer_shows_nothing() -> None:
+    """Its listener tells the APIs that controllers have, without those of clients: not the version of a broker."""
+    with gzip.open(FIXTURES / "recordings" / "crash.request.log.gz") as log:
+        (line,) = [line for line in log if b'"API_VERSIONS"' in line]
+    logged = json.loads(line[line.index(b"{") : line.rindex(b"}") + 1])
+    assert logged["listener"] == "CONTROLLER"
+    assert version_of_apis(json.dumps(logged["response"]).encode()) is None

@@ -38,10 +38,36 @@ def test_owners_of_every_generation_are_the_broker_s(path: Path) -> None:
 LOGGED = [dump for dump in CLUSTERS if request_logs_of(dump)]
 
 
+NOT_TOLD = {
+    "failover-3.7": {"java": [2], "py": [2], "sarama": [3, 5]},
+    "lifecycle-3.4": {"reset": [2]},
+    "rack-4.0": {"mig": [8]},
+}
+"""Generations that the brokers wrote and request logs alone do not show: they lie between the end of what can be
+followed and the next join phase that tells all members (empty groups, and a group that became a classic one again).
+No member ever had generation 5 of `sarama`: a join overtook the answers to its assignment, which all were
+REBALANCE_IN_PROGRESS."""
+COMPACTED = {"lifecycle-3.4": {"expires": [1]}}
+"""Generations whose records the broker has removed from the offsets topic since."""
+
+
 @pytest.mark.parametrize("dump", LOGGED, ids=lambda dump: dump.name)
 def test_owners_in_clusters_are_those_of_the_offsets_topic(dump: Path) -> None:
-    owners = owners_told(outputs_of(followed(*request_logs_of(dump))))
-    assert _stored(owners) == _stored(owners_of_dump(dump))
+    name = dump.name.removesuffix(".offsets.jsonl.gz")
+    following = followed(*request_logs_of(dump))
+    told, stored = _stored(owners_told(outputs_of(following))), _stored(owners_of_dump(dump))
+    not_told, compacted = NOT_TOLD.get(name, {}), COMPACTED.get(name, {})
+    assert _without(told, compacted) == _without(stored, not_told)
+    for group_id, numbers in not_told.items():
+        assert {number for number, _ in stored[group_id]} >= set(numbers)
+        assert any(part.gap for group in following.groups if group.group_id == group_id for part in group.parts)
+
+
+def _without(owners: Owners, left_out: dict[str, list[int]]) -> Owners:
+    return {
+        group_id: [(number, shares) for number, shares in of_group if number not in left_out.get(group_id, ())]
+        for group_id, of_group in owners.items()
+    }
 
 
 def _stored(owners: Owners) -> Owners:
