@@ -164,12 +164,13 @@ def _assignments(records: Sequence[History]) -> dict[tuple[str, int], list[objec
         owners: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
         if isinstance(record, AssignmentReceived):
             for each in record.assignments:
-                for topic in each.topics:
+                for topic in each.topics or ():
                     owners[each.member_id] |= {(topic.topic, partition) for partition in topic.partitions}
         elif isinstance(record, GroupConverted) and record.to_protocol == "classic":
             at_ms = record.timestamp_ms
             for row in owned:
-                if row.group_id == record.group_id and row.from_ms <= at_ms and (row.to_ms is None or row.to_ms > at_ms):
+                is_there = row.from_ms <= at_ms and (row.to_ms is None or row.to_ms > at_ms)
+                if row.group_id == record.group_id and is_there:
                     owners[row.member_id].add((row.topic, row.partition))
         else:
             continue
