@@ -19,15 +19,11 @@ from group_coordinator.recordings.broker_lines import BrokerLine, MemberDeparted
 from group_coordinator.recordings.following import FollowedGroup, Following
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import TopicMetadata
 from schemas.history import History
-from schemas.messages import (
-    ConsumerGroupHeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupMember,
-    LeaveGroupRequest,
-)
+from schemas.messages import JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest
 
 
 def told_by_records(
