@@ -1,8 +1,8 @@
 """Which source tells of a group, where request logs, a dump of the offsets topic and brokers' logs are given together.
 
 Request logs tell most: who was waited for, what was refused. But a group that cannot be followed through them to the
-end, or whose records come out otherwise than they lie in the topic, is told as the records and the brokers' logs tell
-it; of what no broker's log says, the requests still say who left.
+end, whose owners they do not name, or whose records come out otherwise than they lie in the topic, is told as the
+records and the brokers' logs tell it; of what no broker's log says, the requests still say who left.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from pathlib import Path
 from group_coordinator.command_line.observed_source import read_files
 from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.offsets_log import LogRecord, OffsetsDump
+from group_coordinator.observed.stored_groups import CONNECT
 from group_coordinator.recordings.broker_lines import BrokerLine, MemberDeparted
 from group_coordinator.recordings.following import FollowedGroup, Following
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
+from schemas.group_metadata_events import TopicMetadata
 from schemas.history import History
-from schemas.messages import LeaveGroupMember, LeaveGroupRequest
+from schemas.messages import JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest
 
 
 def told_by_records(
@@ -57,12 +60,28 @@ def is_whole(group: FollowedGroup, *, are_records_whole: bool) -> bool:
     [part] = group.parts
     result = part.result
     is_inferred = any(step.inferred is not None for step in result.steps)
-    if part.beginning is not None or part.gap is not None or is_inferred:
+    if part.beginning is not None or part.gap is not None or is_inferred or not _are_owners_named(group):
         return False
     return not any(
         disagreement.kind in ("answer", "log") or (disagreement.kind == "record" and are_records_whole)
         for disagreement in result.disagreements
     )
+
+
+def _are_owners_named(group: FollowedGroup) -> bool:
+    """Return whether request logs name all that members own. Assignments of Kafka Connect are not read there, and a
+    consumer group knows a topic by its id alone once it is deleted."""
+    known: set[str] = set()
+    deleted: set[str] = set()
+    for part in group.parts:
+        for given in part.inputs:
+            if isinstance(given.value, TopicMetadata):
+                deleted |= known.intersection(given.value.absent)
+                known |= {topic.name for topic in given.value.topics}
+    bodies = [request.request for request in group.requests]
+    if any(isinstance(body, JoinGroupRequest) and body.protocol_type == CONNECT for body in bodies):
+        return False
+    return not (deleted and any(isinstance(body, ConsumerGroupHeartbeatRequest) for body in bodies))
 
 
 def _compacted(dump: OffsetsDump) -> set[int]:

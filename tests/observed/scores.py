@@ -25,7 +25,7 @@ from group_coordinator.recordings.broker_lines import MemberDeparted, MemberFail
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import AnyRow, Commit, Expiry, Member, Ownership
 from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, decode_history
-from schemas.observed_history import MemberGone
+from schemas.observed_history import GroupConverted, MemberGone
 from streaming.config import StreamingConfig
 from streaming.event_log import read_records
 from streaming.replay import replay_in_process
@@ -155,13 +155,26 @@ def _score_generations(result: Scores, name: str, sources: Sources) -> None:
             result.generations_wrong += not any(owners in told.get(generation, ()) for owners in stored)
 
 
-def _assignments(records: Iterable[History]) -> dict[tuple[str, int], list[object]]:
-    """Group and generation -> what its members got, each time that there was one of the number."""
+def _assignments(records: Sequence[History]) -> dict[tuple[str, int], list[object]]:
+    """Group and generation -> what its members got, each time that there was one of the number. A group that becomes
+    classic keeps what its members own: nobody assigns it."""
     told: dict[tuple[str, int], list[object]] = {}
+    owned = [row for row in fold(records) if isinstance(row, Ownership)]
     for record in records:
+        owners: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
         if isinstance(record, AssignmentReceived):
-            owners = {each.member_id: each.topics for each in record.assignments if each.topics}
-            told.setdefault((record.group_id, record.generation_id), []).append(owners)
+            for each in record.assignments:
+                for topic in each.topics or ():
+                    owners[each.member_id] |= {(topic.topic, partition) for partition in topic.partitions}
+        elif isinstance(record, GroupConverted) and record.to_protocol == "classic":
+            at_ms = record.timestamp_ms
+            for row in owned:
+                is_there = row.from_ms <= at_ms and (row.to_ms is None or row.to_ms > at_ms)
+                if row.group_id == record.group_id and is_there:
+                    owners[row.member_id].add((row.topic, row.partition))
+        else:
+            continue
+        told.setdefault((record.group_id, record.generation_id), []).append(dict(owners))
     return told
 
 
