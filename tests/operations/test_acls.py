@@ -30,12 +30,12 @@ ALL_TOPICS = (TOPICS.events, *TOPICS.outputs, TOPICS.progress, TOPICS.topics)
 WRITES = {
     "coordinator": set(ALL_TOPICS),
     "gateway": {TOPICS.events, TOPICS.progress, TOPICS.responses},
-    "member": {TOPICS.events},
+    "member": {TOPICS.events, TOPICS.progress},
 }
 READS = {
     "coordinator": set(ALL_TOPICS),
-    "gateway": {TOPICS.responses, TOPICS.assignments, TOPICS.topics},
-    "member": {TOPICS.responses},
+    "gateway": {TOPICS.responses, TOPICS.assignments, TOPICS.topics, TOPICS.progress},
+    "member": {TOPICS.responses, TOPICS.topics},
     "reader": set(ALL_TOPICS),
 }
 DATA = "orders"
