@@ -38,7 +38,7 @@ def test_names() -> None:
 def test_creates_all_of_them_as_designed(admin: AdminClient, topic_prefix: str) -> None:
     report = ensure_topics(admin, TopicSettings(topic_prefix=topic_prefix, shards=3))
     topics = report.topics
-    assert report.created == (topics.events, *topics.outputs, topics.topics)
+    assert report.created == (topics.events, *topics.outputs, topics.topics, topics.progress)
     assert report.warnings == ()
     assert report.partitions == {
         topics.events: 3,
@@ -48,6 +48,7 @@ def test_creates_all_of_them_as_designed(admin: AdminClient, topic_prefix: str) 
         topics.history: 1,
         topics.dead_letters: 1,
         topics.topics: 3,
+        topics.progress: 3,
     }
     policies = {name: configs_of(admin, name)["cleanup.policy"] for name in report.partitions}
     assert policies == {
@@ -58,6 +59,7 @@ def test_creates_all_of_them_as_designed(admin: AdminClient, topic_prefix: str) 
         topics.history: "delete",
         topics.dead_letters: "delete",
         topics.topics: "compact",
+        topics.progress: "compact",
     }
     events = configs_of(admin, topics.events)
     assert events["message.timestamp.type"] == "LogAppendTime"
@@ -166,7 +168,7 @@ def test_a_refused_creation_says_what_to_create(admin: AdminClient, topic_prefix
     settings = TopicSettings(topic_prefix=topic_prefix, replication_factor=3, offsets_partitions=1)
     with pytest.raises(TopicError) as raised:
         ensure_topics(admin, settings)
-    assert len(raised.value.mistakes) == 7
+    assert len(raised.value.mistakes) == 8
     assert f"{topic_prefix}.events cannot be created" in raised.value.mistakes[0]
     assert "1 partitions, 3 replicas and cleanup.policy=delete" in raised.value.mistakes[0]
 
