@@ -54,20 +54,29 @@ class FollowedLogs:
     def look(self) -> list[BrokerLine]:
         """Return what has come in all files, a piece of each. New files are taken up."""
         self._find()
-        lines: list[BrokerLine] = []
+        found: list[tuple[_File, list[BrokerLine]]] = []
         for file in self._files.values():
             try:
-                found = list(file.look())
-                if is_foreign(file.cluster_ids, self.of_cluster):
-                    self.foreign[file.name] = left_out(file.name, file.cluster_ids, self.of_cluster or "")
-                else:
-                    lines += found
+                found.append((file, list(file.look())))
             except (OSError, *GZIP_ERRORS) as problem:
                 self.problems[file.name] = str(problem)
                 file.is_read = True
         self.are_read = all(file.is_read for file in self._files.values())
         self.left_out = sum(file.left_out for file in self._files.values())
-        return lines
+        foreign = self._foreign_logs()
+        return [line for file, lines in found if file.log not in foreign for line in lines]
+
+    def _foreign_logs(self) -> set[Path]:
+        """Return the logs of other clusters. One part of a log names the cluster for all: the broker says it when it
+        starts, and parts that were begun later do not."""
+        named: dict[Path, set[str]] = {}
+        for file in self._files.values():
+            named.setdefault(file.log, set()).update(file.cluster_ids)
+        foreign = {log for log, cluster_ids in named.items() if is_foreign(cluster_ids, self.of_cluster)}
+        for file in self._files.values():
+            if file.log in foreign:
+                self.foreign[file.name] = left_out(file.name, named[file.log], self.of_cluster or "")
+        return foreign
 
     def _find(self) -> None:
         for pattern in self._patterns:
@@ -92,7 +101,9 @@ class _File:
         self.left_out = 0
         """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
         """Whether all that was there at first has been read."""
-        self._reader = LineReader(_ROTATED.sub("", path.name, count=1), time_zone)
+        self.log = path.with_name(_ROTATED.sub("", path.name, count=1))
+        """The log that the file is, or was, a part of."""
+        self._reader = LineReader(self.log.name, time_zone)
         self._raw: IO[bytes] = path.open("rb")
         self._size = _size(self._raw)
         """At first."""

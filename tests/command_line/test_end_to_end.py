@@ -19,7 +19,7 @@ from tests.command_line.processes import START_TIMEOUT_S, command, session_of, w
 pytestmark = pytest.mark.end_to_end
 
 
-def test_run_fails_with_the_cause_when_its_query_does(
+def test_run_ends_when_its_log_is_deleted_and_names_the_remedy(
     tmp_path: Path, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
 ) -> None:
     arguments = (
@@ -36,7 +36,9 @@ def test_run_fails_with_the_cause_when_its_query_does(
             future.result()
         assert process.wait(START_TIMEOUT_S) == 1
     error = (tmp_path / "err").read_text()
-    assert "group-coordinator: The query of shard 0 failed." in error
+    assert f"{topic_prefix}.events" in error.splitlines()[-1]
+    assert "start under a new --topic-prefix" in error.splitlines()[-1]
+    assert "Traceback" not in error
     assert session_of(process) == []
 
 

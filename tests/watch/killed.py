@@ -43,6 +43,8 @@ from tests.observed.recorded import CLUSTERS
 from tests.waiting import wait_until
 
 RECORDING = "three-brokers"
+_CLUSTER_ID = b"wT5Uv6j5Q7Sw5mIe-okIbw"
+"""Of the cluster that was recorded."""
 _FOREVER = str(2**63 - 1)
 _BROKER = {
     "offsets.topic.num.partitions": "50",
@@ -235,7 +237,7 @@ class KillRun:
 
     def _pieces(self) -> Iterator[list[Record | Line]]:
         """Yield all evidence by time, a piece for each life."""
-        evidence: list[Record | Line] = [*_records(), *_lines()]
+        evidence: list[Record | Line] = [*_records(), *_lines(self._kafka.cluster_id)]
         evidence.sort(key=lambda item: item.at_ms)
         size = -(-len(evidence) // (self._kills + 1))
         for number in range(self._kills + 1):
@@ -283,8 +285,8 @@ def _records() -> Iterator[Record]:
             yield Record(at_ms, record["partition"], b64decode(record["key"]), value)
 
 
-def _lines() -> Iterator[Line]:
-    """The further lines of an entry have its time."""
+def _lines(cluster_id: str) -> Iterator[Line]:
+    """The further lines of an entry have its time. The brokers name this cluster as theirs."""
     for path in sorted(CLUSTERS.glob(f"{RECORDING}.*.server.log.gz")):
         at_ms = 0
         with gzip.open(path) as file:
@@ -292,7 +294,7 @@ def _lines() -> Iterator[Line]:
                 if text.startswith(b"[20"):
                     moment = datetime.strptime(text[1:24].decode(), "%Y-%m-%d %H:%M:%S,%f").replace(tzinfo=UTC)
                     at_ms = int(moment.timestamp() * 1000)
-                yield Line(at_ms, path.name.split(".")[1], text)
+                yield Line(at_ms, path.name.split(".")[1], text.replace(_CLUSTER_ID, cluster_id.encode()))
 
 
 def main() -> None:

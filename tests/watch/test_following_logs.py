@@ -79,3 +79,17 @@ def test_lines_are_those_of_one_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(line(1)) if name.endswith("gz") else line(1))
     (found_line,) = FollowedLogs([str(tmp_path / "*")], UTC).look()
     assert (found_line.file, found_line.number) == ("server.log", 1)
+
+
+def test_a_log_of_another_cluster_is_so_in_all_its_parts(tmp_path: Path) -> None:
+    """A broker names its cluster when it starts, so only the oldest part does."""
+    started = b"[2026-11-20 10:00:00,000] INFO Cluster ID = other (org.apache.kafka.server.KafkaServer)\n"
+    (tmp_path / "server.log.1").write_bytes(started + line(1))
+    (tmp_path / "server.log").write_bytes(line(2))
+    logs = FollowedLogs([str(tmp_path / "server.log*")], UTC)
+    logs.of_cluster = "watched"
+    assert members(logs) == []
+    with (tmp_path / "server.log").open("ab") as log:
+        log.write(line(3))
+    assert members(logs) == []
+    assert sorted(Path(file).name for file in logs.foreign) == ["server.log", "server.log.1"]
