@@ -8,29 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from group_coordinator.command_line import (
-    dashboard,
-    demo,
-    explain,
-    export,
-    gateway,
-    group_config,
-    groups,
-    import_log,
-    offsets,
-    replay,
-    responder,
-    run,
-    tap,
-    verify,
-    watch,
-    what_if,
-)
-from group_coordinator.command_line.errors import EXPECTED, message_and_exit_code
-from group_coordinator.command_line.options import insist_on_pairs
+from group_coordinator.command_line.later import MARKUP, Later, add_later
 from group_coordinator.command_line.signals import interrupt_when_asked
-from group_coordinator.command_line.tables import err
-from group_coordinator.operations.printable import printable_lines
 from group_coordinator.system.ended_threads import note_ended_threads
 
 DISTRIBUTION = "group-coordinator"
@@ -39,16 +18,34 @@ DISTRIBUTION = "group-coordinator"
 class Commands(TyperGroup):
     """Tells what is wrong in a line; a traceback is for defects only."""
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if isinstance(command, Later):
+            command.described()
+        return command
+
     def invoke(self, ctx: Any) -> Any:
+        from group_coordinator.command_line.errors import EXPECTED
+        from group_coordinator.command_line.options import insist_on_pairs
+
         try:
             insist_on_pairs(ctx.args)
             return super().invoke(ctx)
         except EXPECTED as problem:
             if isinstance(problem, BrokenPipeError):
                 raise
-            message, exit_code = message_and_exit_code(problem)
-            err().print(f"{DISTRIBUTION}: {printable_lines(message)}", style="red" if err().is_terminal else None)
-            raise typer.Exit(exit_code) from problem
+            raise typer.Exit(_told(problem)) from problem
+
+
+def _told(problem: BaseException) -> int:
+    """Print what is wrong, and return the exit code."""
+    from group_coordinator.command_line.errors import message_and_exit_code
+    from group_coordinator.command_line.tables import err
+    from group_coordinator.operations.printable import printable_lines
+
+    message, exit_code = message_and_exit_code(problem)
+    err().print(f"{DISTRIBUTION}: {printable_lines(message)}", style="red" if err().is_terminal else None)
+    return exit_code
 
 
 app = typer.Typer(
@@ -56,39 +53,43 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=MARKUP,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-imports = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
-committed = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
-exports = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
-verifications = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode="markdown")
+imports = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=MARKUP)
+committed = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=MARKUP)
+exports = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=MARKUP)
+verifications = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=MARKUP)
 
-app.command("demo")(demo.demo)
-app.command("run")(run.run)
-app.command("responder")(responder.responder)
-app.command("gateway")(gateway.gateway)
-app.command("tap")(tap.tap)
 app.add_typer(imports, name="import", help="Turn other systems' recordings into events.")
-imports.command("kafka-request-log")(import_log.kafka_request_log)
-app.command("replay")(replay.replay)
 app.add_typer(verifications, name="verify", help="Compare our decisions with those of a real Kafka, answer by answer.")
-verifications.command("recording")(verify.recording)
-verifications.command("history")(verify.history)
-app.command("groups")(groups.groups)
-app.command("group-config")(group_config.group_config)
-app.command("explain")(explain.explain)
-app.command("dashboard")(dashboard.dashboard)
-app.command("what-if")(what_if.what_if)
-app.command("watch")(watch.watch)
 app.add_typer(exports, name="export", help="Write what a Kafka cluster keeps of its groups into files.")
-exports.command("offsets-topic")(export.offsets_topic)
 app.add_typer(
     committed, name="offsets", help="Committed offsets as of any moment, out of this coordinator and onto a cluster."
 )
-committed.command("export")(offsets.export)
-committed.command("import")(offsets.load)
+for group, name, module in (
+    (app, "demo", "demo"),
+    (app, "run", "run"),
+    (app, "responder", "responder"),
+    (app, "gateway", "gateway"),
+    (app, "tap", "tap"),
+    (imports, "kafka-request-log", "import_log"),
+    (app, "replay", "replay"),
+    (verifications, "recording", "verify"),
+    (verifications, "history", "verify"),
+    (app, "groups", "groups"),
+    (app, "group-config", "group_config"),
+    (app, "explain", "explain"),
+    (app, "dashboard", "dashboard"),
+    (app, "what-if", "what_if"),
+    (app, "watch", "watch"),
+    (exports, "offsets-topic", "export"),
+    (committed, "export", "offsets"),
+    (committed, "import", "offsets"),
+):
+    function = "load" if name == "import" else name.replace("-", "_")
+    add_later(group, name, f"group_coordinator.command_line.{module}", function)
 
 
 def _print_version(wanted: bool) -> None:

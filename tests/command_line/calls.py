@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
+from group_coordinator.command_line.later import Later
 from group_coordinator.command_line.main import app
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -27,14 +28,22 @@ def text_of(result: Result) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", result.output)
 
 
+def commands() -> dict[tuple[str, ...], Any]:
+    """Return every command and every group of commands, by its words."""
+    found: dict[tuple[str, ...], Any] = {}
+    left: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(app))]
+    while left:
+        words, command = left.pop(0)
+        found[words] = command.imported if isinstance(command, Later) else command
+        if isinstance(command, TyperGroup):
+            left += [((*words, name), inner) for name, inner in command.commands.items()]
+    return found
+
+
 def helps() -> dict[tuple[str, ...], str]:
     """Return what the source says in the help of every command, by the command's words."""
-    texts: dict[tuple[str, ...], str] = {}
-    commands: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(app))]
-    while commands:
-        words, command = commands.pop()
-        if isinstance(command, TyperGroup):
-            commands += [((*words, name), inner) for name, inner in command.commands.items()]
-        else:
-            texts[words] = inspect.cleandoc(command.help or "")
-    return texts
+    return {
+        words: inspect.cleandoc(command.help or "")
+        for words, command in commands().items()
+        if not isinstance(command, TyperGroup)
+    }

@@ -6,14 +6,12 @@ import re
 import subprocess
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from group_coordinator.command_line.main import app
 from group_coordinator.operations.gateway_metrics import GATEWAY_METRICS
 from group_coordinator.operations.metrics import METRICS
+from tests.command_line.calls import commands
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -47,21 +45,16 @@ def printed_lines(document: Path) -> list[str]:
 @cache
 def all_commands() -> dict[str, set[str]]:
     """Words of a command -> its options."""
-    options_by_command: dict[str, set[str]] = {}
-
-    def walk(command: Any, words: tuple[str, ...]) -> None:
-        options = {
+    return {
+        " ".join(words): {
             name
             for parameter in command.params
             for name in (*parameter.opts, *parameter.secondary_opts)
             if name.startswith("-")
         }
-        options_by_command[" ".join(words)] = options | {"--help", "--version"}
-        for name, inner in getattr(command, "commands", {}).items():
-            walk(inner, (*words, name))
-
-    walk(typer.main.get_command(app), ())
-    return options_by_command
+        | {"--help", "--version"}
+        for words, command in commands().items()
+    }
 
 
 @cache
