@@ -1,6 +1,6 @@
 """What a join costs with 1, 20 and 200 members, through the gateway and at the broker itself.
 
-    python -m benchmarks.gateway_joins [--members 1 20 200] [--rounds 3] [--without-responder] [--answers-heartbeats]
+    python -m benchmarks.gateway_joins [--members 1 20 200] [--rounds 3] [--without-responder]
         [--write]
 
 `group-coordinator run --embedded --responder` and `group-coordinator gateway` are processes of their own, and members
@@ -55,14 +55,12 @@ def main() -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[1, 20, 200])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--without-responder", action="store_true", help="answers come at the query's speed")
-    parser.add_argument("--answers-heartbeats", action="store_true", help="the gateway answers heartbeats")
     parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     options = parser.parse_args()
     say = Printed()
     flags = () if options.without_responder else ("--responder",)
     metrics_port = free_port()
-    heartbeats = "--answers-heartbeats" if options.answers_heartbeats else "--no-answers-heartbeats"
-    gateway_flags = [f"--metrics-port={metrics_port}", heartbeats]
+    gateway_flags = [f"--metrics-port={metrics_port}"]
     with (
         tempfile.TemporaryDirectory() as directory,
         running(Path(directory), *flags, gateway_flags=gateway_flags) as addresses,

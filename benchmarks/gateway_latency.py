@@ -2,7 +2,7 @@
 
     python -m benchmarks.gateway_latency [--rates 50 1000] [--seconds 5] [--rounds 8] [--without-responder] [--write]
 
-`group-coordinator run --responder` and `group-coordinator gateway`, with `answers_heartbeats` off, are processes of
+`group-coordinator run --responder` and `group-coordinator gateway` are processes of
 their own, and so is a broker whose JVM has the options of Kafka's own start script. Members of groups of one speak
 Kafka's protocol over a connection each: half of their requests are heartbeats, half are commits of one partition. The
 same clients take turns with the gateway, and with the broker, which coordinates its own groups.
@@ -85,7 +85,7 @@ def main() -> None:
 
 @contextmanager
 def running(
-    directory: Path, *flags: str, gateway_flags: Sequence[str] = ("--no-answers-heartbeats",)
+    directory: Path, *flags: str, gateway_flags: Sequence[str] = ()
 ) -> Iterator[dict[str, str]]:
     """The coordinator with a broker, and a gateway; yields the addresses of broker and gateway."""
     port, last_line = free_port(), "A responder answers" if flags else "The coordinator runs"

@@ -92,12 +92,6 @@ class Answers(AnswerSocketSettings):
         "waits no longer. It says everything again only where it hears that there is no answer.", at_least=100)
     hands_out_member_ids: bool = setting(
         True, "Answer a new member's first JoinGroup in the gateway: it only asks for a member id.")
-    answers_heartbeats: bool = setting(
-        False, "Answer heartbeats in the gateway from the group as last published; they go to the coordinator all the "
-        "same.")
-    heartbeat_patience_ms: int = setting(
-        5_000, "How long the coordinator may take to answer a member's heartbeat before the gateway leaves the answer "
-        "to it.")
 
 
 class Route(Struct, frozen=True):

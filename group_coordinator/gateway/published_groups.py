@@ -17,23 +17,15 @@ from schemas.messages import ListedGroup
 from schemas.query_progress import ChangedGroup
 
 _GROUP_BYTES = 300
-_MEMBER_BYTES = 200
-"""What a group, or a member, takes besides its names, at most."""
+"""What a group takes besides its names, at most."""
 _log = logging.getLogger(__name__)
-
-
-class PublishedMember(Struct, frozen=True, gc=False):
-    """One member of a group."""
-
-    member_id: str
-    group_instance_id: str | None
 
 
 class _AssignedTopic(Struct, frozen=True, gc=False):
     topic: str
 
 
-class _SnapshotMember(PublishedMember, frozen=True, gc=False):
+class _SnapshotMember(Struct, frozen=True, gc=False):
     partitions: tuple[_AssignedTopic, ...] | None = None
 
 
@@ -47,9 +39,7 @@ class PublishedGroup(Struct, frozen=True):
 
     group_id: str
     state: str
-    generation_id: int
     protocol_type: str | None
-    members: tuple[PublishedMember, ...]
     assigned_topics: tuple[str, ...] = ()
     """The topics of which a member of a classic group has partitions."""
     is_consumer_group: bool = False
@@ -74,11 +64,8 @@ class PublishedGroup(Struct, frozen=True):
     @property
     def size(self) -> int:
         """About what it takes in memory."""
-        total = _GROUP_BYTES + _text_bytes(self.group_id) + 8 * len(self.assigned_topics)
-        total += 64 * len(self.subscribed_topics)
-        for member in self.members:
-            total += _MEMBER_BYTES + _text_bytes(member.member_id) + _text_bytes(member.group_instance_id or "")
-        return total
+        names = 8 * len(self.assigned_topics) + 64 * len(self.subscribed_topics)
+        return _GROUP_BYTES + _text_bytes(self.group_id) + names
 
 
 def _text_bytes(text: str) -> int:
@@ -91,7 +78,6 @@ class _Snapshot(Struct, frozen=True):
 
     group_id: str
     state: str
-    generation_id: int
     protocol_type: str | None
     members: tuple[_SnapshotMember, ...]
     subscription: _Subscription | None = None
@@ -106,11 +92,10 @@ _decode = msgspec.json.Decoder(_Snapshot).decode
 class PublishedGroups:
     """A `TopicFollower` feeds the groups; the request router reads them."""
 
-    def __init__(self, bytes_max: int, metrics: GatewayMetrics | None = None, *, keeps_members: bool = True) -> None:
+    def __init__(self, bytes_max: int, metrics: GatewayMetrics | None = None) -> None:
         """Groups beyond `bytes_max` are not kept, so they are not listed; `metrics` counts them."""
         self._metrics = metrics or GatewayMetrics()
         self._bytes_max = bytes_max
-        self._keeps_members = keeps_members
         self._groups: dict[str, PublishedGroup] = {}
         self.configured: dict[str, GroupConfiguration] = {}
         """The groups' own settings; also those of groups that are not there."""
@@ -187,16 +172,13 @@ class PublishedGroups:
             self._bytes -= group.size
 
     def _keep(self, group_id: str, snapshot: _Snapshot) -> None:
-        members = snapshot.members if self._keeps_members else ()
         subscription, topics = snapshot.subscription, set[str]()
         if subscription is None:
             topics = {assigned.topic for member in snapshot.members for assigned in member.partitions or ()}
         group = PublishedGroup(
             group_id,
             intern(snapshot.state),
-            snapshot.generation_id,
             None if snapshot.protocol_type is None else intern(snapshot.protocol_type),
-            tuple([PublishedMember(member.member_id, member.group_instance_id) for member in members]),
             tuple([intern(topic) for topic in sorted(topics)]),
             subscription is not None,
             frozenset([intern(topic) for topic in subscription.topics] if subscription else ()),

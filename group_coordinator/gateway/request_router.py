@@ -26,11 +26,9 @@ from group_coordinator.gateway.consumer_groups import (
     with_operations,
     without_refused,
 )
-from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeatCache
 from group_coordinator.gateway.fan_out import FanOut
 from group_coordinator.gateway.group_configs import ConfigsRequest
 from group_coordinator.gateway.group_events import GroupEvent, OnAnswer
-from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
 from group_coordinator.gateway.held_requests import HeldRequest, HeldRequests, key_of
 from group_coordinator.gateway.id_bounds import ids_problem
 from group_coordinator.gateway.issued_member_ids import IssuedMemberIds
@@ -54,8 +52,6 @@ from schemas.messages import (
     DescribeGroupsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     ListedGroup,
@@ -102,15 +98,12 @@ class RequestRouter:
         hands_out_member_ids: bool = True,
         bounds: Bounds | None = None,
         sizes: AnswerSizes | None = None,
-        heartbeats: HeartbeatCache | None = None,
-        consumer_heartbeats: ConsumerHeartbeatCache | None = None,
         topics: TopicAccess | None = None,
         own_settings: OwnSettings | None = None,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`sizes` knows how long answers are. `heartbeats` answers heartbeats at once, by the time of `now_ms`, and
-        `consumer_heartbeats` those of consumer groups; where one is None, the coordinator answers. `topics` knows which
-        topics clients may name; None: all. `own_settings` alters and describes the settings of groups."""
+        """`sizes` knows how long answers are. `topics` knows which topics clients may name; None: all. `own_settings`
+        alters and describes the settings of groups."""
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
@@ -118,11 +111,8 @@ class RequestRouter:
         self._hands_out_member_ids = hands_out_member_ids
         self._bounds = bounds or Bounds()
         self._sizes = sizes or AnswerSizes()
-        self._heartbeats = heartbeats
-        self._consumer_heartbeats = consumer_heartbeats
         self._topics = topics
         self._own_settings = own_settings
-        self._now_ms = now_ms
         self._issued_ids = IssuedMemberIds(now_ms)
         self._held_requests = HeldRequests()
 
@@ -198,48 +188,8 @@ class RequestRouter:
             on_answer(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
         elif self._subscribes_to_refused(context, request):
             on_answer(refusal(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        elif self._heartbeats is not None and isinstance(request, HeartbeatRequest):
-            self._heartbeat(context, self._heartbeats, request, on_answer)
-        elif isinstance(request, ConsumerGroupHeartbeatRequest):
-            self._member_heartbeat(context, request, on_answer)
         else:
             self._coordinator.ask(context.event(group_id, request), on_answer)
-
-    def _member_heartbeat(
-        self, context: _RequestContext, request: ConsumerGroupHeartbeatRequest, on_answer: OnAnswer
-    ) -> None:
-        since_ms = self._now_ms()
-
-        def send(request: ConsumerGroupHeartbeatRequest, on_response: OnAnswer) -> None:
-            waited_ms = self._now_ms() - since_ms  # behind the one before, which was answered at once
-            self._coordinator.ask(replace(context.event(request.group_id, request), waited_ms=waited_ms), on_response)
-
-        if self._consumer_heartbeats is None:
-            send(request, on_answer)
-        else:
-            self._consumer_heartbeats.ask(request, send, on_answer, context.pending.connection)
-
-    def _heartbeat(
-        self,
-        context: _RequestContext,
-        heartbeats: HeartbeatCache,
-        request: HeartbeatRequest,
-        on_answer: OnAnswer,
-    ) -> None:
-        """A heartbeat goes to the coordinator in any case."""
-        now_ms = self._now_ms()
-        cached = heartbeats.answer(request, now_ms)
-        heartbeats.sent(request, now_ms)
-
-        def on_response(answer: Response) -> None:
-            assert isinstance(answer, HeartbeatResponse)
-            heartbeats.answered(request, answer.error_code)
-            if cached is None:
-                on_answer(answer)
-
-        self._coordinator.ask(context.event(request.group_id, request), on_response)
-        if cached is not None:
-            on_answer(HeartbeatResponse(error_code=cached))
 
     def _subscribes_to_refused(self, context: _RequestContext, request: Request) -> bool:
         return (

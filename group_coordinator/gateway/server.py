@@ -15,11 +15,9 @@ from group_coordinator.gateway.broker_topics import BrokerTopics
 from group_coordinator.gateway.checked_offsets import CheckedOffsets
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.consumer_heartbeat_cache import ConsumerHeartbeatCache
 from group_coordinator.gateway.coordinator_client import EventsClient, reading_ended
 from group_coordinator.gateway.group_lists import GroupLists
 from group_coordinator.gateway.handover import Handover, topic_records
-from group_coordinator.gateway.heartbeat_cache import HeartbeatCache
 from group_coordinator.gateway.joined_topics import JoinedTopics
 from group_coordinator.gateway.own_settings import OwnSettings, write_to
 from group_coordinator.gateway.pending_request import MAY_BE_PARKED, PendingRequest
@@ -62,9 +60,7 @@ class Gateway(ProxyServer):
         self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=False)
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
-        self._published = PublishedGroups(
-            config.bounds.listed_bytes_max, self.metrics, keeps_members=config.answers_heartbeats
-        )
+        self._published = PublishedGroups(config.bounds.listed_bytes_max, self.metrics)
         self._asker = str(uuid4())
         self._channel = ProgressChannel(config, self._asker)
         self._follower: TopicFollower | None = None
@@ -94,10 +90,6 @@ class Gateway(ProxyServer):
             hands_out_member_ids=config.hands_out_member_ids,
             bounds=config.bounds,
             sizes=self._sizes,
-            heartbeats=HeartbeatCache(self._published.group, config.heartbeat_patience_ms)
-            if config.answers_heartbeats
-            else None,
-            consumer_heartbeats=ConsumerHeartbeatCache(self._published.group) if config.answers_heartbeats else None,
             topics=self._topics,
             own_settings=OwnSettings(
                 config, lambda: self._published.configured, write_to(self._events), loop.time,

@@ -75,11 +75,11 @@ def test_settings_become_the_gateways() -> None:
     settings = GatewaySettings(
         listen="[::1]:9192", bootstrap_servers="b:1", kafka={"security.protocol": "SSL"},
         coordinator_bootstrap_servers="c:1",
-        routes={"127.0.0.1:9193": "b:2"}, held_bytes_max=7, connections_max=3, answers_heartbeats=True,
+        routes={"127.0.0.1:9193": "b:2"}, held_bytes_max=7, connections_max=3, answer_timeout_ms=9_000,
     )  # fmt: skip
     config = settings.gateway_config
     assert (str(config.listen), config.brokers_speak_tls, config.bounds.held_bytes_max) == ("[::1]:9192", True, 7)
-    assert (config.bounds.connections_max, config.answers_heartbeats) == (3, True)
+    assert (config.bounds.connections_max, config.answer_timeout_ms) == (3, 9_000)
     assert str(config.routes[0].broker) == "b:2"
     assert config.coordinator_client_properties == {"bootstrap.servers": "c:1"}, (
         "the other cluster has its own properties"

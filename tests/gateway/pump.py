@@ -160,8 +160,6 @@ class Pump:
             self._be_away()
             first = consumer.poll(_TICK_S)
             messages = [] if first is None else [first, *consumer.consume(1_000, 0)]
-            if self.delay_s:
-                time.sleep(self.delay_s)
             outputs: list[Output] = []
             for message in messages:
                 assert message.error() is None, message.error()

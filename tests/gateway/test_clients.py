@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +21,12 @@ from tests.gateway.clients.consumers import (
     LIBRARIES,
     ConsumerProcess,
     Consumers,
-    consumers_of,
     share,
     with_kafka_python,
 )
 from tests.gateway.clients.reading import reads, values
 from tests.gateway.clients.stories import Run, joins_reads_commits_leaves_and_resumes
-from tests.gateway.conftest import PARTITIONS, Produce, produce_to
+from tests.gateway.conftest import PARTITIONS, Produce
 from tests.gateway.pump import Pump
 from tests.waiting import wait_until
 
@@ -227,29 +224,3 @@ def owns(consumer: ConsumerProcess, partitions: set[int]) -> None:
 
 def owns_as_many(consumer: ConsumerProcess, count: int) -> None:
     consumer.wait_until(lambda: len(consumer.owned) == count, 40)
-
-
-@with_kafka_python
-def test_heartbeats_answered_at_the_door(
-    gateway_config: GatewayConfig, topic: str, java_classes: Path, pump: Pump
-) -> None:
-    """Behind a coordinator that takes two seconds for an answer:
-    heartbeats wait for none, and rebalances go on as ever."""
-    pump.delay_s = 1.0
-    config = dataclasses.replace(gateway_config, answers_heartbeats=True)
-    with Gateway(config) as gateway, consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers:
-        members = []
-        for library in LIBRARIES:
-            members.append(consumers.start(library, "cached"))
-            share(members, PARTITIONS, timeout_s=60)
-        produce_to(gateway.bootstrap_servers, topic)(0, 60)
-        reads(60, *members)
-        heartbeats = gateway.metrics.answer_ms["Heartbeat"]
-        enough = heartbeats.count + 6 * len(members)
-        wait_until(lambda: heartbeats.count >= enough)
-        members[0].kill()
-        share(members[1:], PARTITIONS, timeout_s=60)
-        assert gateway.metrics.answer_ms["Heartbeat"].quantile(0.7) <= 50
-        assert gateway.metrics.answer_ms["OffsetCommit"].quantile(0.5) >= 500
-        assert [record.member.client_id for record in pump.told(MemberExpired, "cached")] == [members[0].name]
-        assert pump.told(RebalanceCompleted, "cached")[-1].outcome == "stable"

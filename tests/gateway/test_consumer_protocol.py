@@ -189,7 +189,7 @@ def test_a_gateway_that_is_started_again_costs_no_partition(
     share(members, PARTITIONS)
     before = [member.rebalances for member in members]
     gateway.stop()
-    with Gateway(dataclasses.replace(gateway_config, answers_heartbeats=True)):
+    with Gateway(gateway_config):
         produce(0, 60)
         reads(60, *members)
         pump.wait_for_heartbeats("restart", members=len(members))

@@ -123,7 +123,7 @@ def test_a_name_that_does_not_exist_costs_no_question_for_each_heartbeat() -> No
     world.pass_time(0.1)
     assert (len(world.answers), world.questions) == (20, 2), "one question, and once more before it is believed"
     world.published = PublishedGroup(
-        "g", "Stable", 1, "consumer", (), is_consumer_group=True, subscribed_topics=frozenset(["nowhere"])
+        "g", "Stable", "consumer", is_consumer_group=True, subscribed_topics=frozenset(["nowhere"])
     )
     world.pass_time(60.0)
     for _ in range(20):

@@ -220,20 +220,19 @@ def published(group_id: str, metadata: bytes = b"", members: int = 1) -> TopicRe
 
 
 def test_of_published_groups_only_what_is_needed_is_kept() -> None:
-    groups = PublishedGroups(1_000_000, keeps_members=True)
+    groups = PublishedGroups(1_000_000)
     groups.take([published(f"g{number}", bytes(100_000)) for number in range(20)])
     groups.complete()
     assert groups.kept_bytes < 20 * 1_000
     group = groups.group("g7")
     assert group is not None
-    assert (group.state, group.generation_id, [member.member_id for member in group.members]) == ("Stable", 3, ["m"])
+    assert (group.state, group.protocol_type) == ("Stable", "consumer")
     assert {member.group_id for member in groups.listed({}) or ()} == {f"g{number}" for number in range(20)}
-    assert PublishedGroups(1_000_000, keeps_members=False).group("g7") is None
 
 
 def test_published_groups_are_bounded_in_bytes_and_those_that_go_make_room(caplog: pytest.LogCaptureFixture) -> None:
     metrics = GatewayMetrics()
-    groups = PublishedGroups(100_000, metrics, keeps_members=False)
+    groups = PublishedGroups(100_000, metrics)
     assert incomplete_lists(metrics) == []
     groups.take([published("x" * 30_000 + str(number), members=1_000) for number in range(10)])
     groups.complete()

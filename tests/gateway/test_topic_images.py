@@ -94,7 +94,7 @@ def published_group(
             topics=subscribed, regexes={}, resolving_since_ms=None, metadata_hash=0, topics_version=topics_version
         ) if is_consumer_group else UNSET,
     )  # fmt: skip
-    groups = PublishedGroups(1_000_000, keeps_members=False)
+    groups = PublishedGroups(1_000_000)
     groups.take([TopicRecord(GROUP.encode(), encode_json(snapshot), 0)])
     group = groups.group(GROUP)
     assert group is not None
