@@ -1,4 +1,4 @@
-"""A group of the model in the words of the recorded histories (`group_coordinator.recordings.history_state`)."""
+"""A group of the model in the words of the recorded histories (`simulation.recorded_states`)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator_state import Answer, ClassicGroup, GroupConfig, LogRecord
-from group_coordinator.recordings.history_state import group_state
 from schemas.consumer_protocol import decode_assignment
 from schemas.error_codes import ErrorCode
 from schemas.history import AssignmentReceived, GroupEmpty, JoinPhaseCompleted, MemberReplaced
@@ -17,6 +16,7 @@ from schemas.messages import SyncGroupRequest, SyncGroupResponse
 from simulation.checker import Rule, Step
 from simulation.comparable import comparable
 from simulation.model_group import Answered, Logged, ModelOutput
+from simulation.recorded_states import group_state
 
 
 class SameAsModel(Rule):

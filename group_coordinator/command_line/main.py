@@ -77,7 +77,6 @@ for group, name, module in (
     (imports, "kafka-request-log", "import_log"),
     (app, "replay", "replay"),
     (verifications, "recording", "verify"),
-    (verifications, "history", "verify"),
     (app, "groups", "groups"),
     (app, "group-config", "group_config"),
     (app, "explain", "explain"),

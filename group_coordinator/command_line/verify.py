@@ -10,9 +10,8 @@ import typer
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.import_log import TimeZone, zone
-from group_coordinator.command_line.progress import bytes_progress, count_progress
+from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import print_line
-from group_coordinator.recordings.history import verify_histories
 from group_coordinator.recordings.recording import verify_recording
 
 DIFFERENCES_SHOWN = 100
@@ -24,35 +23,6 @@ BrokerLogs = Annotated[
     ),
 ]
 Shown = Annotated[int, typer.Option("--show", metavar="N", help="Differences that are printed at most.")]
-
-
-def history(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Recorded histories (JSONL, plain or gzip).")],
-    show: Shown = DIFFERENCES_SHOWN,
-) -> None:
-    """Replay histories that were recorded from another coordinator, and compare every answer, record and state.
-
-    Each step is played at its exact millisecond. Differences are printed with both sides; the exit code is 1 if there
-    is any. The last line is `N histories, N steps, N differences`.
-
-    Example:
-
-        group-coordinator verify history conformance/classic/*.jsonl.gz
-    """
-    with count_progress("histories") as advance:
-        try:
-            report = verify_histories(files, lambda report: advance(report.histories, 0))
-        except ValueError as problem:
-            raise CommandError(str(problem)) from problem
-    for difference in report.differences[:show]:
-        for line in difference.lines():
-            print_line(line)
-    _say_rest(len(report.differences), show)
-    print_line(report.summary())
-    if not report.steps:
-        raise CommandError(f"Nothing was verified: {', '.join(map(str, files))}: no step of a recorded history.")
-    if report.differences:
-        raise typer.Exit(1)
 
 
 def recording(
@@ -96,7 +66,8 @@ def recording(
     *lines, summary = shortened.lines()
     for line in lines:
         print_line(line)
-    _say_rest(len(report.differences), show)
+    if len(report.differences) > show:
+        print_line(f"... and {len(report.differences) - show} more differences (--show)")
     print_line(summary)
     if (nothing_verified := report.nothing_verified) is not None:
         raise CommandError(nothing_verified)
@@ -109,8 +80,3 @@ def _pairs(texts: list[str]) -> dict[str, str]:
     if malformed:
         raise CommandError(f"--config {malformed[0]}: write NAME=VALUE.", WRONG_USE)
     return dict(text.split("=", 1) for text in texts)
-
-
-def _say_rest(count: int, shown_max: int) -> None:
-    if count > shown_max:
-        print_line(f"... and {count - shown_max} more differences (--show)")

@@ -41,7 +41,7 @@ def play(seeds: range, folder: Path) -> int:
                 continue
             differing += 1
             print("\n".join(lines_of(history, difference)))
-            print(f"again: group-coordinator verify history {path}\n", flush=True)
+            print(f"again: python -m tests.verify_history {path}\n", flush=True)
     if not differing:
         folder.rmdir()
     return differing

@@ -6,7 +6,6 @@ import json
 import traceback
 from pathlib import Path
 
-from group_coordinator.recordings.history import Difference, verify_histories
 from tests.beside_kafka.classic_members import ClassicMembers
 from tests.beside_kafka.cluster import Cluster
 from tests.beside_kafka.consumer_members import ConsumerMembers
@@ -14,6 +13,7 @@ from tests.beside_kafka.history import History, Json
 from tests.beside_kafka.kafka import KafkaCoordinator
 from tests.beside_kafka.members import Members
 from tests.beside_kafka.offsets import OffsetRequests
+from tests.verify_history.histories import Difference, verify_histories
 
 STEPS = 90
 WEIGHTS = (
@@ -52,7 +52,7 @@ def random_history(kafka: KafkaCoordinator, seed: int) -> Json:
 
 def first_difference(history: Json, path: Path) -> Difference | None:
     """Return where our core first does something else than the history tells. The file is where it is written for that;
-    `group-coordinator verify history` takes it."""
+    `python -m tests.verify_history` takes it."""
     path.write_text(json.dumps(history) + "\n")
     try:
         differences = verify_histories([path]).differences

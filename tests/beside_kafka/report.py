@@ -7,9 +7,9 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
-from group_coordinator.recordings.history import Difference
 from schemas.kafka.records import decode_record
 from tests.beside_kafka.history import Json
+from tests.verify_history.histories import Difference
 
 STEPS_BEFORE = 6
 COLUMNS = 400

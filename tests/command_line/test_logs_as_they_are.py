@@ -66,15 +66,6 @@ def test_a_file_of_other_records_is_no_log_of_events(tmp_path: Path) -> None:
     assert "every record is a dead letter" in result.stderr
 
 
-def test_a_history_without_a_step_verifies_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "history.jsonl"
-    for content in (b"", b"\n\n", gzip.compress(b"")):
-        file.write_bytes(content)
-        result = call("verify", "history", file)
-        assert result.exit_code == 1
-        assert "Nothing was verified" in result.stderr
-
-
 @pytest.mark.parametrize("option", ["--offsets", "--coordinator-log"])
 def test_a_side_without_anything_to_compare_verifies_nothing(option: str, tmp_path: Path) -> None:
     file = tmp_path / "other"
@@ -129,11 +120,10 @@ def test_a_line_of_a_gigabyte_is_one_damaged_line(tmp_path: Path) -> None:
     assert "1 x the line has 41,943,041 bytes" in result.stdout.splitlines()[1]
 
 
-@pytest.mark.parametrize("command", ["history", "replay"])
-def test_other_files_with_a_line_that_is_too_long_are_refused(command: str, tmp_path: Path) -> None:
+def test_other_files_with_a_line_that_is_too_long_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "long.jsonl"
     file.write_bytes(b"{" + b" " * (17 * 1024 * 1024) + b"}\n")
-    result = call("verify", "history", file) if command == "history" else call("replay", file, "--in-process")
+    result = call("replay", file, "--in-process")
     assert result.exit_code == 1
     assert "no line may have more than 16,777,216" in result.stderr
 

@@ -15,7 +15,7 @@ from streaming.config import StreamingConfig
 from tests.command_line.calls import FIXTURES, REQUEST_LOG, call, helps, text_of
 
 COMMANDS = [
-    ("demo",), ("run",), ("import", "kafka-request-log"), ("replay",), ("verify", "recording"), ("verify", "history"),
+    ("demo",), ("run",), ("import", "kafka-request-log"), ("replay",), ("verify", "recording"),
     ("groups",), ("explain",),
 ]  # fmt: skip
 
@@ -74,8 +74,7 @@ def test_the_version() -> None:
             1,
             "/nowhere.log: No such file or directory",
         ),
-        (("verify", "history", "/nowhere.jsonl"), 1, "/nowhere.jsonl: No such file or directory"),
-        (("verify", "history", Path(__file__)), 1, "not a recorded history"),
+        (("verify", "recording", "/nowhere.log"), 1, "/nowhere.log: No such file or directory"),
         (("verify", "recording", REQUEST_LOG, "--config", "colour=blue"), 1, "colour is no setting that matters here"),
         (("verify", "recording", REQUEST_LOG, "--config", "colour"), 2, "--config colour: write NAME=VALUE."),
         (("explain", "--group", "g", "--from", FIXTURES), 1, "it is not what a replay wrote"),
@@ -99,26 +98,6 @@ def test_kafka_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # ------------------------------------------------------------------------------------------------------------- verify
-
-
-def test_verify_history_agrees() -> None:
-    result = call("verify", "history", FIXTURES / "histories" / "leave.jsonl.gz")
-    assert result.exit_code == 0
-    assert re.fullmatch(r"\d+ histories, \d+ steps, 0 differences", result.stdout.splitlines()[-1])
-
-
-def test_verify_history_finds_what_is_different(tmp_path: Path) -> None:
-    with gzip.open(FIXTURES / "histories" / "leave.jsonl.gz", "rt") as lines:
-        history = json.loads(next(lines))
-    step = next(step for step in history["steps"] if step.get("answers"))
-    step["answers"][0]["at_ms"] += 1
-    file = tmp_path / "doctored.jsonl"
-    file.write_text(json.dumps(history) + "\n")
-    result = call("verify", "history", file)
-    assert result.exit_code == 1
-    assert re.fullmatch(r"1 histories, \d+ steps, 1 differences", result.stdout.splitlines()[-1])
-    assert "recorded:" in result.stdout
-    assert "here:" in result.stdout
 
 
 def test_verify_recording_agrees() -> None:

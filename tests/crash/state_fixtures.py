@@ -21,10 +21,10 @@ from msgspec.structs import replace
 from coordinator_state import ClassicGroup, Group, decode_group, encode_group
 from coordinator_state.consumer.group import ConsumerGroup, consumer_group
 from coordinator_state.state import STATE_VERSION
-from group_coordinator.recordings.history import HistoryReport, _Replay
 from schemas.group_metadata_events import GroupConfiguration
 from tests.coordinator_state.consumer.harness import ConsumerHarness, topics
 from tests.coordinator_state.harness import GroupHarness
+from tests.verify_history.histories import HistoryReport, _Replay
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 STATE = FIXTURES / "state"

@@ -20,7 +20,6 @@ from benchmarks.workloads import Workload, all_workloads, outputs_of
 from coordinator_state import Coordinator, Group, GroupConfig, Output
 from coordinator_state.outputs import GroupEvent
 from group_coordinator.command_line.main import app
-from group_coordinator.recordings import history
 from schemas.events import encode_tick
 from schemas.messages import ListedGroup
 from schemas.records_file import Record, encode_record
@@ -30,6 +29,7 @@ from streaming.replay import replay_in_process
 from streaming.rows import NO_PARTITION, OutputRecord, output_record
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import RESPONSES_PARTITIONS, make_log
+from tests.verify_history import histories
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 START_MS = 1_767_225_600_000
@@ -106,8 +106,8 @@ def _of_histories(path: Path, directory: Path) -> Lines:
     """All histories of a family, one after the other."""
     collected: list[Output] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(history, "Coordinator", partial(_CollectingCoordinator, collected))
-        report = history.verify_histories([path])
+        patch.setattr(histories, "Coordinator", partial(_CollectingCoordinator, collected))
+        report = histories.verify_histories([path])
     assert not report.differences
     return _of_outputs(collected)
 

@@ -12,11 +12,11 @@ from typing import Any
 from msgspec import Struct
 
 from coordinator_state import AssignmentChange, Output
-from group_coordinator.recordings.history import HistoryReport, _Replay
 from group_coordinator.recordings.kafka_json import topic_id_from_kafka
 from schemas.history import AssignedTopic, GroupSnapshot, History, HistoryRecord
 from schemas.kafka.json_form import uuid_to_json
 from schemas.wire import encode_uuid
+from tests.verify_history.histories import HistoryReport, _Replay
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "consumer_histories"
 FAMILIES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.jsonl.gz"))

@@ -22,9 +22,7 @@ from coordinator_state import (
     TransactionEndedEvent,
 )
 from coordinator_state.outputs import MetadataEvent
-from group_coordinator.recordings import history
 from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.history import verify_histories
 from group_coordinator.responder.answering import AnsweringShard
 from schemas.events import TopicsDeleted, encode_json, encode_request_event, encode_tick
 from schemas.records_file import Record
@@ -36,6 +34,8 @@ from streaming.stored_group import ShardState
 from tests.recordings.broker_logs import CLUSTERS, FIXTURES, RECORDINGS, followed, request_logs_of
 from tests.responder.query_batches import answers_of_the_query, states_after_batches
 from tests.streaming.replays import output_order
+from tests.verify_history import histories
+from tests.verify_history.histories import verify_histories
 
 HISTORIES = [*sorted((FIXTURES / "histories").glob("*.gz")), *sorted((FIXTURES / "consumer_histories").glob("*.gz"))]
 LOGS = [*([path] for path in RECORDINGS), *map(request_logs_of, CLUSTERS)]
@@ -142,7 +142,7 @@ def test_histories(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         coordinators.append(LoggingCoordinator(config))
         return coordinators[-1]
 
-    monkeypatch.setattr(history, "Coordinator", make)
+    monkeypatch.setattr(histories, "Coordinator", make)
     report = verify_histories([path])
     assert not report.differences
     assert len(coordinators) == report.histories

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from coordinator_state.consumer.downgrade import protocol_version
-from group_coordinator.recordings import history
-from group_coordinator.recordings.history import verify_histories
-from group_coordinator.recordings.history_cluster import HistoryCluster, Resolution
 from simulation.model_conversions import version_of
 from tests.simulation.model_coordinator import GroupView, Json, ModelCoordinator
+from tests.verify_history import histories
+from tests.verify_history.cluster import HistoryCluster, Resolution
+from tests.verify_history.histories import verify_histories
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "consumer_histories"
 FAMILIES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.jsonl.gz"))
@@ -36,7 +36,7 @@ def note_resolutions(cluster: HistoryCluster, groups: dict[str, GroupView], now_
             cluster.resolutions.append(Resolution(group_id, due_ms, tuple(sorted(consumer.regexes()))))
 
 
-def histories(family: str) -> list[Json]:
+def histories_of(family: str) -> list[Json]:
     """Return the histories of a family, but for those with transactions."""
     with gzip.open(FOLDER / f"{family}.jsonl.gz", "rt") as file:
         recorded = [json.loads(line) for line in file]
@@ -44,18 +44,18 @@ def histories(family: str) -> list[Json]:
 
 
 def test_most_histories_are_there() -> None:
-    assert sum(len(histories(family)) for family in FAMILIES) == 339
+    assert sum(len(histories_of(family)) for family in FAMILIES) == 339
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_model_does_what_kafka_does(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HistoryCluster, "note_resolutions", note_resolutions)
-    monkeypatch.setattr(history, "group_state", lambda view: view.snapshot)
+    monkeypatch.setattr(histories, "group_state", lambda view: view.snapshot)
     path = tmp_path / "one.jsonl"
     lines: list[str] = []
-    for recorded in histories(family):
+    for recorded in histories_of(family):
         steps = {step["id"]: step for step in recorded["steps"]}
-        monkeypatch.setattr(history, "Coordinator", partial(ModelCoordinator, steps=steps))
+        monkeypatch.setattr(histories, "Coordinator", partial(ModelCoordinator, steps=steps))
         path.write_text(json.dumps(recorded))
         report = verify_histories([path])
         lines += [line for difference in report.differences[:1] for line in difference.lines()]

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from group_coordinator.recordings import history
-from group_coordinator.recordings.history import merge_patch, verify_histories
 from schemas.kafka.json_form import uuid_to_json
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
+from tests.verify_history import histories
+from tests.verify_history.histories import merge_patch, verify_histories
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "histories"
 FAMILIES = sorted(FOLDER.glob("*.jsonl.gz"))
@@ -33,7 +33,7 @@ def test_history_reproduces(path: Path) -> None:
 
 @pytest.mark.parametrize("family", ["soup", "static_restart", "expiry", "offsets", "long_rebalance"])
 def test_nothing_but_the_blobs_is_needed_between_steps(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "Coordinator", ForgetfulCoordinator)
+    monkeypatch.setattr(histories, "Coordinator", ForgetfulCoordinator)
     report = verify_histories([FOLDER / f"{family}.jsonl.gz"])
     assert [line for difference in report.differences[:3] for line in difference.lines()] == []
 

@@ -28,9 +28,6 @@ from coordinator_state import (
 )
 from coordinator_state.outputs import MetadataEvent
 from group_coordinator.recordings.group_requests import with_topic_ids
-from group_coordinator.recordings.history_cluster import HistoryCluster, group_configuration
-from group_coordinator.recordings.history_records import member_number, recorded_records, written_records
-from group_coordinator.recordings.history_state import comparable, group_state
 from group_coordinator.recordings.kafka_json import (
     list_groups_from_kafka,
     merge,
@@ -38,17 +35,20 @@ from group_coordinator.recordings.kafka_json import (
     response_to_kafka,
 )
 from group_coordinator.recordings.text_files import lines_of
-from group_coordinator.recordings.topic_checks import TopicChecks
-from group_coordinator.recordings.transactional_records import (
+from schemas.bounded_lines import too_long
+from schemas.events import RequestEnvelope, TransactionEnded
+from schemas.messages import ListGroupsResponse, OffsetCommitRequest
+from simulation.recorded_states import comparable, group_state
+from tests.verify_history.cluster import HistoryCluster, group_configuration
+from tests.verify_history.records import member_number, recorded_records, written_records
+from tests.verify_history.topic_checks import TopicChecks
+from tests.verify_history.transactional_records import (
     OFFSETS_TOPIC,
     RecordedTransactions,
     markers_answer,
     recorded_pending,
     told_pending,
 )
-from schemas.bounded_lines import too_long
-from schemas.events import RequestEnvelope, TransactionEnded
-from schemas.messages import ListGroupsResponse, OffsetCommitRequest
 
 Json = dict[str, Any]
 

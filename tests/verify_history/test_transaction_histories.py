@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.recordings import history
-from group_coordinator.recordings.history import verify_histories
-from group_coordinator.recordings.topic_checks import TopicChecks
-from group_coordinator.recordings.transactional_records import RecordedTransactions
 from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
+from tests.verify_history import histories
+from tests.verify_history.histories import verify_histories
+from tests.verify_history.topic_checks import TopicChecks
+from tests.verify_history.transactional_records import RecordedTransactions
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "consumer_histories"
 FAMILIES = {"txn": 17, "txn_classic": 14}
@@ -37,7 +37,7 @@ def test_history_reproduces(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_nothing_but_the_blobs_is_needed_between_steps(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "Coordinator", ForgetfulCoordinator)
+    monkeypatch.setattr(histories, "Coordinator", ForgetfulCoordinator)
     assert differences(FOLDER / f"{family}.jsonl.gz") == []
 
 

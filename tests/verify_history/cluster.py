@@ -10,12 +10,12 @@ from msgspec import Struct
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.group import Group
 from group_coordinator.recordings.kafka_json import topic_id_from_kafka
-from group_coordinator.recordings.topic_checks import TopicChecks
 from schemas.events import DeletedTopic
 from schemas.group_metadata_events import DescribedTopic, GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.kafka.json_form import uuid_to_json
 from schemas.topic_regexes import matching_topics
 from schemas.wire import encode_uuid
+from tests.verify_history.topic_checks import TopicChecks
 
 Json = dict[str, Any]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.recordings import history
-from group_coordinator.recordings.history import verify_histories
 from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
+from tests.verify_history import histories
+from tests.verify_history.histories import verify_histories
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "consumer_histories"
 FAMILIES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.jsonl.gz"))
@@ -36,7 +36,7 @@ def test_history_reproduces(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["config", "regex", "revocation", "static"])
 def test_nothing_but_the_blobs_is_needed_between_steps(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "Coordinator", ForgetfulCoordinator)
+    monkeypatch.setattr(histories, "Coordinator", ForgetfulCoordinator)
     report = verify_histories([path_of(family)])
     assert [line for difference in report.differences[:3] for line in difference.lines()] == []
 
