@@ -10,12 +10,13 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
+from group_coordinator.settings.kafka_properties import spark_options
+from schemas.output_records import OutputRecord
 from streaming.arrow_columns import Columns
 from streaming.config import StreamingConfig
 from streaming.job import requests_of
-from streaming.kafka_clients import spark_options
 from streaming.operator import Key
-from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA, OutputRecord
+from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
 from streaming.session import SMALL_BATCHES, SQL_SETTINGS
 from streaming.state_function import Outputs, StateFunction
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from coordinator_state.consumer_settings import ConsumerGroupSettings
+from schemas.group_settings import RetentionSettings
 from schemas.settings import bounds_problems, setting
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
@@ -17,7 +18,7 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSettings(ConsumerGroupSettings):
+class GroupSettings(ConsumerGroupSettings, RetentionSettings):
     """How groups are coordinated. This class is the one home of these settings."""
 
     group_min_session_timeout_ms: int = setting(
@@ -33,9 +34,6 @@ class GroupSettings(ConsumerGroupSettings):
     offset_metadata_max_bytes: int = setting(
         4_096, "`offset.metadata.max.bytes`: longest metadata of a committed offset (UTF-16 units, as in "
         "Kafka).", at_least=0)
-    offsets_retention_minutes: int = setting(
-        10_080, "`offsets.retention.minutes`: how long offsets outlive their group, or a commit without a "
-        "group.", at_least=1)
     offsets_retention_check_interval_ms: int = setting(
         600_000, "`offsets.retention.check.interval.ms`: offsets expire only at multiples of this.", at_least=1)
     offsets_retention_check_phase_ms: int = setting(

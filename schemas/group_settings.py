@@ -17,6 +17,15 @@ OWN_SETTINGS = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class RetentionSettings:
+    """How long committed offsets are kept."""
+
+    offsets_retention_minutes: int = setting(
+        10_080, "`offsets.retention.minutes`: how long offsets outlive their group, or a commit without a "
+        "group.", at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class OwnSettingsBounds:
     """The settings of all consumer groups of which one group may have others, and within which bounds."""
 

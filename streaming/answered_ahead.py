@@ -15,6 +15,7 @@ from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.kafka_topics.follower import TopicFollower
 from group_coordinator.kafka_topics.reader import TopicReader, offset_of, partition_of
+from group_coordinator.settings.topic_names import Topics
 from schemas.query_progress import ProgressError, QueryProgress, ResponderClaim, ResponderProgress, decode_progress
 from streaming.checkpoints import REMEDY, CheckpointError, committed_batch
 from streaming.config import StreamingConfig
@@ -23,7 +24,7 @@ from streaming.events_tail import last_tick_ms, open_reader
 from streaming.progress_topic import ProgressPublisher, PublishedRecord, read_progress
 from streaming.shard_state import read_shard_state
 from streaming.stored_group import CommittedBatch, StateInPieces, StoredGroup
-from streaming.topics import TopicError, TopicReport, Topics
+from streaming.topics import TopicError, TopicReport
 
 
 def begin_progress(

@@ -20,12 +20,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from schemas.events import EventError
+from schemas.output_records import OutputRecord
 from schemas.ticks import NO_CLOCK, read_tick
 from streaming.arrow_columns import objects, runs
 from streaming.buckets import bucket_of
 from streaming.operator import OutputChunks, coordinate_group, error_context
 from streaming.operator_config import OperatorConfig
-from streaming.rows import EventRow, OutputRecord, output_batch, record_bytes
+from streaming.rows import EventRow, output_batch, record_bytes
 
 ROWS_AT_ONCE = 1_000
 """Rows that are handled before their outputs are looked at."""

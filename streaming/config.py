@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from coordinator_state.config import GroupConfig, GroupSettings
 from coordinator_state.consumer.assignors import server_assignor_problems
+from group_coordinator.settings.connection import ReaderSettings
+from group_coordinator.settings.kafka_properties import spark_options
+from group_coordinator.settings.loading import ENVIRONMENT_PREFIX, ConfigError, only_a_name
+from group_coordinator.settings.operations import OperationsSettings, SeriesSettings
 from group_coordinator.system.answer_sockets import AnswerSocketSettings
 from schemas.isolation import READER_PROPERTIES
-from schemas.settings import PORT_MAX, setting, values_of
-from streaming.kafka_clients import librdkafka_properties, properties_problems, spark_options
+from schemas.settings import setting, values_of
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
-from streaming.settings import ENVIRONMENT_PREFIX, ConfigError, LoadedSettings, only_a_name
 from streaming.topics import RECORD_OVERHEAD_BYTES, TopicSettings
 
 __all__ = ["ENVIRONMENT_PREFIX", "ConfigError", "OperationsSettings", "StreamingConfig"]
@@ -25,30 +26,11 @@ _SIZE = re.compile(r"\d+([kmgtp]b?)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperationsSettings:
-    """How a process that runs on and on is watched."""
-
-    metrics_port: int = setting(
-        0, "Port of the endpoint with /metrics (Prometheus), /health/live and /health/ready. 0: there is "
-        "none.", at_least=0, at_most=PORT_MAX)
-    metrics_host: str = setting(
-        "127.0.0.1", "Address that the endpoint listens on. It has no password: beyond this machine (`0.0.0.0`) let "
-        "only a trusted network reach it.")
-    log_format: Literal["text", "json"] = setting(
-        "text", "Form of the log on standard error: lines for people, or one JSON object a line.")
-    log_level: Literal["debug", "info", "warning", "error"] = setting(
-        "info", "The least important that is logged. `info` has rebalances and expiries of groups, `debug` also "
-        "refused requests.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class StreamingConfig(LoadedSettings, OperationsSettings, AnswerSocketSettings, GroupSettings, TopicSettings):
+class StreamingConfig(
+    ReaderSettings, OperationsSettings, SeriesSettings, AnswerSocketSettings, GroupSettings, TopicSettings
+):
     """Everything that can be set. Making one raises `ConfigError`."""
 
-    bootstrap_servers: str = setting("localhost:9092", "Kafka brokers to start from, `host:port`, separated by commas.")
-    kafka: dict[str, str] = setting(
-        {}, "Properties of the Kafka clients with Java's names, for TLS and SASL (`security.protocol`, "
-        "`sasl.jaas.config` ...).")
     shard: int | None = setting(
         None, "Run this shard only (from 0), the others elsewhere. Default: all of them in this process.")
     checkpoint: str = setting(
@@ -96,8 +78,6 @@ class StreamingConfig(LoadedSettings, OperationsSettings, AnswerSocketSettings, 
     responder_alone_max_ms: int = setting(
         900_000, "How long a responder answers without a sign of the query of its shard. What it answers meanwhile, "
         "the query has to decide when it is back.", at_least=1_000)
-    metrics_groups: int = setting(
-        20, "How many groups, those that stand out, have series of their own in the metrics. 0: none.", at_least=0)
     state_alarm_bytes: int = setting(
         536_870_912, "A shard whose groups take more bytes is said to be degraded, and rings an alarm: batches and the "
         "start of a responder become slow, and a responder takes twice as much memory.", at_least=1)
@@ -159,11 +139,6 @@ class StreamingConfig(LoadedSettings, OperationsSettings, AnswerSocketSettings, 
         return tuple(range(self.shards)) if self.shard is None else (self.shard,)
 
     @property
-    def client_properties(self) -> dict[str, str]:
-        """The properties of confluent_kafka's clients."""
-        return librdkafka_properties(self.bootstrap_servers, self.kafka)
-
-    @property
     def source_options(self) -> dict[str, str]:
         """The options of Spark's Kafka source, which asks for the partition's bounds, twice, after each poll of its
         consumer.
@@ -210,11 +185,9 @@ class StreamingConfig(LoadedSettings, OperationsSettings, AnswerSocketSettings, 
 
     def problems(self) -> list[str]:
         """Return a sentence for each mistake."""
-        problems = [*super().problems(), *self.prefix_problems()]
+        problems = super().problems()
         if self.shard is not None and not 0 <= self.shard < self.shards:
             problems.append(f"shard is {self.shard}, but there are {self.shards} shards: it must be 0 to {self.shards - 1}.")
-        if not self.bootstrap_servers.strip():
-            problems.append("bootstrap_servers is empty.")
         if self.output_max_bytes < self.event_max_bytes + RECORD_OVERHEAD_BYTES:
             problems.append(
                 f"output_max_bytes is {self.output_max_bytes}, but an event of event_max_bytes ({self.event_max_bytes}) "
@@ -236,4 +209,4 @@ class StreamingConfig(LoadedSettings, OperationsSettings, AnswerSocketSettings, 
             if name.endswith(".memory") and not _SIZE.fullmatch(value)
         ]
         problems += server_assignor_problems(self.consumer_assignors)
-        return problems + properties_problems(self.kafka) + self.contradictions()
+        return problems + self.contradictions()

@@ -11,10 +11,11 @@ from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from group_coordinator.kafka_topics.described import topic_ids_of
+from group_coordinator.settings.topic_names import Topics
 from streaming.checkpoints import CheckpointError, Directory, checkpoint_of
 from streaming.config import StreamingConfig
 from streaming.events_tail import open_reader
-from streaming.topics import Topics, admin_client
+from streaming.topics import admin_client
 
 _log = logging.getLogger(__name__)
 

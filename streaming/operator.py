@@ -16,11 +16,12 @@ from pyspark.sql.streaming.state import GroupState
 
 from coordinator_state import Group, GroupCoordinator, decode_group, encode_group, group_event
 from schemas.events import EventError, decode_group_event, decode_group_id
+from schemas.output_records import OutputRecord
 from schemas.ticks import read_tick
 from streaming.arrow_columns import Columns
 from streaming.operator_config import OperatorConfig
 from streaming.parts import HeldStates, Part
-from streaming.rows import EventRow, OutputRecord, dead_letter, output_record
+from streaming.rows import EventRow, dead_letter, output_record
 from streaming.state_function import GroupRecords, Outputs, StateFunction
 
 Key = tuple[bytes | None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
+from group_coordinator.settings.topic_names import Topics
 from streaming.reply_partitions import ReplyPartitions
-from streaming.topics import Topics
 
 
 class OperatorConfig(Struct, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from schemas.output_records import OutputRecord
 from streaming.arrow_columns import objects, runs
-from streaming.rows import OutputRecord
 
 _PACKED_SCHEMA = "group_key binary, records binary"
 _PACKED_ARROW = pa.schema({"group_key": pa.binary(), "records": pa.binary()})

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from group_coordinator.kafka_topics.reader import TopicReader, offset_of
+from group_coordinator.settings.topic_names import Topics
 from schemas.events import encode_tick
 from schemas.query_progress import (
     CORE_HASH_HEADER,
@@ -25,7 +26,7 @@ from schemas.query_progress import (
 )
 from schemas.ticks import NO_CLOCK
 from streaming.stored_group import CommittedBatch
-from streaming.topics import TopicError, Topics
+from streaming.topics import TopicError
 from streaming.watcher import ShardProgress
 
 _FLUSH_TIMEOUT_S = 5.0

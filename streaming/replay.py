@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from schemas.events import EventError
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from schemas.ticks import NO_CLOCK, read_tick
 from streaming.config import StreamingConfig
 from streaming.event_log_pieces import lay_out
 from streaming.job import coordinate_batch, coordinate_stream, producer_records
 from streaming.operator import coordinate_rows
-from streaming.rows import RECORD_SCHEMA, EventRow, OutputRecord
+from streaming.rows import RECORD_SCHEMA, EventRow
 from streaming.source import with_clock
 
 

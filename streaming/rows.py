@@ -25,6 +25,7 @@ from schemas.messages import (
     Response,
     SyncGroupResponse,
 )
+from schemas.output_records import NO_PARTITION, OutputRecord
 from streaming.operator_config import OperatorConfig
 
 if TYPE_CHECKING:
@@ -41,9 +42,6 @@ BUCKET_STATE_SCHEMA = "groups binary"
 OUTPUT_SCHEMA = "group_key binary, topic string, partition int, key binary, value binary, headers string"
 """`headers` is a JSON object of strings: flat columns cross from Python to the JVM faster than nested ones."""
 
-NO_PARTITION = -1
-"""The sink chooses a partition by the key. A number, not a null: pandas would make the column one of floats."""
-
 DETAIL_MAX_CHARACTERS = 1_000
 _RECORD_BYTES = 200
 HEADERS_MAX_BYTES = 512
@@ -58,22 +56,6 @@ class EventRow(NamedTuple):
     """The last tick before it; 0: there is none, so the time is its own timestamp."""
     timestamp_ms: int
     value: bytes | None
-
-
-class OutputRecord(NamedTuple):
-    """One producer record."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: dict[str, str]
-
-    @property
-    def size_bytes(self) -> int:
-        """The most that Kafka's producer counts for this record (`AbstractRecords.estimateSizeInBytesUpperBound`)."""
-        headers = sum(10 + len(name) + len(text.encode()) for name, text in self.headers.items())
-        return 100 + len(self.key or b"") + len(self.value or b"") + headers
 
 
 def record_bytes(record: OutputRecord) -> int:

@@ -14,8 +14,9 @@ from typing import Any
 import pandas as pd
 from pyspark.sql.streaming.state import GroupState
 
+from schemas.output_records import OutputRecord
 from streaming.arrow_columns import Columns
-from streaming.rows import OutputRecord, output_frame
+from streaming.rows import output_frame
 
 GroupRecords = tuple[bytes | None, list[OutputRecord]]
 """The key of a group, and some of what it said."""

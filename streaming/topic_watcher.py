@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from group_coordinator.kafka_topics.errors import TopicReadError
 from group_coordinator.kafka_topics.reader import TopicReader
+from group_coordinator.settings.topic_names import Topics
 from schemas.events import DeletedTopic, TopicsDeleted, encode_json
 from schemas.java_hash import group_partition
 from streaming.committed_topics import CommittedTopics, Ids
@@ -30,7 +31,6 @@ from streaming.shard_writer import ShardWriter
 from streaming.topic_knowledge import TopicKnowledge, TopicListing, TopicRemoval
 from streaming.topic_listings import LOOK_TIMEOUT_S, TopicListings
 from streaming.topic_records import TopicRecords
-from streaming.topics import Topics
 
 CONFIRM_S = 0.5
 """A topic that was missed is looked for again after this."""

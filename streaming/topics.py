@@ -6,7 +6,6 @@ the right number of partitions.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -16,6 +15,8 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
+from group_coordinator.errors import ExpectedError
+from group_coordinator.settings.topic_names import TopicPrefix, Topics
 from schemas.settings import setting
 
 # Headers, key and the framing of a batch, beyond the record's value.
@@ -27,7 +28,7 @@ _HOUR_MS = 3_600_000
 _NOT_YET = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
 
 
-class TopicError(RuntimeError):
+class TopicError(ExpectedError):
     """The topics are not as the coordinator needs them: one sentence for each mistake, all of them in `mistakes`."""
 
     def __init__(self, mistakes: list[str]) -> None:
@@ -35,40 +36,13 @@ class TopicError(RuntimeError):
         super().__init__("\n".join(mistakes))
 
 
-class Topics(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of the coordinator's topics."""
-
-    events: str
-    responses: str
-    assignments: str
-    offsets: str
-    history: str
-    dead_letters: str
-    topics: str
-    progress: str
-    differences: str
-
-    @classmethod
-    def of_prefix(cls, prefix: str) -> Topics:
-        """Return the topics of a prefix: `coordinator` gives `coordinator.events`, `coordinator.dead-letters` ..."""
-        return cls(**{field: f"{prefix}.{field.replace('_', '-')}" for field in cls.__struct_fields__})
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The topics of outputs, which are a function of the events."""
-        return self.responses, self.assignments, self.offsets, self.history, self.dead_letters
-
-
 @dataclass(frozen=True, kw_only=True)
-class TopicSettings:
+class TopicSettings(TopicPrefix):
     """How the topics are named and created; `shards` and the size limits are also checked on topics that exist.
 
     This class is the one home of these settings. Fields without a text are none.
     """
 
-    topic_prefix: str = setting(
-        "coordinator", "What the names of all topics begin with: `coordinator` gives `coordinator.events`, "
-        "`coordinator.responses` ...")
     shards: int = setting(
         1, "Partitions of the events topic; each is one shard with its own query and clock. Fixed for the life of the "
         "topic.", at_least=1)
@@ -101,24 +75,7 @@ class TopicSettings:
         False, "Let responders answer ahead of the query: publish how far the query of each shard is, and compare what "
         "they answer with what the query answers. Without it no responder starts.")
 
-    @property
-    def topics(self) -> Topics:
-        return Topics.of_prefix(self.topic_prefix)
 
-    def prefix_problems(self) -> list[str]:
-        """Return a sentence if no topics can have such names."""
-        longest = max(map(len, msgspec.structs.astuple(self.topics)))
-        if longest <= TOPIC_NAME_MAX and _TOPIC_NAME.fullmatch(self.topic_prefix):
-            return []
-        return [
-            f"topic_prefix is {self.topic_prefix[:_SHOWN_MAX]!r}, but topics cannot have such names: use letters, "
-            f"digits, dots, hyphens and underscores, {TOPIC_NAME_MAX - longest + len(self.topic_prefix)} at the most."
-        ]
-
-
-TOPIC_NAME_MAX = 249  # as in org.apache.kafka.common.internals.Topic
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-_SHOWN_MAX = 60
 _UNCOMPRESSED = "uncompressed"
 _PROGRESS_SEGMENT_MS = "600000"
 """The topic gets some records a second, and is read from its beginning at each start: older ones must soon be gone."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from group_coordinator.command_line.coordinator_options import Settings
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.options import Settings
 from group_coordinator.narrative import words
 from group_coordinator.recordings.broker_settings import SETTINGS, Setting
 from group_coordinator.recordings.following import FollowedGroup, Following

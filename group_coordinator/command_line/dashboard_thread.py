@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from group_coordinator.command_line import what_if_player
-from group_coordinator.command_line.dashboard import live_source, new_index
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import DASHBOARD_TOKEN_VARIABLE
+from group_coordinator.command_line.served_page import live_source, new_index
 from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, SourceError, start_server
 from group_coordinator.dashboard.index import Index
 from group_coordinator.kafka_topics.follower import TopicFollower

@@ -7,18 +7,13 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafkaError
-from group_coordinator.gateway.config import GatewayError
-from group_coordinator.jars.java import JavaError
-from group_coordinator.jars.resolving import JarsError
-from group_coordinator.kafka_topics.errors import TopicReadError
-from streaming.config import ConfigError
-from streaming.topics import TopicError
+from group_coordinator.errors import ExpectedError
+from group_coordinator.settings.loading import ConfigError
 
 FAILED, WRONG_USE = 1, 2
 
 
-class CommandError(RuntimeError):
+class CommandError(ExpectedError):
     """A command cannot do what it was asked for. The message is for the user; so is the exit code."""
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
@@ -26,12 +21,7 @@ class CommandError(RuntimeError):
         self.exit_code = exit_code
 
 
-EXPECTED = (
-    CommandError, ConfigError, EmbeddedKafkaError, GatewayError, JarsError, JavaError, KafkaException, OSError,
-    TopicError,
-    TopicReadError,
-)  # fmt: skip
-
+EXPECTED = (ExpectedError, KafkaException, OSError)
 
 HIDDEN = "********"
 """In place of the value of a property."""

@@ -13,7 +13,7 @@ import typer
 from group_coordinator.command_line import doubts
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.explanation import explanation
-from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
+from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import shown_zone
@@ -22,16 +22,16 @@ from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.narrative import words
 from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
 from group_coordinator.operations.printable import printable
+from group_coordinator.settings.connection import ReaderSettings
 from schemas.history import History, decode_history
-from streaming.config import StreamingConfig
 
 PREVIOUS_SHOWN = 20
 OTHERS_SHOWN = 10
 
 
-@with_settings(*CONNECTION)
+@with_settings(*CONNECTION, of=ReaderSettings)
 def explain(
-    settings: Settings,
+    settings: ReaderOptions,
     group: Annotated[str, typer.Option("--group", metavar="ID", help="The group.")],
     generation: Annotated[
         int | None,
@@ -120,8 +120,8 @@ def _other_lives(
             yield f"  --life {lives.index(each.started.epoch) + 1}: {headline(each, zone)}"
 
 
-def _of_topic(config: StreamingConfig) -> Iterator[History]:
-    for message in read_topic(config.client_properties, config.topic_settings.topics.history):
+def _of_topic(config: ReaderSettings) -> Iterator[History]:
+    for message in read_topic(config.client_properties, config.topics.history):
         value = message.value()
         if value is None:
             continue

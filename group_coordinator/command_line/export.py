@@ -14,24 +14,26 @@ from confluent_kafka.admin import AdminClient
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.observed_source import DUMP_SUFFIXES, is_dump
-from group_coordinator.command_line.options import Settings, with_settings
+from group_coordinator.command_line.options import Resolved, with_settings
 from group_coordinator.command_line.progress import count_progress
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.narrative import words
 from group_coordinator.observed.offsets_log import dump_line
+from group_coordinator.settings.connection import ConnectionSettings
 
 if TYPE_CHECKING:
     from group_coordinator.watch.offsets_topic import OffsetsTopicReader
 
 _PROGRESS_EVERY = 1_000
 _TIMEOUT_S = 10.0
+
 _SETTINGS = ("bootstrap_servers", "kafka")
 _UNFINISHED = ".unfinished"
 
 
-@with_settings(*_SETTINGS)
+@with_settings(*_SETTINGS, of=ConnectionSettings)
 def offsets_topic(
-    settings: Settings,
+    settings: Resolved[ConnectionSettings],
     out: Annotated[Path, typer.Option(metavar="FILE", help="NAME.offsets.jsonl or NAME.offsets.jsonl.gz.")],
 ) -> None:
     """Write the offsets topic of a Kafka cluster, as far as it reaches now, into a file: the markers included.

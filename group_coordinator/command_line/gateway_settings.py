@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from group_coordinator.gateway.config import Address, Answers, Bounds, GatewayConfig, Route
+from group_coordinator.settings.kafka_properties import librdkafka_properties, properties_problems
+from group_coordinator.settings.loading import LoadedSettings
+from group_coordinator.settings.operations import OperationsSettings
 from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import PORT_MAX, setting, settings_of, values_of
-from streaming.config import OperationsSettings
-from streaming.kafka_clients import librdkafka_properties, properties_problems
-from streaming.settings import LoadedSettings
 
 PANELS = {
     "Clients": ("listen", "advertised_host", "routes", "tls_certificate", "tls_key", "authorization_rules"),

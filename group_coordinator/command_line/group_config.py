@@ -8,21 +8,22 @@ import msgspec
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from group_coordinator.command_line.coordinator_options import Settings
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.groups import read_published
-from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
+from group_coordinator.command_line.options import CONNECTION, with_settings
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.kafka_topics.reader import partition_count
+from group_coordinator.settings.loading import did_you_mean
 from schemas.events import encode_json
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.group_settings import OWN_SETTINGS, OwnSettingsBounds, configuration_problems
 from schemas.java_hash import group_partition
 from schemas.settings import settings_of
 from streaming.config import StreamingConfig
-from streaming.settings import did_you_mean
 
 
-@with_settings(*CONNECTION, *settings_of(OwnSettingsBounds))
+@with_settings(*CONNECTION, *settings_of(OwnSettingsBounds), of=StreamingConfig)
 def group_config(
     settings: Settings,
     group: Annotated[str, typer.Argument(metavar="GROUP", help="The group's id. There need not be such a group yet.")],

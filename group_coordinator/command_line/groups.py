@@ -21,17 +21,17 @@ from group_coordinator.command_line.group_tables import (
     state_lines,
     type_name,
 )
-from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
+from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.kafka_topics.log_bounds import log_bounds
 from group_coordinator.kafka_topics.reader import partition_count, read_topic
+from group_coordinator.settings.connection import ReaderSettings
 from schemas.group_states import REBALANCING
 from schemas.history import GroupSnapshot, decode_snapshot
 from schemas.java_hash import group_partition
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from schemas.wire import DecodeError
-from streaming.config import StreamingConfig
 from streaming.topics import admin_client
 
 
@@ -50,9 +50,9 @@ Verbose = Annotated[
 ]
 
 
-@with_settings(*CONNECTION)
+@with_settings(*CONNECTION, of=ReaderSettings)
 def groups(
-    settings: Settings,
+    settings: ReaderOptions,
     group: Annotated[
         str | None, typer.Option("--group", metavar="ID", help="Describe this group: partitions, owners, lag.")
     ] = None,
@@ -123,15 +123,15 @@ def _require_that_fits(
         raise CommandError("--type lists groups: leave out --group.", exit_code=2)
 
 
-def read_snapshots(config: StreamingConfig) -> list[GroupSnapshot]:
+def read_snapshots(config: ReaderSettings) -> list[GroupSnapshot]:
     """Read the groups from the assignments topic, by id."""
     return [snapshot for snapshot in read_published(config) if snapshot.exists]
 
 
-def read_published(config: StreamingConfig) -> list[GroupSnapshot]:
+def read_published(config: ReaderSettings) -> list[GroupSnapshot]:
     """The same, with ids that have settings, but no group. A repeated older record does not undo a newer one."""
     latest: dict[str, GroupSnapshot] = {}
-    for message in read_topic(config.client_properties, config.topic_settings.topics.assignments):
+    for message in read_topic(config.client_properties, config.topics.assignments):
         group_id = (message.key() or b"").decode(errors="replace")
         value = message.value()
         if value is None:
@@ -149,9 +149,9 @@ def read_published(config: StreamingConfig) -> list[GroupSnapshot]:
     return [latest[group_id] for group_id in sorted(latest)]
 
 
-def read_offsets(config: StreamingConfig, group_id: str) -> dict[tuple[str, int], OffsetCommitValue]:
+def read_offsets(config: ReaderSettings, group_id: str) -> dict[tuple[str, int], OffsetCommitValue]:
     """Read the committed offsets of one group, from the partition of the offsets topic where Kafka's hash puts it."""
-    topic = config.topic_settings.topics.offsets
+    topic = config.topics.offsets
     partition = group_partition(group_id, partition_count(config.client_properties, topic))
     offsets: dict[tuple[str, int], OffsetCommitValue] = {}
     for message in read_topic(config.client_properties, topic, [partition]):
@@ -167,7 +167,7 @@ def read_offsets(config: StreamingConfig, group_id: str) -> dict[tuple[str, int]
     return offsets
 
 
-def _bounds(config: StreamingConfig, partitions: Collection[Partition]) -> dict[Partition, Bounds]:
+def _bounds(config: ReaderSettings, partitions: Collection[Partition]) -> dict[Partition, Bounds]:
     admin = admin_client(config.bootstrap_servers, config.client_properties)
     return log_bounds(admin, partitions)
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.output_options import TablesFormat
 from schemas.history import History
 from streaming.config import StreamingConfig
 
@@ -28,16 +26,6 @@ _SMALL_BATCHES = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-
-
-class TablesFormat(StrEnum):
-    """Of the tables."""
-
-    delta = "delta"
-    parquet = "parquet"
-
-
-TablesFormatOption = Annotated[TablesFormat, typer.Option("--tables-format", help="Of the tables.")]
 
 
 def introduction(directory: str, kind: TablesFormat) -> str:

@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from group_coordinator.command_line import broker_log_report, doubts
+from group_coordinator.command_line.coordinator_options import Settings
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.evidence import read_evidence
-from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
+from group_coordinator.command_line.log_options import TimeZone, zone
+from group_coordinator.command_line.options import CONNECTION, with_settings
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.kafka_topics.reader import partition_count
@@ -27,11 +28,6 @@ from schemas.events import encode_json
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client, ensure_topics
-
-TimeZone = Annotated[
-    str, typer.Option(metavar="ZONE", help="Time zone of lines that do not name theirs: Europe/Berlin, UTC.")
-]
-
 
 _Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Request logs, plain or gzip, in any order.")]
 _Out = Annotated[
@@ -51,7 +47,7 @@ _BrokerLogs = Annotated[
 ]
 
 
-@with_settings(*CONNECTION, "shards")
+@with_settings(*CONNECTION, "shards", of=StreamingConfig)
 def kafka_request_log(
     settings: Settings,
     files: _Files,
@@ -138,16 +134,6 @@ def nothing_to_tell(log: RequestLog, files: list[Path]) -> str:
     else:
         reason = f"none of {words.count(counts.group_requests, 'group request')} in {lines} can be told."
     return " ".join((f"{', '.join(map(str, files))}: {reason}", *log.doubts()))
-
-
-def zone(name: str) -> tzinfo:
-    """Return the time zone of this name. Raises CommandError."""
-    try:
-        return UTC if name.upper() == "UTC" else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise CommandError(
-            f"There is no time zone {name!r}; write for example Europe/Berlin or UTC.", WRONG_USE
-        ) from None
 
 
 class DeadLetters:

@@ -12,8 +12,8 @@ from confluent_kafka import Message
 from group_coordinator.kafka_topics.errors import explaining
 from group_coordinator.kafka_topics.reader import TopicReader
 from group_coordinator.operations.names import kept_name
+from group_coordinator.settings.connection import ReaderSettings
 from schemas.history import GroupSnapshot, decode_snapshot
-from streaming.config import StreamingConfig
 
 
 class GroupSize(NamedTuple):
@@ -34,7 +34,7 @@ _Kept = TypeVar("_Kept")
 class LiveGroups(Generic[_Kept]):
     """`poll` it; `groups` has what is kept of the groups as they are now."""
 
-    def __init__(self, config: StreamingConfig, keep: Callable[[GroupSnapshot], _Kept]) -> None:
+    def __init__(self, config: ReaderSettings, keep: Callable[[GroupSnapshot], _Kept]) -> None:
         """`keep`: what is kept of a group."""
         self.groups: dict[str, _Kept] = {}
         """By `kept_name`."""
@@ -42,7 +42,7 @@ class LiveGroups(Generic[_Kept]):
         properties = config.client_properties
         self._reader = TopicReader(properties, "reader", reports_ends=False, waits_at_the_end=True)
         with explaining(properties):
-            partitions = self._reader.partitions(config.topic_settings.topics.assignments)
+            partitions = self._reader.partitions(config.topics.assignments)
             self._reader.assign({partition: self._reader.bounds(*partition).begin for partition in partitions})
 
     def poll(self, timeout_s: float) -> None:

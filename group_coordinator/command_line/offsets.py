@@ -23,7 +23,7 @@ from group_coordinator.command_line.committed_offsets import (
 )
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.offsets_target import Plan, Target
-from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
+from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
 from group_coordinator.command_line.replay_output import read_output_files
 from group_coordinator.command_line.tables import aligned, print_line
 from group_coordinator.command_line.times import parse_moment_ms
@@ -31,9 +31,9 @@ from group_coordinator.dashboard.sources import note_of
 from group_coordinator.kafka_topics.errors import explaining
 from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.operations.printable import printable, printable_lines
+from group_coordinator.settings.connection import ReaderSettings
 from schemas.history import decode_history
 from schemas.wire import DecodeError
-from streaming.config import StreamingConfig
 
 Pair = tuple[bytes, bytes | None]
 Groups = Annotated[
@@ -41,9 +41,9 @@ Groups = Annotated[
 ]
 
 
-@with_settings(*CONNECTION)
+@with_settings(*CONNECTION, of=ReaderSettings)
 def export(
-    settings: Settings,
+    settings: ReaderOptions,
     group: Groups = None,
     at: Annotated[
         str | None,
@@ -93,9 +93,9 @@ def export(
         print_line(f"Wrote {text.count(chr(10))} offsets of {len(chosen)} groups to {out}.")
 
 
-@with_settings("bootstrap_servers", "kafka")
+@with_settings("bootstrap_servers", "kafka", of=ReaderSettings)
 def load(
-    settings: Settings,
+    settings: ReaderOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV as `export` writes it.")],
     group: Groups = None,
     execute: Annotated[
@@ -160,9 +160,9 @@ def _lines(plan: Plan) -> Iterator[str]:
 class _Topics:
     """The topics of a coordinator."""
 
-    def __init__(self, config: StreamingConfig) -> None:
+    def __init__(self, config: ReaderSettings) -> None:
         self._config = config
-        self._topics = config.topic_settings.topics
+        self._topics = config.topics
 
     def offsets_log(self) -> Iterator[Pair]:
         for message in read_topic(self._config.client_properties, self._topics.offsets):

@@ -1,7 +1,7 @@
-"""Settings as flags: one option for each setting of `StreamingConfig` or of another such class.
+"""Settings as flags: one option for each setting of a class of settings, or for some of them.
 
-A command that is decorated with `with_settings` gets a `Settings` as its first argument: the loaded configuration, and
-where each of its values comes from.
+A command that is decorated with `with_settings` gets a `Resolved` as its first argument: the loaded configuration, and
+where each of its values comes from. Classes of other commands are imported only where this one has no such name.
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ import msgspec
 import typer
 from msgspec import Struct
 
-from coordinator_state.config import GroupSettings
 from group_coordinator.command_line.errors import HIDDEN, hide
-from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
-from group_coordinator.command_line.watch_settings import WatchSettings
-from schemas.settings import settings_of
-from streaming import settings as loading
-from streaming.config import StreamingConfig
-from streaming.kafka_clients import PROPERTIES
-from streaming.settings import (
+from group_coordinator.settings import loading
+from group_coordinator.settings.connection import ConnectionSettings, ReaderSettings
+from group_coordinator.settings.kafka_properties import PROPERTIES
+from group_coordinator.settings.loading import (
     ENVIRONMENT_PREFIX,
     SERVERS,
     ConfigError,
@@ -37,6 +33,8 @@ from streaming.settings import (
     only_a_name,
     plain,
 )
+from schemas.group_settings import RetentionSettings
+from schemas.settings import Setting, settings_of
 
 C = TypeVar("C", bound=LoadedSettings)
 
@@ -70,9 +68,8 @@ _PANELS: Panels = {
     "Responders": ("responders", "responder_alone_max_ms", "answers_directory"),
     "Operations": OPERATIONS,
     "Tuning of Spark's inside (the outputs are the same without it)": TUNING,
-    "Groups (settings of Kafka's coordinator)": tuple(settings_of(GroupSettings)),
 }  # fmt: skip
-_OTHER_PANEL, _REST = "Topics", ""
+_GROUPS_PANEL, _OTHER_PANEL, _REST = "Groups (settings of Kafka's coordinator)", "Topics", ""
 
 
 class Resolved(Struct, Generic[C], frozen=True):
@@ -105,12 +102,8 @@ class Resolved(Struct, Generic[C], frozen=True):
             yield from (f"{_toml(key)} = {_toml(text)}" for key, text in table.items())
 
 
-Settings = Resolved[StreamingConfig]
-
-
-def load(flags: Mapping[str, Any], file: Path | None) -> Settings:
-    """Load the coordinator's settings; see `load_as`."""
-    return load_as(StreamingConfig, flags, file)
+ReaderOptions = Resolved[ReaderSettings]
+"""Those of a command that only reads topics."""
 
 
 def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resolved[C]:
@@ -118,34 +111,53 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
     ConfigError."""
     values = {name: value for name, value in flags.items() if value is not None and value != []}
     values |= {name: _pairs(kind, name, value) for name, value in values.items() if isinstance(value, list)}
-    _require_known_variables()
-    config, sources = loading.load(kind, values, file)
+    _require_known_variables(kind)
+    others = _of_the_coordinator if issubclass(kind, ConnectionSettings) else dict
+    config, sources = loading.load(kind, values, file, others)
     tables = (getattr(config, name) for name, setting in settings_of(kind).items() if is_table(setting.type))
     hide(text for table in tables for text in _texts(table))
     return Resolved(config, {name: sources[name] for name in _all_names(kind)})
 
 
-def _require_known_variables() -> None:
+def _of_the_coordinator() -> Mapping[str, Setting]:
+    """Return the settings that a file may have for the commands around this one."""
+    from streaming.config import StreamingConfig
+
+    return settings_of(StreamingConfig)
+
+
+def _of_all_commands() -> set[str]:
+    from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
+    from group_coordinator.command_line.watch_settings import WatchSettings
+
+    kinds: tuple[type[LoadedSettings], ...] = (WatchSettings, GatewaySettings, TapSettings)
+    return {*_of_the_coordinator(), *(name for kind in kinds for name in settings_of(kind))}
+
+
+def _require_known_variables(kind: type[LoadedSettings]) -> None:
     """A variable that is misspelt would be passed over.
 
     One machine may have those of several commands. Raises ConfigError.
     """
-    kinds = (WatchSettings, GatewaySettings, TapSettings)
-    known_names = {name.upper() for kind in kinds for name in settings_of(kind)}
-    known_names.update(name.removeprefix(ENVIRONMENT_PREFIX) for name in _OTHER_VARIABLES)
-    problems = []
+    own_names = {*settings_of(kind), *(name.removeprefix(ENVIRONMENT_PREFIX).lower() for name in _OTHER_VARIABLES)}
+    unknown = []
     for variable, value in sorted(os.environ.items()):
         name = variable.upper().removeprefix(ENVIRONMENT_PREFIX)
-        if name != variable.upper() and name not in known_names and not _OF_KUBERNETES.search(f"{variable}={value}"):
-            problems.append(
-                f"The environment has {variable}, which is no setting.{did_you_mean(name, sorted(known_names))}"
-            )
+        is_ours = name != variable.upper() and not _OF_KUBERNETES.search(f"{variable}={value}")
+        if is_ours and name.lower() not in own_names:
+            unknown.append((variable, name))
+    known_names = {name.upper() for name in own_names | _of_all_commands()} if unknown else set()
+    problems = [
+        f"The environment has {variable}, which is no setting.{did_you_mean(name, sorted(known_names))}"
+        for variable, name in unknown
+        if name not in known_names
+    ]
     if problems:
         raise ConfigError(problems)
 
 
 def with_settings(
-    *names: str, but: tuple[str, ...] = (), of: type[LoadedSettings] = StreamingConfig, panels: Panels | None = None
+    *names: str, of: type[LoadedSettings], but: tuple[str, ...] = (), panels: Panels | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of these settings (all of them when none is named, `but` some) and --config-file."""
     option_names = names or tuple(name for name in _all_names(of) if name not in but)
@@ -161,7 +173,7 @@ def with_settings(
 
         options = [
             _file_parameter(),
-            *(_parameter(of, name, _PANELS if panels is None else panels) for name in option_names),
+            *(_parameter(of, name, _panels(of) if panels is None else panels) for name in option_names),
         ]
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*other_parameters, *options)
@@ -177,9 +189,16 @@ def with_settings(
 
 def _all_names(kind: type[LoadedSettings]) -> tuple[str, ...]:
     """All settings in the order of the panels; those of the core come last, as they are set least often."""
-    listed = [(panel, name) for panel, members in _PANELS.items() for name in (*members, _REST)]
+    listed = [(panel, name) for panel, members in _panels(kind).items() for name in (*members, _REST)]
     places = {name: place for place, (_, name) in enumerate(listed) if name != _REST}
     return tuple(sorted(settings_of(kind), key=lambda name: places.get(name, listed.index((_OTHER_PANEL, _REST)))))
+
+
+def _panels(kind: type[LoadedSettings]) -> Panels:
+    """Return the headings with the settings of the coordinator, whose names are Kafka's."""
+    bases = (base for base in kind.__mro__ if not issubclass(base, LoadedSettings))
+    names = (name for base in bases if issubclass(base, RetentionSettings) for name in settings_of(base))
+    return {**_PANELS, _GROUPS_PANEL: tuple(dict.fromkeys(names))}
 
 
 def _file_parameter() -> inspect.Parameter:

@@ -16,6 +16,13 @@ class Format(StrEnum):
     parquet = "parquet"
 
 
+class TablesFormat(StrEnum):
+    """Of the tables."""
+
+    delta = "delta"
+    parquet = "parquet"
+
+
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Write the outputs into files there, one for each topic.")
 ]
@@ -32,3 +39,4 @@ ReportOption = Annotated[
         "--report", metavar="FILE.html", help="Write what the dashboard shows into one file, to be opened anywhere."
     ),
 ]
+TablesFormatOption = Annotated[TablesFormat, typer.Option("--tables-format", help="Of the tables.")]

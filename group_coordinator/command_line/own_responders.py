@@ -6,8 +6,8 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 
 from group_coordinator.command_line.command_output import CommandOutput
+from group_coordinator.command_line.coordinator_options import Settings
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
-from group_coordinator.command_line.options import Settings
 from group_coordinator.command_line.responder_operations import responder_values
 from group_coordinator.kafka_topics.errors import TopicReadError, explaining
 from group_coordinator.operations import metrics as m

@@ -17,12 +17,19 @@ from msgspec import Struct
 
 from group_coordinator.command_line import history_tables
 from group_coordinator.command_line.broker_log_report import given_settings
-from group_coordinator.command_line.dashboard import new_index
+from group_coordinator.command_line.coordinator_options import Settings
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
-from group_coordinator.command_line.import_log import TimeZone, zone
-from group_coordinator.command_line.options import OPERATIONS, Settings, with_settings
-from group_coordinator.command_line.output_options import Format, FormatOption, OutOption, ReportOption, TablesOption
+from group_coordinator.command_line.log_options import BrokerLogs, TimeZone, zone
+from group_coordinator.command_line.options import OPERATIONS, with_settings
+from group_coordinator.command_line.output_options import (
+    Format,
+    FormatOption,
+    OutOption,
+    ReportOption,
+    TablesFormat,
+    TablesFormatOption,
+    TablesOption,
+)
 from group_coordinator.command_line.progress import Advance, count_progress
 from group_coordinator.command_line.replay_output import history_outputs, with_told, with_told_rows
 from group_coordinator.command_line.replay_source import (
@@ -31,6 +38,7 @@ from group_coordinator.command_line.replay_source import (
     require_sources,
     watched_source,
 )
+from group_coordinator.command_line.served_page import new_index
 from group_coordinator.command_line.signals import was_interrupted
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start, require_spark, without_values
 from group_coordinator.command_line.summary import Summary
@@ -39,23 +47,20 @@ from group_coordinator.command_line.times import parse_moment_ms, shown_zone
 from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.kafka_topics.reader import partition_count
 from group_coordinator.narrative import words
+from group_coordinator.settings.topic_names import Topics
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
-from streaming.topics import Topics, admin_client, ensure_topics
+from streaming.topics import admin_client, ensure_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from streaming.rows import OutputRecord
+    from schemas.output_records import OutputRecord
 
 _PROGRESS_EVERY = 500
 _PYTHON_CAUSE = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 
 
-BrokerLogs = Annotated[
-    list[str] | None,
-    typer.Option("--broker-log", metavar="FILE", help="A broker's server.log, or a pattern of files; repeated."),
-]
 TopicNames = Annotated[
     Path | None, typer.Option(metavar="FILE.json", help="Names of topics by their ids, where a dump has ids alone.")
 ]
@@ -98,7 +103,7 @@ _Until = Annotated[
 _Utc = Annotated[bool, typer.Option("--utc", help="Print times in UTC. [default: the local time zone]")]
 
 
-@with_settings(but=OPERATIONS)
+@with_settings(but=OPERATIONS, of=StreamingConfig)
 def replay(
     settings: Settings,
     sources: _Sources,
@@ -317,11 +322,11 @@ class _Job:
         return records_of_files(spark, source.files)
 
     def _take(self, records: Iterable[OutputRecord]) -> None:
-        from streaming.output_files import write_files
+        from group_coordinator.output_files import write_files
 
         note = partial(self._note, self._config.topic_settings.topics)
         if self._out is not None:
-            write_files(records, self._config, self._out, self._outputs.kind.value, note)
+            write_files(records, self._config.topics, self._out, self._outputs.kind.value, note)
         else:
             for record in records:
                 note(record)

@@ -15,12 +15,11 @@ from group_coordinator.command_line.errors import CommandError
 from schemas.bounded_lines import bounded_lines
 from schemas.events import encode_json
 from schemas.history import History, decode_history
+from schemas.output_records import OutputRecord
 from schemas.records_file import RecordsFileError, decode_record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from streaming.rows import OutputRecord
 
 _BATCH = 10_000
 
@@ -29,14 +28,12 @@ KeyAndValue = tuple[bytes | None, bytes | None]
 
 def history_outputs(history: Iterable[History], topic: str) -> Iterator[OutputRecord]:
     """A watched cluster's history as records of the history topic."""
-    from streaming.rows import OutputRecord
-
     for record in history:
         headers = {"epoch": str(record.epoch), "seq": str(record.seq)}
         yield OutputRecord(topic, record.cause.partition, record.group_id.encode(), encode_json(record), headers)
 
 
-Group = tuple[bytes | None, list["OutputRecord"]]
+Group = tuple[bytes | None, list[OutputRecord]]
 """The group's key, and its outputs."""
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from group_coordinator.command_line.command_output import CommandOutput
+from group_coordinator.command_line.coordinator_options import Settings
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.options import DryRun, Settings, with_settings
+from group_coordinator.command_line.options import DryRun, with_settings
 from group_coordinator.command_line.responder_operations import ResponderHealth, responder_endpoint, status_line
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, require_spark
@@ -27,7 +28,7 @@ _LINE_INTERVAL_S = 10.0
 _POLL_S = 0.25
 
 
-@with_settings()
+@with_settings(of=StreamingConfig)
 def responder(settings: Settings, dry_run: DryRun = False) -> None:
     """Answer requests within milliseconds, ahead of a coordinator that runs elsewhere.
 

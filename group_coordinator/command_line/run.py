@@ -13,12 +13,13 @@ from rich.status import Status
 
 from group_coordinator.command_line import history_tables
 from group_coordinator.command_line.command_output import CommandOutput
+from group_coordinator.command_line.coordinator_options import Settings
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.dashboard_thread import index_of_dashboard, start_dashboard
-from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.idle_spark import spark_where_idle
 from group_coordinator.command_line.live_groups import LiveGroups, group_size
-from group_coordinator.command_line.options import DryRun, Settings, with_settings
+from group_coordinator.command_line.options import DryRun, with_settings
+from group_coordinator.command_line.output_options import TablesFormat, TablesFormatOption
 from group_coordinator.command_line.own_gateway import OwnGateway
 from group_coordinator.command_line.own_responders import OwnResponders, for_responders
 from group_coordinator.command_line.signals import stop_requested
@@ -89,7 +90,7 @@ _Responder = Annotated[
 ]
 
 
-@with_settings()
+@with_settings(of=StreamingConfig)
 def run(
     settings: Settings,
     embedded: _Embedded = False,

@@ -14,7 +14,7 @@ from group_coordinator.command_line.options import DryRun, Resolved, with_settin
 from group_coordinator.command_line.proxy_command import clients, serve
 from group_coordinator.command_line.tables import print_lines
 from group_coordinator.narrative.words import count
-from streaming.kafka_clients import librdkafka_properties
+from group_coordinator.settings.kafka_properties import librdkafka_properties
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.import_log import TimeZone, zone
+from group_coordinator.command_line.log_options import TimeZone, zone
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.recordings.recording import verify_recording

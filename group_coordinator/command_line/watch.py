@@ -10,20 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from group_coordinator.command_line.dashboard import Host, Port, Token, health_settings, show
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.history_tables import TablesFormat, TablesFormatOption
-from group_coordinator.command_line.import_log import TimeZone, zone
+from group_coordinator.command_line.log_options import BrokerLogs, TimeZone, zone
 from group_coordinator.command_line.options import Resolved, with_settings
-from group_coordinator.command_line.output_options import Format, FormatOption, OutOption, ReportOption, TablesOption
-from group_coordinator.command_line.replay import BrokerLogs
+from group_coordinator.command_line.output_options import (
+    Format,
+    FormatOption,
+    OutOption,
+    ReportOption,
+    TablesFormat,
+    TablesFormatOption,
+    TablesOption,
+)
+from group_coordinator.command_line.served_page import Host, Port, Token, health_settings, show
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.watch_outputs import OutputOptions, open_outputs
 from group_coordinator.command_line.watch_settings import NAMES, WatchSettings
 from group_coordinator.command_line.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
 from group_coordinator.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
 from group_coordinator.system.allocator import give_free_memory_back
-from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
     from group_coordinator.watch.writing import HistorySource, Output
@@ -86,7 +91,7 @@ def watch(
     watch_options = WatchOptions(time_zone=zone(time_zone), follow=follow, bounds=bounds, state=state)
     source = watch_source(config.clusters, broker_log or (), watch_options)
     output_options = OutputOptions(out=out, kind=kind, tables=tables, tables_kind=tables_format, report=report)
-    outputs = open_outputs(output_options, config.topic_settings.topics, source.name, has_clusters=bool(config.cluster))
+    outputs = open_outputs(output_options, config.topics, source.name, has_clusters=bool(config.cluster))
     index = watch_index(memory_mib, health_settings(config))
     serve = partial(start_server, host=host, port=port, token=token, index=index)
     _show(partial(_start, serve, source, outputs, config), source)
@@ -110,7 +115,7 @@ def _start(
     serve: Callable[[Source], RunningServer],
     source: HistorySource,
     outputs: Sequence[Output],
-    config: StreamingConfig,
+    config: WatchSettings,
     stack: ExitStack,
 ) -> RunningServer:
     """Start the page, and the endpoint with the metrics where one is wanted. Raises SourceError, OSError."""

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.history_tables import TablesFormat
-from group_coordinator.command_line.output_options import Format
+from group_coordinator.command_line.output_options import Format, TablesFormat
 from group_coordinator.command_line.replay_output import history_outputs
 from group_coordinator.dashboard.clusters import qualified
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.dashboard.sources import Note
+from group_coordinator.output_files import open_output_files
+from group_coordinator.settings.topic_names import Topics
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.layout import TablesError
 from group_coordinator.tables.versions import TableVersions
-from streaming.output_files import open_output_files
-from streaming.topics import Topics
 
 if TYPE_CHECKING:
     from group_coordinator.watch.writing import GroupHistory, Output

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from group_coordinator.settings.connection import ReaderSettings
+from group_coordinator.settings.kafka_properties import librdkafka_properties, properties_problems
+from group_coordinator.settings.loading import SERVERS
+from group_coordinator.settings.operations import OperationsSettings, SeriesSettings
+from schemas.group_settings import RetentionSettings
 from schemas.settings import setting
-from streaming.config import StreamingConfig
-from streaming.kafka_clients import librdkafka_properties, properties_problems
-from streaming.settings import SERVERS
 
 CLIENT_ID = "group-coordinator-watch"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -21,7 +23,7 @@ NAMES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchSettings(StreamingConfig):
+class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, RetentionSettings):
     """Making one raises `ConfigError`."""
 
     cluster: dict[str, dict[str, str]] = setting(

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from group_coordinator.command_line import doubts, what_if_player
-from group_coordinator.command_line.dashboard import new_index
+from group_coordinator.command_line.coordinator_options import Settings
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
-from group_coordinator.command_line.options import CONNECTION, Settings, with_settings
+from group_coordinator.command_line.options import CONNECTION, with_settings
+from group_coordinator.command_line.served_page import new_index
 from group_coordinator.command_line.tables import aligned, print_lines
 from group_coordinator.dashboard.documents import Documents, NotFound
 from group_coordinator.dashboard.index import Index
@@ -54,7 +55,7 @@ InitialDelay = Annotated[
 AssignmentInterval = Annotated[float | None, _seconds("Consumer: least time between two target assignments.")]
 
 
-@with_settings(*CONNECTION)
+@with_settings(*CONNECTION, of=StreamingConfig)
 def what_if(
     settings: Settings,
     group: Group,

@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
-from confluent_kafka import KafkaException
 
 from coordinator_state import GroupConfig
 from group_coordinator.assignors import load_assignors
@@ -63,7 +62,7 @@ def _player(log_of: Callable[[str], Log]) -> ReplayFunction:
         try:
             config, records = log_of(group_id)
             log = group_log(records, group_id, config.tick_ahead_bound_ms)
-        except (*EXPECTED, KafkaException) as problem:
+        except EXPECTED as problem:
             raise ValueError(message_and_exit_code(problem)[0]) from problem
         assignors = load_assignors()
         return GroupPlay(

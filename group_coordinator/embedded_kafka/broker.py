@@ -31,6 +31,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.embedded_kafka import broker_properties
+from group_coordinator.errors import ExpectedError
 from group_coordinator.jars.class_archives import class_archive_options
 from group_coordinator.jars.java import SHORT_LIVED, find_java
 from group_coordinator.jars.resolving import broker_jars
@@ -70,7 +71,7 @@ _DEAF = (
 )  # fmt: skip
 
 
-class EmbeddedKafkaError(RuntimeError):
+class EmbeddedKafkaError(ExpectedError):
     """The broker did not start, or ended by itself. The message has what its log says, and the log's path."""
 
 

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from group_coordinator.errors import ExpectedError
 from group_coordinator.system.answer_sockets import AnswerSocketSettings
 from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import bounds_problems, setting
 
 
-class GatewayError(RuntimeError):
+class GatewayError(ExpectedError):
     """The gateway cannot start or go on: a sentence that says why and what to do."""
 
 

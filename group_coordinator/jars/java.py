@@ -9,6 +9,8 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from group_coordinator.errors import ExpectedError
+
 JAVA_VERSION_MIN = 17
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Options of a JVM that is to start quickly and stay small: it ends before the optimising compiler pays."""
@@ -18,7 +20,7 @@ _REMEDY = (
 )
 
 
-class JavaError(RuntimeError):
+class JavaError(ExpectedError):
     """There is no Java that Spark and Kafka can run on. The message names the remedy."""
 
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from group_coordinator.errors import ExpectedError
 from group_coordinator.jars.java import find_java
 from group_coordinator.jars.progress import JarsProgress
 
@@ -33,7 +34,7 @@ JARS_EXPECTED = 58
 _TIMEOUT_MS = 60_000
 
 
-class JarsError(RuntimeError):
+class JarsError(ExpectedError):
     """The jars could not be resolved. The message names the cause, the remedy and the log."""
 
 

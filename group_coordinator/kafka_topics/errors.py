@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
+from group_coordinator.errors import ExpectedError
+
 TIMEOUT_S = 15.0
 """A Kafka that is silent for longer does not answer."""
 STOP_S = 2.0
@@ -17,7 +19,7 @@ _NO_ANSWER = (
 )  # fmt: skip
 
 
-class TopicReadError(RuntimeError):
+class TopicReadError(ExpectedError):
     """A topic cannot be read. The message is a sentence that names the remedy."""
 
 

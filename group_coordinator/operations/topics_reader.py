@@ -20,9 +20,9 @@ from group_coordinator.kafka_topics.reader import headers_of, offset_of, partiti
 from group_coordinator.operations.group_log import GroupLog
 from group_coordinator.operations.metrics import READER_LAG, Value
 from group_coordinator.operations.tally import Tally
+from group_coordinator.settings.topic_names import Topics
 from schemas.history import History, decode_history
 from schemas.query_progress import GATEWAY_PREFIX, WRITER_HEADER
-from streaming.topics import Topics
 
 _log = logging.getLogger(__name__)
 

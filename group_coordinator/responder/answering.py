@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from coordinator_state import Answer, GroupCoordinator, decode_group, encode_group, group_event
 from group_coordinator.responder.changed_groups import ChangedGroups
 from schemas.events import EventError, decode_group_event, decode_group_id
+from schemas.output_records import OutputRecord
 from schemas.ticks import read_tick
 from streaming.operator_config import OperatorConfig
-from streaming.rows import OutputRecord, output_record
+from streaming.rows import output_record
 from streaming.stored_group import ShardState, StoredGroup, size_of
 
 DECODED_GROUPS_MAX = 2_000

@@ -28,6 +28,7 @@ from group_coordinator.responder.protocol import ResponderStatus
 from group_coordinator.responder.taken_answers import LogPlace, TakenAnswers
 from group_coordinator.responder.ticking import ResponderTicker
 from group_coordinator.system.answer_sockets import AnswerSender, HandedAnswer
+from schemas.output_records import OutputRecord
 from schemas.query_progress import (
     CORE_HASH_HEADER,
     DECIDED_AT_HEADER,
@@ -48,7 +49,6 @@ from schemas.query_progress import (
 from schemas.ticks import NO_CLOCK
 from streaming.operator_config import OperatorConfig
 from streaming.progress_topic import read_progress
-from streaming.rows import OutputRecord
 from streaming.stored_group import ShardState
 
 POLL_S = 0.2

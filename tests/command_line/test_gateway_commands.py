@@ -19,8 +19,8 @@ from confluent_kafka.admin import NewTopic
 from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.operations.gateway_metrics import HANDED_OVER
+from group_coordinator.settings.loading import ConfigError
 from schemas.settings import settings_of
-from streaming.settings import ConfigError
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.command_line.calls import call, text_of
 from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wait_for

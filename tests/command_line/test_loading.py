@@ -40,3 +40,29 @@ def test_the_command_alone_loads_no_command(option: str) -> None:
         "group_coordinator.system.ended_threads",
     }
     assert not modules & {"confluent_kafka", "pyarrow", "numpy", "msgspec"}
+
+
+WATCHING_LINES_MAX = 27_000
+"""Own lines that `watch` loads with all that it imports later."""
+
+
+@pytest.mark.parametrize("command", ["explain", "watch", "export offsets-topic"])
+def test_a_command_that_reads_loads_neither_the_coordinator_nor_spark(command: str) -> None:
+    tops = {module.partition(".")[0] for module in loaded(*command.split(), "--help")}
+    assert not tops & {"coordinator_state", "streaming", "pyspark", "pandas"}
+
+
+def test_watching_loads_nothing_of_coordinating() -> None:
+    program = """
+import importlib, pkgutil, sys
+import group_coordinator.command_line.watch, group_coordinator.watch
+for module in pkgutil.iter_modules(group_coordinator.watch.__path__):
+    importlib.import_module(f"group_coordinator.watch.{module.name}")
+own = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in sys.argv[1:]}
+print(sum(sum(1 for _ in open(module.__file__)) for module in own.values() if module.__file__))
+print(*own)
+"""
+    done = subprocess.run([sys.executable, "-c", program, *OWN], capture_output=True, text=True, check=True)
+    lines, modules = done.stdout.splitlines()
+    assert not {module.partition(".")[0] for module in modules.split()} & {"coordinator_state", "streaming"}
+    assert int(lines) <= WATCHING_LINES_MAX

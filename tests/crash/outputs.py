@@ -13,11 +13,11 @@ from confluent_kafka.admin import OffsetSpec
 
 from group_coordinator.kafka_topics.reader import headers_of, read_topic
 from schemas.kafka.records import decode_record
+from schemas.output_records import NO_PARTITION, OutputRecord
 from schemas.query_progress import DECIDED_AT_HEADER, GATEWAY_PREFIX, WRITER_HEADER
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from streaming.rows import NO_PARTITION, OutputRecord
 from streaming.topics import admin_client
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from schemas.events import EventError
 from schemas.kafka import records as kafka_records
+from schemas.output_records import OutputRecord
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from schemas.records_file import Record
 from schemas.ticks import read_tick
 from streaming.config import StreamingConfig
-from streaming.rows import OutputRecord
 from tests.crash.outputs import Name, Outputs
 
 Partition = tuple[bytes, int]

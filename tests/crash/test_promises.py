@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from schemas.kafka.records import decode_record, encode_record
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
-from streaming.rows import OutputRecord
 from tests.crash.outputs import Name, Outputs, Stream, expected_of
 from tests.crash.promises import require_promises
 from tests.streaming.mixed_groups import SETTINGS

@@ -14,7 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from group_coordinator.command_line.dashboard_thread import start_dashboard
 from group_coordinator.command_line.demo_members import DemoMember
-from group_coordinator.command_line.history_tables import TablesFormat, tables_query
+from group_coordinator.command_line.history_tables import tables_query
+from group_coordinator.command_line.output_options import TablesFormat
 from group_coordinator.dashboard.facts import GroupFacts
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.server import RunningServer

@@ -35,6 +35,7 @@ from schemas.events import EventError, decode_group_event, decode_response_event
 from schemas.history import decode_history, decode_snapshot
 from schemas.kafka.codec import decode
 from schemas.messages import JoinGroupProtocol
+from schemas.output_records import OutputRecord
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
 from schemas.records import GroupMetadataValue, MemberMetadata, decode_record, encode_group_metadata_value
 from schemas.records_file import RecordsFileError, decode_event_record, encode_record
@@ -44,7 +45,7 @@ from streaming.buckets import decode_bucket, encode_bucket
 from streaming.config import StreamingConfig
 from streaming.operator import OperatorError, Outcome, coordinate_rows
 from streaming.replay import replay_in_process
-from streaming.rows import EventRow, OutputRecord
+from streaming.rows import EventRow
 from streaming.stored_group import StoredGroup
 from tests.coordinator_state.harness import assignment, subscription
 from tests.gateway.random_messages import MESSAGES, random_message

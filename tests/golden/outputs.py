@@ -22,11 +22,12 @@ from coordinator_state.outputs import GroupEvent
 from group_coordinator.command_line.main import app
 from schemas.events import encode_tick
 from schemas.messages import ListedGroup
+from schemas.output_records import NO_PARTITION, OutputRecord
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
 from streaming.event_log import read_records
 from streaming.replay import replay_in_process
-from streaming.rows import NO_PARTITION, OutputRecord, output_record
+from streaming.rows import output_record
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import RESPONSES_PARTITIONS, make_log
 from tests.verify_history import histories

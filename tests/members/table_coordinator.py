@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
 from coordinator_state import Output as CoordinatorOutput
+from group_coordinator.settings.topic_names import Topics
 from schemas.events import decode_request_event, encode_json
-from streaming.topics import Topics
 
 N = TypeVar("N")
 

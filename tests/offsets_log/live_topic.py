@@ -16,10 +16,10 @@ from schemas.messages import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from streaming.rows import OutputRecord
 from streaming.topics import admin_client, ensure_topics
 from tests.coordinator_state.harness import GroupHarness, of_type
 

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from group_coordinator.command_line.groups import read_offsets
 from group_coordinator.command_line.main import app
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from schemas.output_records import OutputRecord
 from schemas.records import GroupMetadataKey, encode_key
 from streaming.config import StreamingConfig
-from streaming.rows import OutputRecord
 from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
 from tests.offsets_log.readers import LoggedGroups, read_groups, require_the_log_tells_the_groups
 from tests.streaming.mixed_groups import SETTINGS

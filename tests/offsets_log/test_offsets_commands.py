@@ -16,9 +16,9 @@ from group_coordinator.command_line.offsets_target import Target
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
-from streaming.rows import OutputRecord
 from tests.offsets_log.kafka_tools import consumer_groups
 from tests.offsets_log.live_topic import make_topics, outputs_of, write
 

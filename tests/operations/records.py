@@ -19,10 +19,10 @@ from schemas.messages import (
     SyncGroupAssignment,
     SyncGroupRequest,
 )
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from streaming.rows import OutputRecord
 
 CONFIG = StreamingConfig(responses_partitions=1, offsets_partitions=1, group_initial_rebalance_delay_ms=0)
 START_MS = 1_700_000_000_000

@@ -12,8 +12,8 @@ from group_coordinator.operations.group_table import GroupTable
 from group_coordinator.operations.metrics import Metrics
 from group_coordinator.operations.tally import Tally
 from schemas.history import decode_history
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
-from streaming.rows import OutputRecord
 from tests.operations.records import APPEND_MS, CONFIG, START_MS
 
 TOPICS = CONFIG.topic_settings.topics

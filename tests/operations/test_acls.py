@@ -17,8 +17,8 @@ from group_coordinator.gateway.config import Address, GatewayConfig
 from group_coordinator.gateway.server import Gateway
 from group_coordinator.kafka_topics.reader import read_topic
 from group_coordinator.members.kafka_member import Member
+from group_coordinator.settings.topic_names import Topics
 from streaming.config import StreamingConfig
-from streaming.topics import Topics
 from tests.operations.acl_lines import acl_lines, paste
 from tests.streaming.running_app import RunningApp
 from tests.waiting import wait_until

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from coordinator_state import decode_group, encode_group
 from schemas.events import EventError
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from schemas.ticks import NO_CLOCK, read_tick
 from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
-from streaming.rows import EventRow, OutputRecord
+from streaming.rows import EventRow
 from streaming.stored_group import ShardState, StateInPieces, StoredGroup, in_pieces
 
 

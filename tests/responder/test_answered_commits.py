@@ -33,8 +33,8 @@ from schemas.messages import (
     OffsetFetchResponse,
     Response,
 )
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
-from streaming.rows import OutputRecord
 from streaming.stored_group import ShardState
 from tests.gateway.told_loop import Loop, Producer
 from tests.responder.query_batches import states_after_batches

@@ -19,9 +19,9 @@ from schemas.messages import (
     OffsetCommitRequestTopic,
     Request,
 )
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
-from streaming.rows import OutputRecord
 from streaming.stored_group import ShardState, StoredGroup
 from tests.responder.query_batches import states_after_batches
 from tests.streaming.mixed_groups import SETTINGS

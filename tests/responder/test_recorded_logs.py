@@ -25,11 +25,11 @@ from coordinator_state.outputs import MetadataEvent
 from group_coordinator.recordings.events_import import EventsImport
 from group_coordinator.responder.answering import AnsweringShard
 from schemas.events import TopicsDeleted, encode_json, encode_request_event, encode_tick
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from schemas.ticks import NO_CLOCK
 from streaming.config import StreamingConfig
 from streaming.operator_config import OperatorConfig
-from streaming.rows import OutputRecord
 from streaming.stored_group import ShardState
 from tests.recordings.broker_logs import CLUSTERS, FIXTURES, RECORDINGS, followed, request_logs_of
 from tests.responder.query_batches import answers_of_the_query, states_after_batches

@@ -9,6 +9,8 @@ from random import Random
 import pytest
 
 from coordinator_state import Group
+from group_coordinator.settings.topic_names import Topics
+from schemas.output_records import OutputRecord
 from simulation.driver import carry_clock
 from simulation.log import Log, Record
 from simulation.random_streams import RandomStreams
@@ -19,8 +21,7 @@ from simulation.world import World
 from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
-from streaming.rows import EventRow, OutputRecord, output_record
-from streaming.topics import Topics
+from streaming.rows import EventRow, output_record
 
 
 def operator_config(case: Scenario | RequestSequence, shard: int) -> OperatorConfig:

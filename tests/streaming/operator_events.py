@@ -11,11 +11,11 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from coordinator_state import GroupConfig
+from group_coordinator.settings.topic_names import Topics
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest, JoinGroupProtocol, JoinGroupRequest, Request
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
-from streaming.topics import Topics
 
 CONFIG = OperatorConfig(
     group=GroupConfig(group_initial_rebalance_delay_ms=0),

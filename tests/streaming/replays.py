@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
 from streaming.event_log_pieces import PartitionFiles
 from streaming.replay import replay_in_process
-from streaming.rows import OutputRecord
 from tests.streaming.mixed_groups import SETTINGS
 
 CONFIG = StreamingConfig(**SETTINGS)

@@ -25,12 +25,12 @@ from schemas.messages import (
     HeartbeatResponse,
     Response,
 )
+from schemas.output_records import NO_PARTITION, OutputRecord
 from schemas.records_file import Record
 from streaming.application import QueryFailed, ShardProgress
 from streaming.config import StreamingConfig
 from streaming.event_log import RECORD_COLUMNS, records_of_topic
 from streaming.replay import replay_in_process
-from streaming.rows import NO_PARTITION, OutputRecord
 from streaming.topics import TopicError
 from tests.streaming import random_log
 from tests.streaming.running_app import GROUP, HEARTBEAT, SESSION_MS, TIMEOUT_S, Client, RunningApp

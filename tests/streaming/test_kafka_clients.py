@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from streaming.kafka_clients import PROPERTIES, librdkafka_properties, properties_problems, spark_options
+from group_coordinator.settings.kafka_properties import (
+    PROPERTIES,
+    librdkafka_properties,
+    properties_problems,
+    spark_options,
+)
 
 SCRAM = {
     "security.protocol": "SASL_SSL",

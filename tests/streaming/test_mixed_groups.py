@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from schemas.kafka.records import decode_record, record_types
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
-from streaming.rows import OutputRecord
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log
 from tests.streaming.replays import in_process

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from schemas.output_records import OutputRecord
 from streaming.arrow_columns import runs
 from streaming.packed_outputs import pack_runs, place, unpack
-from streaming.rows import OutputRecord, output_batch
+from streaming.rows import output_batch
 
 
 def record(epoch: int, seq: int, value: bytes | None = b"\xff") -> OutputRecord:

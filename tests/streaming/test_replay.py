@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from group_coordinator.output_files import write_files
 from group_coordinator.recordings.events_import import EventsImport
+from schemas.output_records import OutputRecord
 from schemas.records_file import Record, decode_record, encode_record
 from streaming.event_log import EventLogError, read_records, records_of_files
-from streaming.output_files import write_files
 from streaming.packed_outputs import output_records
 from streaming.replay import replay_batch, replay_in_process, replay_streaming
-from streaming.rows import OutputRecord
 from streaming.session import prepare_session
 from tests.recordings.broker_logs import FIXTURES, followed_lines, lines_of
 from tests.streaming import random_log
@@ -106,9 +106,9 @@ def test_hash_seeds_make_no_difference(log_file: Path, tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from tests.streaming.replays import CONFIG;"
         "from streaming.event_log import read_records; from streaming.replay import replay_in_process;"
-        "from streaming.output_files import write_files;"
+        "from group_coordinator.output_files import write_files;"
         "found = replay_in_process(read_records([Path(sys.argv[1])]), CONFIG);"
-        "write_files((each for _, group in found for each in group), CONFIG, Path(sys.argv[2]))"
+        "write_files((each for _, group in found for each in group), CONFIG.topics, Path(sys.argv[2]))"
     )
     root = Path(__file__).parents[2]
     digests = set()
@@ -172,8 +172,8 @@ def test_until_moves_the_end_of_the_log(spark: SparkSession, log: list[Record], 
 
 def test_files_of_both_kinds_hold_the_outputs(expected: list[OutputRecord], tmp_path: Path) -> None:
     records_written: list[OutputRecord] = []
-    write_files(expected, CONFIG, tmp_path / "lines", on_record=records_written.append)
-    write_files(expected, CONFIG, tmp_path / "tables", "parquet")
+    write_files(expected, CONFIG.topics, tmp_path / "lines", on_record=records_written.append)
+    write_files(expected, CONFIG.topics, tmp_path / "tables", "parquet")
     assert records_written == expected
     for name in ("responses", "assignments", "offsets", "history", "dead-letters"):
         topic_records = [record for record in expected if record.topic == f"coordinator.{name}"]

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from coordinator_state import GroupConfig
+from group_coordinator.settings.topic_names import Topics
 from schemas.events import EventError, EventProblem, decode_group_event, encode_request_event
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from schemas.output_records import OutputRecord
 from streaming import reply_partitions
 from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
-from streaming.rows import EventRow, OutputRecord
-from streaming.topics import Topics
+from streaming.rows import EventRow
 
 TOPICS = Topics.of_prefix("c")
 

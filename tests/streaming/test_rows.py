@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from coordinator_state import Answer, AssignmentChange, GroupConfig, LogRecord
+from group_coordinator.settings.topic_names import Topics
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, EventProblem, decode_response_event
 from schemas.history import Cause, GroupCreated
@@ -19,10 +20,10 @@ from schemas.messages import (
     OffsetFetchResponseGroup,
     OffsetFetchResponseTopic,
 )
+from schemas.output_records import NO_PARTITION, OutputRecord
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
-from streaming.rows import NO_PARTITION, EventRow, OutputRecord, dead_letter, output_batch, output_frame, output_record
-from streaming.topics import Topics
+from streaming.rows import EventRow, dead_letter, output_batch, output_frame, output_record
 
 CONFIG = OperatorConfig(
     group=GroupConfig(),

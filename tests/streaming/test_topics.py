@@ -7,7 +7,8 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from streaming.topics import TopicError, Topics, TopicSettings, admin_client, ensure_topics
+from group_coordinator.settings.topic_names import Topics
+from streaming.topics import TopicError, TopicSettings, admin_client, ensure_topics
 from tests.waiting import wait_until
 
 

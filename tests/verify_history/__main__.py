@@ -32,7 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"... and {len(report.differences) - options.show} more differences (--show)")
     print(report.summary())
     if not report.steps:
-        print(f"Nothing was verified: {', '.join(map(str, options.files))}: no step of a recorded history.", file=sys.stderr)
+        named = ", ".join(map(str, options.files))
+        print(f"Nothing was verified: {named}: no step of a recorded history.", file=sys.stderr)
     return int(bool(report.differences) or not report.steps)
 
 

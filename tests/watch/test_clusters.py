@@ -21,9 +21,9 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.sources import SourceError
 from group_coordinator.kafka_topics.bounds import Bounds
 from group_coordinator.observed.evidence import BOUNDED
+from group_coordinator.settings.loading import ConfigError, load
 from group_coordinator.watch.clusters import ClusterSources
 from group_coordinator.watch.writing import WrittenSource
-from streaming.settings import ConfigError, load
 from tests.dashboard.http import document
 from tests.observed.pieces import mixed
 from tests.waiting import wait_until

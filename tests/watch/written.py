@@ -8,11 +8,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from group_coordinator.command_line.history_tables import TablesFormat
-from group_coordinator.command_line.output_options import Format
+from group_coordinator.command_line.output_options import Format, TablesFormat
 from group_coordinator.command_line.watch_outputs import OutputOptions
+from group_coordinator.settings.topic_names import Topics
 from group_coordinator.tables.rows import TABLES
-from streaming.topics import Topics
 
 TOPICS = Topics.of_prefix("coordinator")
 

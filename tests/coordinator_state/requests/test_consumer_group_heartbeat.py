@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat. Every rule is held by Kafka's own histories (tests/verify_history/test_consumer_histories.py)."""
+"""ConsumerGroupHeartbeat. Kafka's own histories hold every rule (tests/verify_history/test_consumer_histories.py)."""
 
 import pytest
 

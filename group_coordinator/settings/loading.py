@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from difflib import SequenceMatcher, get_close_matches
@@ -21,6 +21,7 @@ from typing import Any, Literal, Self, TypeVar, get_args, get_origin
 
 import msgspec
 
+from group_coordinator.errors import ExpectedError
 from schemas.settings import Setting, bounds_problems, settings_of
 
 Source = Literal["flag", "environment", "file", "default"]
@@ -33,7 +34,7 @@ _TRUTH = {"1": True, "on": True, "t": True, "true": True, "y": True, "yes": True
           "0": False, "off": False, "f": False, "false": False, "n": False, "no": False}  # fmt: skip
 
 
-class ConfigError(RuntimeError):
+class ConfigError(ExpectedError):
     """The settings cannot be used: one sentence for each mistake, all of them in `problems`."""
 
     def __init__(self, problems: list[str]) -> None:
@@ -68,8 +69,16 @@ _C = TypeVar("_C", bound=LoadedSettings)
 _Places = tuple[tuple[Source, Mapping[str, Any]], ...]
 
 
-def load(kind: type[_C], flags: Mapping[str, Any], file: Path | None) -> tuple[_C, dict[str, Source]]:
-    """Return the settings, and where each of them comes from. Raises `ConfigError` with all mistakes."""
+def load(
+    kind: type[_C],
+    flags: Mapping[str, Any],
+    file: Path | None,
+    others: Callable[[], Mapping[str, Setting]] = dict,
+) -> tuple[_C, dict[str, Source]]:
+    """Return the settings, and where each of them comes from. Raises `ConfigError` with all mistakes.
+
+    A file may also have settings of `others`, which are not read: several commands share it.
+    """
     settings, problems = settings_of(kind), list[str]()
     in_file = {} if file is None else read_file(file)
     places: _Places = (("file", in_file), ("environment", _environment(settings, problems)), ("flag", flags))
@@ -81,8 +90,13 @@ def load(kind: type[_C], flags: Mapping[str, Any], file: Path | None) -> tuple[_
         if not wrong:
             values[name] = value
     where = "There" if file is None else f"{file}: there"
-    unknown = (only_a_name(name) for name in {**in_file, **flags} if name not in settings)
-    problems += (f"{where} is no setting {name}.{did_you_mean(name, settings)}" for name in unknown)
+    unknown = [name for name in {**in_file, **flags} if name not in settings]
+    known = {**settings, **others()} if unknown else settings
+    problems += (
+        f"{where} is no setting {only_a_name(name)}.{did_you_mean(only_a_name(name), known)}"
+        for name in unknown
+        if name not in known
+    )
     try:
         config = kind(**values)
     except ConfigError as problem:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from streaming.settings import did_you_mean, only_a_name
+from group_coordinator.settings.loading import did_you_mean, only_a_name
 
 _AS_THEY_ARE = (
     "client.dns.lookup",

@@ -14,10 +14,9 @@ from typing import IO, Literal, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from group_coordinator.settings.topic_names import Topics
+from schemas.output_records import NO_PARTITION, OutputRecord
 from schemas.records_file import Record, encode_record
-from streaming.config import StreamingConfig
-from streaming.rows import NO_PARTITION, OutputRecord
-from streaming.topics import Topics
 
 Format = Literal["jsonl", "parquet"]
 _ROWS_AT_ONCE = 20_000
@@ -38,13 +37,13 @@ class OutputFiles(Protocol):
 
 def write_files(
     records: Iterable[OutputRecord],
-    config: StreamingConfig,
+    topics: Topics,
     directory: Path,
     kind: Format = "jsonl",
     on_record: Callable[[OutputRecord], None] = lambda record: None,
 ) -> None:
     """Write outputs to files, one for each topic; `on_record` sees each of them (progress, summaries)."""
-    with open_output_files(directory, config.topic_settings.topics, kind) as files:
+    with open_output_files(directory, topics, kind) as files:
         for record in records:
             files.write(record)
             on_record(record)
