@@ -152,15 +152,22 @@ def run(
             own_gateway.start(config, operations, output)
             stack.callback(own_gateway.stop)
             _watch(coordinator, config, lambda: stop.is_set() or own_gateway.has_ended, output, responders)
-        output.write("Stopping after the running batch; Ctrl-C ends at once.")
-        kept_s = KAFKA_S if embedded else 0.0
-        ending.begin()
-        own_gateway.stop()
-        responders.end_answering(output, ending.left_s(kept_s + SPARK_S))
-        if not coordinator.stop(ending.left_s(kept_s)):
-            output.write("The running batch has not ended in time: the next start repeats it.")
-        own_gateway.check()
+        _end(ending, KAFKA_S if embedded else 0.0, own_gateway, responders, coordinator, output)
     output.write("Stopped.")
+
+
+def _end(
+    ending: Ending, kept_s: float, own_gateway: OwnGateway, responders: OwnResponders, coordinator: CoordinatorThread,
+    output: CommandOutput,
+) -> None:
+    """First who answers ends, then the query, once it has decided what was answered."""
+    output.write("Stopping after the running batch; Ctrl-C ends at once.")
+    ending.begin()
+    own_gateway.stop()
+    responders.end_answering(output, ending.left_s(kept_s + SPARK_S))
+    if not coordinator.stop(ending.left_s(kept_s)):
+        output.write("The running batch has not ended in time: the next start repeats it.")
+    own_gateway.check()
 
 
 def _embedded(

@@ -26,9 +26,9 @@ _BYTES_PER_COST = 1_000
 _GROUPS_PER_COST = 10
 _ITEMS_PER_COST = 50
 _LISTED_PER_COST = 50
-_EXPRESSION_WEIGHT = 20 << 20
-"""RE2 takes up to a tenth of a second for an expression of a dozen bytes, and most of one for the longest. So a few of
-them are under way at once, and a heartbeat of somebody else waits for these alone."""
+_EXPRESSION_WEIGHT = 32 << 20
+"""RE2 takes up to a tenth of a second for an expression of a dozen bytes, and most of one for the longest. So one or
+two of them are under way at once, and a heartbeat of somebody else waits for these alone."""
 _NAME_WEIGHT = 1_000
 """The coordinator looks for each name that a member subscribes to."""
 

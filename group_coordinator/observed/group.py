@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from group_coordinator.observed.ahead import Ahead, Asked, Stored
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
-from group_coordinator.observed.confirmation import Standing, confirmation, take_over_confirmed
+from group_coordinator.observed.confirmation import CONFIRMED, Standing, confirmation, take_over_confirmed
 from group_coordinator.observed.coordinator import Coordinator, TakeOver
 from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.modern import ModernGroup
@@ -89,34 +89,35 @@ class ObservedGroup:
         self._commits.written(commits)
         self._classic.note_offsets()
 
-    def _is_confirmed(self, timed: TimedLine, place: int, items: Sequence[Item]) -> bool:
-        """Return whether what comes later confirms a line. Of a group that counts epochs the records tell all but for
-        its coordinator."""
+    def _are_confirmed(self, timed: TimedLine, place: int, items: Sequence[Item]) -> tuple[bool, bool]:
+        """Return whether what comes later confirms what a line tells, and whether it confirms that its broker is the
+        coordinator. Of a group that counts epochs the records tell all else."""
         line = timed.line
         if line.event.group_id != NO_GROUP and line.partition not in (None, self._tell.partition):
-            return False  # a coordinator tells of this group in another partition's name
+            return False, False  # a coordinator tells of this group in another partition's name
         standing = Standing(
             place, timed.at_ms, self._tell.generation_id, self._coordinator.leader_epoch, self._classic.members,
             self._classic.given_ids,
         )  # fmt: skip
-        asks = [] if self._modern is not None else [confirmation]
+        told = over = CONFIRMED
+        if self._modern is None:
+            told = confirmation(line.event, standing, items, self.ahead.stored_at)
         if self._coordinator.may_be_moved_by(timed):
-            asks.append(take_over_confirmed)
-        answers = [ask(line.event, standing, items, self.ahead.stored_at) for ask in asks]
-        for answer in answers:
-            self.ahead.ask_up_to(answer.place)
-        return all(answer.is_confirmed for answer in answers)
+            over = take_over_confirmed(line.event, standing, items, self.ahead.stored_at)
+        self.ahead.ask_up_to(max(told.place, over.place))
+        return told.is_confirmed and over.is_confirmed, over.is_confirmed
 
     def _line(self, line: TimedLine, place: int, items: Sequence[Item]) -> None:
         event = line.line.event
         if self._coordinator.is_past(line):
             return
         self._tell.look_at(line)
-        self._tell.is_confirmed = is_confirmed = self._is_confirmed(line, place, items)
-        if not is_confirmed and isinstance(event, _OF_COORDINATORS):
+        is_confirmed, is_of_coordinator = self._are_confirmed(line, place, items)
+        self._tell.is_confirmed = is_confirmed
+        if not is_of_coordinator and isinstance(event, _OF_COORDINATORS):
             self._tell_of_take_over(line)
             return
-        take_over = self._coordinator.line(line) if is_confirmed else None
+        take_over = self._coordinator.line(line) if is_of_coordinator else None
         loaded = event if isinstance(event, line_events.GroupLoaded) else None
         if take_over is not None and (loaded is not None or self._modern is not None or self._classic.is_known):
             self._taken_over(take_over, loaded)

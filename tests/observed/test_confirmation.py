@@ -97,8 +97,8 @@ def test_a_forged_death_is_not_confirmed(words: str, tmp_path: Path) -> None:
 FORGED: dict[str, tuple[str, int]] = {
     "another coordinator": ("Loading group metadata for {group} with generation {generation}", 1),
     "another leader of the partition": (
-        "Finished loading offsets and group metadata from __consumer_offsets-{partition} in 3 milliseconds for epoch 99",
-        1,
+        "Finished loading offsets and group metadata from __consumer_offsets-{partition} in 3 milliseconds for epoch "
+        "99", 1,
     ),
     "the coordinator goes": ("Unloading group metadata for {group} with generation {generation}", 0),
     "an id": (
