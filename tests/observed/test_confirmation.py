@@ -17,6 +17,8 @@ from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.offsets_log import Entry
 from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.recordings.broker_log import BrokerLog
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import Event
 from schemas.history import (
     GroupDead,
     GroupStable,
@@ -76,6 +78,8 @@ def test_a_forged_rebalance_is_not_confirmed(with_stabilized: bool, tmp_path: Pa
     (rebalance,) = [each for each in rebalances(told) if each.started in false]
     assert NOT_CONFIRMED in headline(rebalance)
     assert any(NOT_CONFIRMED in step.text for step in steps(rebalance))
+    rows = [row for row in fold(told) if isinstance(row, Event)]
+    assert {row.cause_certainty for row in rows if row.seq in {record.seq for record in false}} == {"not_confirmed"}
     others = [each for each in rebalances(told) if each.started not in false]
     assert all(NOT_CONFIRMED not in headline(each) for each in others)
 
