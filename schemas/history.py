@@ -18,6 +18,7 @@ from schemas.group_states import GroupState
 from schemas.history_parts import AssignedTopic as AssignedTopic
 from schemas.history_parts import Cause as Cause
 from schemas.history_parts import CauseKind as CauseKind
+from schemas.history_parts import Certainty as Certainty
 from schemas.history_parts import Evidence as Evidence
 from schemas.history_parts import EvidenceSource as EvidenceSource
 from schemas.history_parts import HistoryRecord as HistoryRecord

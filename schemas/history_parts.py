@@ -9,6 +9,7 @@ from msgspec import Struct
 TimerName = Literal["session", "rebalance", "pending_member", "join", "sync", "offsets_expiry"]
 
 
+Certainty = Literal["told", "inferred", "not_known", "not_confirmed"]
 CauseKind = Literal[
     "request",
     "timer",
@@ -71,7 +72,7 @@ class Cause(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Of `transaction_ended`: whose transaction it was."""
     evidence: tuple[Evidence, ...] = ()
     """Of a watched group: where it was seen."""
-    certainty: Literal["told", "inferred", "not_known", "not_confirmed"] = "told"
+    certainty: Certainty = "told"
     """Of a watched group: whether the evidence says so, whether it follows from it, whether nobody said it, or whether
     only a line of a broker's log says it, which a client may have written and nothing later confirms."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, quiet_start
+from group_coordinator.command_line.spark_jvm import end_jvm, java_cause, kill_jvm, quiet_start
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
 from streaming.watcher import ShardProgress, Watcher
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from streaming.application import Application, CompanionQuery
 
 JOIN_INTERVAL_S = 0.2
+_KILLED_TIMEOUT_S = 2.0
+"""Without its JVM the app has nothing to wait for."""
 
 
 class CoordinatorThread:
@@ -91,13 +94,22 @@ class CoordinatorThread:
         """Ask for the end after the running batch; returns at once."""
         self._stop.set()
 
-    def stop(self) -> None:
-        """Stop after the running batch and return when everything has ended. Raises as `check`."""
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Stop after the running batch and return when everything has ended. Raises as `check`.
+
+        What takes longer than `timeout_s` is killed, and False returned: the next start repeats the batch.
+        """
         self._stop.set()
         self._go.set()
+        give_up_at_s = None if timeout_s is None else time.monotonic() + timeout_s
         while self._thread.is_alive():
             self._thread.join(JOIN_INTERVAL_S)  # in slices: signals are heard in between
+            if give_up_at_s is not None and time.monotonic() > give_up_at_s:
+                kill_jvm()
+                self._thread.join(_KILLED_TIMEOUT_S)
+                return False
         self.check()
+        return True
 
     def _run(self, config: StreamingConfig) -> None:
         from py4j.protocol import Py4JError

@@ -33,7 +33,9 @@ SPARK_TIER4_FACTOR = 10
 
 DECIDED_WITHIN_S = 10.0
 """So long a stop waits at most until the query has decided what responders have answered. It is seconds behind as a
-rule; where it is minutes behind, a longer wait would not help, and supervisors kill what has not ended after 30 s."""
+rule; where it is minutes behind, a longer wait would not help."""
+_ASKED_MIN_S = 1.0
+"""Kafka is given so much time at least to say where the log ends."""
 _POLL_S = 0.1
 
 
@@ -84,20 +86,21 @@ class OwnResponders:
             self._processes.start()
             output.write("A responder answers ahead of the query of each shard.")
 
-    def end_answering(self, output: CommandOutput) -> None:
+    def end_answering(self, output: CommandOutput, timeout_s: float) -> None:
         """End the processes, and let the query decide what they have answered, so that a coordinator whose core decides
         otherwise may start next (`streaming.answered_ahead`). The gateway has ended before."""
         if self._processes is None:
             return
+        give_up_at_s = time.monotonic() + min(timeout_s, DECIDED_WITHIN_S)
         self._processes.stop()
         events = self._config.topic_settings.topics.events
         try:
             with explaining(self._config.client_properties), open_reader(self._config.client_properties) as reader:
-                ends = {shard: reader.bounds(events, shard).end for shard in self._config.shards_here}
+                left_s = max(_ASKED_MIN_S, give_up_at_s - time.monotonic())
+                ends = {shard: reader.bounds(events, shard, left_s).end for shard in self._config.shards_here}
         except TopicReadError as problem:
             output.write(f"Whether the query has decided all that responders have answered is not known: {problem}")
             return
-        give_up_at_s = time.monotonic() + DECIDED_WITHIN_S
         while self._coordinator.is_running and (left := undecided(ends, self._coordinator.progress)):
             if time.monotonic() >= give_up_at_s:
                 output.write(

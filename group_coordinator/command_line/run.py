@@ -16,6 +16,7 @@ from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.coordinator_options import Settings
 from group_coordinator.command_line.coordinator_thread import CoordinatorThread
 from group_coordinator.command_line.dashboard_thread import index_of_dashboard, start_dashboard
+from group_coordinator.command_line.ending import KAFKA_S, SPARK_S, Ending
 from group_coordinator.command_line.idle_spark import spark_where_idle
 from group_coordinator.command_line.live_groups import LiveGroups, group_size
 from group_coordinator.command_line.options import DryRun, with_settings
@@ -129,10 +130,11 @@ def run(
     own_gateway = OwnGateway(gateway, gateway_config_file)
     index = index_of_dashboard(dashboard, config)  # what is wrong with its address is said before anything is started
     output = CommandOutput(config.log_format, config.log_level)
+    ending = Ending()
     with output.log_failures(), ExitStack() as stack:
         stop = stack.enter_context(stop_requested())
         if embedded:
-            config = _embedded(config, settings, embedded_port, embedded_data, stack, output)
+            config = _embedded(config, settings, embedded_port, embedded_data, ending, stack, output)
         operations = _operations(config, index, stack, output)
         config, companion = history_tables.beside_the_coordinator(config, tables, tables_format)
         coordinator = CoordinatorThread(config, rebuild=rebuild, watcher=operations, companion=companion)
@@ -150,21 +152,32 @@ def run(
             own_gateway.start(config, operations, output)
             stack.callback(own_gateway.stop)
             _watch(coordinator, config, lambda: stop.is_set() or own_gateway.has_ended, output, responders)
-        output.write("Stopping after the running batch; Ctrl-C ends at once.")
-        own_gateway.stop()
-        responders.end_answering(output)
-        coordinator.stop()
-        own_gateway.check()
+        _end(ending, KAFKA_S if embedded else 0.0, own_gateway, responders, coordinator, output)
     output.write("Stopped.")
 
 
-def _embedded(
-    config: StreamingConfig, settings: Settings, port: int | None, data: Path | None, stack: ExitStack,
+def _end(
+    ending: Ending, kept_s: float, own_gateway: OwnGateway, responders: OwnResponders, coordinator: CoordinatorThread,
     output: CommandOutput,
+) -> None:
+    """First who answers ends, then the query, once it has decided what was answered."""
+    output.write("Stopping after the running batch; Ctrl-C ends at once.")
+    ending.begin()
+    own_gateway.stop()
+    responders.end_answering(output, ending.left_s(kept_s + SPARK_S))
+    if not coordinator.stop(ending.left_s(kept_s)):
+        output.write("The running batch has not ended in time: the next start repeats it.")
+    own_gateway.check()
+
+
+def _embedded(
+    config: StreamingConfig, settings: Settings, port: int | None, data: Path | None, ending: Ending,
+    stack: ExitStack, output: CommandOutput,
 ) -> StreamingConfig:
     """Start a broker; its state is not another one's: a temporary broker has a checkpoint that ends with it."""
     output.write("Starting an embedded Kafka broker ...")
     kafka = stack.enter_context(EmbeddedKafka(data, port=port))
+    stack.callback(lambda: kafka.stop(ending.left_s()))
     output.write(f"Apache Kafka answers at {kafka.bootstrap_servers}; data in {kafka.data_directory}.")
     changes: dict[str, object] = {"bootstrap_servers": kafka.bootstrap_servers}
     if settings.sources["checkpoint"] == "default":

@@ -106,6 +106,16 @@ def end_jvm() -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
+def kill_jvm() -> None:
+    """End the JVM at once, in whatever it is, and with it all calls into it. What a query had begun is repeated at the
+    next start. May be called in any thread."""
+    from pyspark import SparkContext
+
+    process = _process_of(getattr(SparkContext, "_gateway", None))
+    if process is not None:
+        process.kill()
+
+
 def _process_of(gateway: object) -> Any:
     """Return the process that PySpark has started for a gateway to a JVM; None if there is none."""
     return getattr(gateway, "proc", None)

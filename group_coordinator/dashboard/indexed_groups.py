@@ -9,10 +9,10 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.dashboard.ring import RecordRing
+from group_coordinator.dashboard.ring import Chunk, RecordRing
 from group_coordinator.dashboard.rows import GroupRow
 from group_coordinator.dashboard.settings import DashboardSettings
 from group_coordinator.system.disk_store import DiskStore
@@ -128,12 +128,24 @@ class IndexedGroups:
         self._chunks.append((group, ring, chunk.number))
         settings = self._settings
         count_max = settings.commits_per_group_max if ring is group.commits else settings.records_per_group_max
-        while ring.chunks and (ring.count > count_max or ring.raw_bytes > settings.bytes_per_group_max):
-            self._drop(group, ring)
-        while self.kept_bytes > settings.memory_max_bytes and self._chunks:
-            oldest, of_ring, number = self._chunks.popleft()
-            if of_ring.chunks and of_ring.chunks[0].number == number:  # else its own group has dropped it before
-                self._drop(oldest, of_ring)
+        if ring.count > count_max or ring.raw_bytes > settings.bytes_per_group_max:
+            count_left, bytes_left = _ROOM_SHARE * count_max, _ROOM_SHARE * settings.bytes_per_group_max
+            dropped = []
+            while ring.chunks and (ring.count > count_left or ring.raw_bytes > bytes_left):
+                dropped.append(self._take_oldest(ring))
+            self._drop(group, ring, dropped)
+        if self.kept_bytes > settings.memory_max_bytes:
+            self._drop_oldest(_ROOM_SHARE * settings.memory_max_bytes)
+
+    def _drop_oldest(self, bytes_left: float) -> None:
+        """Drop the oldest chunks of all groups until no more than this is kept."""
+        dropped: dict[int, tuple[IndexedGroup, RecordRing, list[Chunk]]] = {}
+        while self.kept_bytes > bytes_left and self._chunks:
+            oldest, ring, number = self._chunks.popleft()
+            if ring.chunks and ring.chunks[0].number == number:  # else its own group has dropped it before
+                dropped.setdefault(id(ring), (oldest, ring, []))[2].append(self._take_oldest(ring))
+        for group, ring, chunks in dropped.values():
+            self._drop(group, ring, chunks)
 
     def make_room(self) -> None:
         """Put groups on disk until the others find room in memory. Raises OSError; then they stay in memory."""
@@ -186,19 +198,25 @@ class IndexedGroups:
         self._chunks = deque(chunk for chunk in self._chunks if chunk[1].chunks)
         self._forgotten = 0
 
-    def _drop(self, group: IndexedGroup, ring: RecordRing) -> None:
-        """The oldest chunk goes; what it led to stays, so that what comes after it can be understood."""
+    def _take_oldest(self, ring: RecordRing) -> Chunk:
         before = ring.kept_bytes
         chunk = ring.drop_oldest()
         self.kept_bytes += ring.kept_bytes - before
-        if chunk is None:
-            return
+        return chunk
+
+    def _drop(self, group: IndexedGroup, ring: RecordRing, chunks: Sequence[Chunk]) -> None:
+        """The oldest chunks go; what they led to stays, so that what comes after them can be understood.
+
+        Several go at once: what they led to is read and written as a whole, which takes long where members are many.
+        """
+        size = sum(chunk.size for chunk in chunks)
         if ring is group.commits:
-            group.dropped_commits += chunk.size
+            group.dropped_commits += size
             return
-        group.dropped += chunk.size
+        group.dropped += size
         tables = GroupTables(group.base)
-        for value in chunk.records():
-            tables.add(decode_history(value))
+        for chunk in chunks:
+            for value in chunk.records():
+                tables.add(decode_history(value))
         tables.take()
         group.base = tables.pack()

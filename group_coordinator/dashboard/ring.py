@@ -53,10 +53,8 @@ class RecordRing:
         tail_bytes = sum(map(len, self.tail)) if len(self.tail) < 32 else CHUNK_BYTES
         return self._compress() if tail_bytes >= CHUNK_BYTES else None
 
-    def drop_oldest(self) -> Chunk | None:
-        """Take the oldest chunk away; None where nothing but the tail is left."""
-        if not self.chunks:
-            return None
+    def drop_oldest(self) -> Chunk:
+        """Take the oldest chunk away; there is one."""
         chunk = self.chunks.popleft()
         self.count -= chunk.size
         self.raw_bytes -= chunk.raw_bytes

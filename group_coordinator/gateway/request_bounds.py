@@ -6,6 +6,7 @@ from group_coordinator.gateway.config import Bounds
 from group_coordinator.gateway.frames import FrameError, RequestHead
 from group_coordinator.gateway.produce import BEGINNING_BYTES_MAX
 from group_coordinator.gateway.versions import GROUP_APIS, TOPIC_APIS, OtherApi
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.events import groups_named
 from schemas.message_versions import GroupRequest
 from schemas.messages import FindCoordinatorRequest, ListGroupsRequest
@@ -25,6 +26,11 @@ _BYTES_PER_COST = 1_000
 _GROUPS_PER_COST = 10
 _ITEMS_PER_COST = 50
 _LISTED_PER_COST = 50
+_EXPRESSION_WEIGHT = 32 << 20
+"""RE2 takes up to a tenth of a second for an expression of a dozen bytes, and most of one for the longest. So one or
+two of them are under way at once, and a heartbeat of somebody else waits for these alone."""
+_NAME_WEIGHT = 1_000
+"""The coordinator looks for each name that a member subscribes to."""
 
 
 def insist_on_size(head: RequestHead, size: int, bounds: Bounds, *, reads_topics: bool) -> None:
@@ -57,6 +63,13 @@ def cost_of_items(items: int) -> int:
 def cost_of_listing(groups: int) -> int:
     """Return the cost of listing so many groups."""
     return groups // _LISTED_PER_COST
+
+
+def weight_of_deciding(request: ConsumerGroupHeartbeatRequest) -> int:
+    """Return the bytes of what is under way that a heartbeat counts as, because it takes the coordinator long to
+    decide."""
+    expression = _EXPRESSION_WEIGHT if request.subscribed_topic_regex else 0
+    return expression + _NAME_WEIGHT * len(request.subscribed_topic_names or ())
 
 
 def work_of(request: GroupRequest) -> tuple[int, int]:

@@ -35,6 +35,7 @@ from group_coordinator.gateway.issued_member_ids import IssuedMemberIds
 from group_coordinator.gateway.own_settings import OwnSettings
 from group_coordinator.gateway.pending_request import AnyResponse, PendingRequest
 from group_coordinator.gateway.refusals import refusal
+from group_coordinator.gateway.request_bounds import weight_of_deciding
 from group_coordinator.gateway.topic_access import TopicAccess
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
@@ -157,8 +158,11 @@ class RequestRouter:
                 self._ask_group(context, request, reply)
 
     def weigh(self, pending: PendingRequest) -> int:
-        """Return about how many bytes of answers a request leads to."""
+        """Return about how many bytes of answers a request leads to, or how many it must count as because it takes the
+        coordinator long to decide: it decides one request after the other."""
         request = pending.request
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            return weight_of_deciding(request)
         if not isinstance(request, SIZED):
             return 0  # an answer that is about as long as its request, or is given here, or must not wait for others
         groups = dict.fromkeys(groups_named(request))

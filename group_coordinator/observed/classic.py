@@ -6,7 +6,7 @@ says is told as not known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from group_coordinator.observed.ahead import Ahead
@@ -125,8 +125,13 @@ class ClassicGroup:
 
     @property
     def members(self) -> Mapping[str, MemberIdentity]:
-        """The members of the group, as far as they are known."""
-        return dict(self._members.present)
+        """The members of the group, as far as they are known: another object when they change hands."""
+        return self._members.present
+
+    @property
+    def given_ids(self) -> Collection[str]:
+        """Member ids that were given out and not used yet."""
+        return self._members.given_ids
 
     def leave_protocol(self) -> None:
         """End the classic group, which goes on under another protocol."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 from msgspec import UNSET
@@ -54,6 +54,11 @@ class ClassicMembers:
         """Forget all members: another epoch of the group begins."""
         self.present, self.owners, self._given_ids, self.led, self.given_reasons = {}, set(), set(), {}, {}
         self._gone, self.are_unknown = {}, False
+
+    @property
+    def given_ids(self) -> Collection[str]:
+        """Ids that were given out and not used yet."""
+        return self._given_ids
 
     @property
     def left(self) -> tuple[str, ...]:

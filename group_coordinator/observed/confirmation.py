@@ -7,17 +7,23 @@ So a line that nothing later confirms, or that something later contradicts, is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from group_coordinator.observed.ahead import END
 from group_coordinator.observed.offsets_log import CommitRecord, LogRecord
-from group_coordinator.observed.ordering import Item, TimedLine
+from group_coordinator.observed.ordering import OF_RECORDS, Item, TimedLine
 from group_coordinator.observed.stored_groups import StoredGeneration
 from group_coordinator.recordings import broker_lines as line_events
+from schemas.history import MemberIdentity
 
 StoredAt = Callable[[int], StoredGeneration | None]
 _GROUP_METADATA = "GroupMetadata"
+_NEAR_MS = 5_000
+"""Clocks of brokers may differ by less: a record that was written before another broker took over stands behind it."""
+_USED_WITHIN = 2_000
+"""So many records and lines are looked at for what became of an id."""
 
 
 class Confirmation(NamedTuple):
@@ -31,8 +37,12 @@ class Standing(NamedTuple):
     """What is known of the group where the line stands."""
 
     place: int
+    at_ms: int
     generation_id: int
     leader_epoch: int | None
+    members: Mapping[str, MemberIdentity]
+    given_ids: Collection[str]
+    """Ids that were given out and not used yet."""
 
 
 CONFIRMED = Confirmation(True, -1)
@@ -57,8 +67,36 @@ def confirmation(
             return later.has(event.member_id)
         case line_events.GroupDeleted() | line_events.GroupExpired():
             return later.ends()
+        case line_events.AssignmentTaken():
+            return later.reaches(event.generation_id, is_told=event.generation_id == standing.generation_id)
+        case line_events.MemberIdGiven():
+            return later.is_used(event.member_id)
+        case line_events.PendingMemberExpired():
+            used = later.is_used(event.member_id)
+            return Confirmation(event.member_id in standing.given_ids and not used.is_confirmed, used.place)
+        case line_events.StaticMemberReplaced():
+            return later.is_replaced(event.old_member_id, event.group_instance_id)
+        case line_events.InstanceFenced():
+            return Confirmation(_holds(standing.members, event), standing.place)
         case _:
             return CONFIRMED
+
+
+def take_over_confirmed(
+    event: line_events.LineEvent, standing: Standing, items: Sequence[Item], stored_at: StoredAt
+) -> Confirmation:
+    """Return whether the records and lines behind a line confirm that the group has another coordinator, which the line
+    tells or shows: it is of another broker than those before."""
+    return _Later(standing, items, stored_at).is_taken_over(event)
+
+
+def _holds(members: Mapping[str, MemberIdentity], fenced: line_events.InstanceFenced) -> bool:
+    """Return whether another member than the fenced one has its instance id, as far as it is known."""
+    return any(
+        identity.group_instance_id == fenced.group_instance_id and member_id != fenced.member_id
+        for member_id, identity in members.items()
+        if fenced.owner_member_id in (None, member_id)
+    )
 
 
 class _Later:
@@ -131,6 +169,64 @@ class _Later:
                     pass
         return Confirmation(is_settled, END)
 
+    def is_used(self, member_id: str) -> Confirmation:
+        """Whether a member with this id comes, or what became of the id is told, or nobody knows of it any more."""
+        known_epoch = self._standing.leader_epoch
+        for place, item, event, stored in islice(self._behind(), _USED_WITHIN):
+            if stored is not None and member_id in stored.members:
+                return Confirmation(True, place)
+            match event:
+                case line_events.MemberAdded() | line_events.PendingMemberExpired() | line_events.MemberDeparted():
+                    if event.member_id == member_id:
+                        return Confirmation(True, place)
+                case line_events.RebalancePrepared():
+                    if member_id in event.member_ids:
+                        return Confirmation(True, place)
+                case _:
+                    pass
+            if not isinstance(item, TimedLine) and _is_later(item.leader_epoch, known_epoch):
+                return Confirmation(True, place)
+        return Confirmation(False, END)
+
+    def is_replaced(self, old_member_id: str, instance_id: str) -> Confirmation:
+        """Whether the instance id is another member's from then on."""
+        is_settled = False
+        for place, item, event, stored in self._behind():
+            if stored is not None:
+                holders = [
+                    member_id
+                    for member_id, member in stored.members.items()
+                    if member.identity.group_instance_id == instance_id
+                ]
+                return Confirmation(old_member_id not in stored.members and bool(holders), place)
+            if _is_tombstone(item):
+                return Confirmation(True, place)
+            is_settled = is_settled or isinstance(event, line_events.JoinPhaseEnded)
+        return Confirmation(is_settled, END)
+
+    def is_taken_over(self, event: line_events.LineEvent) -> Confirmation:
+        """Whether a later record has a larger leader epoch, or another line tells of the same before a record that
+        would have it."""
+        known_epoch = self._standing.leader_epoch
+        epoch = event.leader_epoch if isinstance(event, line_events.PartitionLoaded) else 0
+        is_unloaded = isinstance(event, line_events.GroupUnloaded)
+        is_told = known_epoch is None
+        for place, item, other, _ in self._behind():
+            if isinstance(item, TimedLine):
+                if is_unloaded and not is_told and isinstance(other, line_events.JoinPhaseEnded):
+                    return Confirmation(False, place)  # it went on here
+                if not isinstance(other, line_events.GroupLoaded | line_events.PartitionLoaded):
+                    continue
+                if item.line.file == OF_RECORDS and isinstance(other, line_events.PartitionLoaded):
+                    return Confirmation(other.leader_epoch >= epoch, place)
+                is_told = is_told or type(other) is not type(event)
+            elif item.leader_epoch is not None:
+                if known_epoch is None or item.leader_epoch > known_epoch:
+                    return Confirmation(item.leader_epoch >= epoch, place)
+                if item.timestamp_ms > self._standing.at_ms + _NEAR_MS:
+                    return Confirmation(False, place)
+        return Confirmation(is_told or is_unloaded, END)
+
     def ends(self) -> Confirmation:
         """Whether the group is not there any more, or begins anew."""
         known_id = self._standing.generation_id
@@ -147,6 +243,10 @@ class _Later:
                 case _:
                     pass
         return Confirmation(False, END)
+
+
+def _is_later(leader_epoch: int | None, known_epoch: int | None) -> bool:
+    return leader_epoch is not None and known_epoch is not None and leader_epoch > known_epoch
 
 
 def _is_tombstone(item: Item) -> bool:

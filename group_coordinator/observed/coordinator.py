@@ -38,6 +38,16 @@ class Coordinator:
             return False
         return line.line.broker in self._superseded
 
+    def may_be_moved_by(self, line: TimedLine) -> bool:
+        """Return whether a line tells of another coordinator, or is another broker's."""
+        if line.line.file == OF_RECORDS:
+            return False
+        match line.line.event:
+            case line_events.GroupLoaded() | line_events.PartitionLoaded() | line_events.GroupUnloaded():
+                return True
+            case _:
+                return self._broker is not None and line.line.broker not in (None, self._broker)
+
     def line(self, line: TimedLine) -> TakeOver | None:
         """Return the take-over that a line of a broker tells of, or shows."""
         event, broker = line.line.event, line.line.broker

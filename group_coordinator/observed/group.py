@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from group_coordinator.observed.ahead import Ahead, Asked, Stored
 from group_coordinator.observed.classic import ClassicGroup
 from group_coordinator.observed.commits import GroupCommits
-from group_coordinator.observed.confirmation import Standing, confirmation
+from group_coordinator.observed.confirmation import CONFIRMED, Standing, confirmation, take_over_confirmed
 from group_coordinator.observed.coordinator import Coordinator, TakeOver
 from group_coordinator.observed.hints import Hints
 from group_coordinator.observed.modern import ModernGroup
@@ -18,12 +18,12 @@ from group_coordinator.observed.stored_groups import StoredGeneration, StoredMem
 from group_coordinator.observed.teller import Teller
 from group_coordinator.observed.transactions import Commits
 from group_coordinator.recordings import broker_lines as line_events
-from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.recordings.broker_patterns import NO_GROUP
 from schemas.history import History
 from schemas.observed_history import CoordinatorChanged, CoordinatorStalled, GroupConverted
 
 _GROUP_METADATA = "GroupMetadata"
+_OF_COORDINATORS = (line_events.GroupLoaded, line_events.PartitionLoaded, line_events.GroupUnloaded)
 
 StepRecord = LogRecord | CommitRecord
 """A tombstone of a commit, or a record that is no commit."""
@@ -67,8 +67,7 @@ class ObservedGroup:
                 step = []
             if isinstance(item, TimedLine):
                 self.ahead.stand_at(place)
-                self._tell.is_confirmed = self._is_confirmed(item.line, place, items)
-                self._line(item)
+                self._line(item, place, items)
                 self._tell.is_confirmed = True
             elif isinstance(item, Commits):
                 self._written(item)
@@ -90,33 +89,54 @@ class ObservedGroup:
         self._commits.written(commits)
         self._classic.note_offsets()
 
-    def _is_confirmed(self, line: BrokerLine, place: int, items: Sequence[Item]) -> bool:
-        """Return whether what comes later confirms a line. Of a group that counts epochs the records tell all."""
-        if self._modern is not None:
-            return True
+    def _are_confirmed(self, timed: TimedLine, place: int, items: Sequence[Item]) -> tuple[bool, bool]:
+        """Return whether what comes later confirms what a line tells, and whether it confirms that its broker is the
+        coordinator. Of a group that counts epochs the records tell all else."""
+        line = timed.line
         if line.event.group_id != NO_GROUP and line.partition not in (None, self._tell.partition):
-            return False  # a coordinator tells of this group in another partition's name
-        standing = Standing(place, self._tell.generation_id, self._coordinator.leader_epoch)
-        answer = confirmation(line.event, standing, items, self.ahead.stored_at)
-        self.ahead.ask_up_to(answer.place)
-        return answer.is_confirmed
+            return False, False  # a coordinator tells of this group in another partition's name
+        standing = Standing(
+            place, timed.at_ms, self._tell.generation_id, self._coordinator.leader_epoch, self._classic.members,
+            self._classic.given_ids,
+        )  # fmt: skip
+        told = over = CONFIRMED
+        if self._modern is None:
+            told = confirmation(line.event, standing, items, self.ahead.stored_at)
+        if self._coordinator.may_be_moved_by(timed):
+            over = take_over_confirmed(line.event, standing, items, self.ahead.stored_at)
+        self.ahead.ask_up_to(max(told.place, over.place))
+        return told.is_confirmed and over.is_confirmed, over.is_confirmed
 
-    def _line(self, line: TimedLine) -> None:
+    def _line(self, line: TimedLine, place: int, items: Sequence[Item]) -> None:
         event = line.line.event
         if self._coordinator.is_past(line):
             return
         self._tell.look_at(line)
-        take_over = self._coordinator.line(line)
+        is_confirmed, is_of_coordinator = self._are_confirmed(line, place, items)
+        self._tell.is_confirmed = is_confirmed
+        if not is_of_coordinator and isinstance(event, _OF_COORDINATORS):
+            self._tell_of_take_over(line)
+            return
+        take_over = self._coordinator.line(line) if is_of_coordinator else None
         loaded = event if isinstance(event, line_events.GroupLoaded) else None
         if take_over is not None and (loaded is not None or self._modern is not None or self._classic.is_known):
             self._taken_over(take_over, loaded)
         if isinstance(event, line_events.BrokerStoodStill):
             self._stood_still(event, line.line.broker)
-        self._hints.line(event)
+        if is_confirmed:
+            self._hints.line(event)
         if self._modern is None:
             self._classic.line(event)
         else:
             self._modern.line(event)
+
+    def _tell_of_take_over(self, line: TimedLine) -> None:
+        """Tell that a line says that another broker coordinates the group, which nothing confirms: the group stays as
+        it was, and its coordinator's lines count as before."""
+        event = line.line.event
+        if isinstance(event, line_events.GroupLoaded | line_events.PartitionLoaded):
+            epoch = event.leader_epoch if isinstance(event, line_events.PartitionLoaded) else None
+            self._tell.say(CoordinatorChanged, broker_id=line.line.broker, leader_epoch=epoch)
 
     def _stood_still(self, event: line_events.BrokerStoodStill, broker: int | None) -> None:
         assert broker is not None

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
+from msgspec.structs import astuple
+
 from group_coordinator.observed.evidence import Bounds, GroupEvidence, Shares
 from group_coordinator.observed.following import Following
 from group_coordinator.observed.group import ObservedGroup
@@ -142,7 +144,7 @@ class HeldGroups:
         """Note that a group was followed: what it takes is counted anew."""
         evidence = group.evidence
         before, group.bytes = group.bytes, _GROUP_BYTES
-        group.bytes += sum(map(_bytes_of, evidence.facts())) + _LINE_BYTES * len(evidence.lines())
+        group.bytes += sum(map(_bytes_of, (*evidence.facts(), *evidence.lines())))
         if evidence.group_id in self._held:
             self.bytes += group.bytes - before
 
@@ -172,7 +174,7 @@ class HeldGroups:
         for line in state.lines:
             group.evidence.add_line(line)
         group.has_topic_ids = any(isinstance(fact, LogRecord) and has_topic_ids(fact) for fact in state.facts)
-        group.bytes += sum(map(_bytes_of, state.facts)) + _LINE_BYTES * len(state.lines)
+        group.bytes += sum(map(_bytes_of, (*state.facts, *state.lines)))
         return group
 
     def _marked(self, *marks: int) -> list[str]:
@@ -186,8 +188,11 @@ def has_topic_ids(record: LogRecord) -> bool:
 
 def _bytes_of(part: Fact | BrokerLine) -> int:
     if isinstance(part, Commits):
-        return _COMMIT_BYTES * len(part.records)
+        return sum(map(_bytes_of, part.records))
     if isinstance(part, LogRecord):
-        value = part.raw[1]
-        return _RECORD_BYTES + (_RECORD_BYTES_FACTOR * len(value) if value else 0)
-    return _LINE_BYTES if isinstance(part, BrokerLine) else _COMMIT_BYTES
+        key, value = part.raw
+        return _RECORD_BYTES + _RECORD_BYTES_FACTOR * (len(key) + len(value or b""))
+    if isinstance(part, BrokerLine):
+        texts = (text for value in astuple(part.event) for text in (value if isinstance(value, tuple) else (value,)))
+        return _LINE_BYTES + sum(len(text) for text in texts if isinstance(text, str))
+    return _COMMIT_BYTES + len(part.key.group_id) + len(part.key.topic) + len(part.value.metadata if part.value else "")

@@ -17,6 +17,7 @@ from group_coordinator.observed.following import FEWEST, Following
 from group_coordinator.observed.group_state import GroupState, encode_group
 from group_coordinator.observed.held_groups import Group, HeldGroups, has_topic_ids
 from group_coordinator.observed.kept_group import KeptGroup, partition_of
+from group_coordinator.observed.member_lines import MemberLines
 from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord
 from group_coordinator.observed.ordering import OF_RECORDS, timed
 from group_coordinator.observed.partition_loads import PartitionLoads
@@ -73,10 +74,7 @@ class Observer:
         """By group."""
         self._begins_ms: dict[str, int] = {}
         """The time of each file's first line."""
-        self._group_of_member: dict[str, str] = {}
-        """Static members, which lines may name without their groups."""
-        self._without_group: dict[str, list[BrokerLine]] = {}
-        """Lines that name a member alone, of which no record has told yet."""
+        self._member_lines = MemberLines()
 
     # -------------------------------------------------------------------------------------------------------- evidence
 
@@ -204,15 +202,14 @@ class Observer:
         members = record.value.get("members") if record.value else None
         for member in members if isinstance(members, tuple) else ():
             member_id = member["member_id"]
-            if member.get("group_instance_id") is not None and member_id not in self._group_of_member:
-                self._group_of_member[member_id] = record.group_id
-                for line in self._without_group.pop(member_id, ()):
+            if member.get("group_instance_id") is not None:
+                for line in self._member_lines.note(member_id, record.group_id):
                     self._add_line_of_member(member_id, line)
 
     def _add_line_of_member(self, member_id: str, line: BrokerLine) -> None:
-        group_id = self._group_of_member.get(member_id)
+        group_id = self._member_lines.group_of(member_id)
         if group_id is None:
-            self._without_group.setdefault(member_id, []).append(line)
+            self._member_lines.wait(member_id, line)
         else:
             self._add_line(replace(line, event=replace(line.event, group_id=group_id)))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
 from group_coordinator.observed.ordering import OF_RECORDS, Item, TimedLine
-from schemas.history import Cause, Evidence, History
+from schemas.history import Cause, Certainty, Evidence, History
 
-Certainty = Literal["told", "inferred", "not_known", "not_confirmed"]
 NO_OFFSET = -1
 """Of a line of a log: it lies in no topic."""
 REASON_MAX = 255

@@ -56,7 +56,8 @@ def events_at(text: str, start: int) -> tuple[list[LineEvent], int | None]:
     if sum(1 for _ in islice(_SEPARATOR.finditer(text, start), _SEPARATORS_MAX)) == _SEPARATORS_MAX:
         raise LineError("its ids can be told apart in several ways")
     for longest, shortest, make in PATTERNS:
-        match, other = shortest.match(text, start), longest.match(text, start)
+        match = shortest.match(text, start)
+        other = None if match is None else longest.match(text, start)  # of ids of 30 KB each takes milliseconds
         if match is not None and other is not None:
             if _ids_of(match) != _ids_of(other):
                 raise LineError("its ids can be told apart in several ways")

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from typing import IO, NamedTuple
 
@@ -25,7 +26,8 @@ UNREADABLE_INTERVAL_MAX_S = 60.0
 this: a try may start a JVM."""
 SILENT_AFTER_S = 60.0
 """A responder says every second how it is going."""
-_STOP_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 6.0
+"""A responder that is asked to end gives to Kafka what it has decided; one that takes longer is killed."""
 _COMMAND = (sys.executable, "-m", "group_coordinator.responder")
 _log = logging.getLogger(__name__)
 
@@ -177,16 +179,23 @@ class ResponderProcess:
         if prepared is not None:
             prepared.kill()  # to close its input would wait for whoever writes to it
 
-    def _end_prepared(self) -> None:
+    def _end_prepared(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         if self._prepared is not None:
-            end_process(self._prepared, _STOP_TIMEOUT_S)
+            end_process(self._prepared, timeout_s)
             self._prepared = None
 
-    def stop(self) -> None:
-        self._end_prepared()
+    def ask_to_end(self) -> None:
+        """Ask the process to end; returns at once."""
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):  # it is gone
+                self._process.stdin.close()
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """End the process; one that takes longer than `timeout_s` is killed."""
+        self._end_prepared(timeout_s)
         if self._process is None or self._reader is None:
             return
-        end_process(self._process, _STOP_TIMEOUT_S)
+        end_process(self._process, timeout_s)
         self._reader.join()  # what it has said last must not count after its end
         self._process, self._reader, self.status = None, None, None
 

@@ -16,7 +16,7 @@ from group_coordinator.responder.permission import (
     require_permission,
     require_state_of,
 )
-from group_coordinator.responder.process import ResponderProcess, ResponderReport
+from group_coordinator.responder.process import STOP_TIMEOUT_S, ResponderProcess, ResponderReport
 from group_coordinator.responder.protocol import ResponderStart, ResponderStatus
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
@@ -86,7 +86,10 @@ class ResponderProcesses:
         if self._start_under_way is not None:
             self._start_under_way.give_up(_WAIT_FOR_START_S)
         for responder in self._responders.values():
-            responder.stop()
+            responder.ask_to_end()
+        kill_at_s = time.monotonic() + STOP_TIMEOUT_S  # of all together
+        for responder in self._responders.values():
+            responder.stop(max(0.0, kill_at_s - time.monotonic()))
 
     def _run(self) -> None:
         while not self._stopping.wait(_POLL_S):

@@ -60,6 +60,7 @@ def event_row(record: History, record_json: str) -> Event:
         cause_client_id=cause.client_id,
         cause_client_host=cause.client_host,
         cause_reason=cause.reason,
+        cause_certainty=cause.certainty,
         record=record_json,
     )
 

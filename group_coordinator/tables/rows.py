@@ -20,7 +20,7 @@ from group_coordinator.tables.owned_rows import OwnershipEnd as OwnershipEnd
 from group_coordinator.tables.owned_rows import Target as Target
 from group_coordinator.tables.row import Moment as Moment
 from group_coordinator.tables.row import Row as Row
-from schemas.history import CauseKind, RebalanceTrigger, TimerName
+from schemas.history import CauseKind, Certainty, RebalanceTrigger, TimerName
 
 
 class Event(Row, frozen=True, kw_only=True):
@@ -67,6 +67,9 @@ class Event(Row, frozen=True, kw_only=True):
     """Where the request came from."""
     cause_reason: str | None
     """The reason that the client gave (KIP-800)."""
+    cause_certainty: Certainty | None
+    """Of a watched group, how far the record is sure: `told` by the evidence, `inferred`, `not_known`, or
+    `not_confirmed`: only a line of a broker's log says so, which a client may have written. Else `told`."""
     record: str
     """The whole record as JSON, as on the history topic."""
 

@@ -117,6 +117,24 @@ def test_the_coordinator_that_is_asked_while_it_starts(tmp_path: Path, kafka_jar
 
 
 @pytest.mark.end_to_end
+def test_a_coordinator_ends_though_spark_and_its_broker_do_nothing_any_more(tmp_path: Path, kafka_jars: Path) -> None:
+    with command(tmp_path, "run", "--embedded", "--gateway", "127.0.0.1:0") as process:
+        wait_for(process, tmp_path, "The gateway is ready")
+        wait_for_workers(process)
+        for line in session_of(process):
+            number, program = line.split()[:2]
+            if "java" in program:
+                os.kill(int(number), signal.SIGSTOP)
+        process.terminate()
+        assert process.wait(STOP_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
+    text = (tmp_path / "out").read_text()
+    assert "the next start repeats it" in text
+    assert text.endswith("Stopped.\n")
+    assert "Traceback" not in (tmp_path / "err").read_text()
+    assert_nothing_left(process)
+
+
+@pytest.mark.end_to_end
 def test_a_coordinator_that_is_killed_leaves_nothing_behind(tmp_path: Path, kafka_jars: Path) -> None:
     with command(tmp_path, "run", "--embedded") as process:
         wait_for(process, tmp_path, r"The coordinator runs")

@@ -8,12 +8,15 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from group_coordinator.dashboard.documents import Documents, NotFound
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.ring import CHUNK_BYTES, RecordRing, values
 from group_coordinator.dashboard.settings import DashboardSettings
-from schemas.history import OffsetsCommitted, decode_history
+from group_coordinator.tables.fold import GroupTables
+from schemas.events import encode_json
+from schemas.history import MemberJoined, OffsetsCommitted, decode_history
 from simulation.world import START_MS
 from tests.dashboard import scene
 
@@ -81,6 +84,23 @@ def test_a_small_window_shows_the_same_end_of_the_story() -> None:
         assert names == [large["members"][entry[0]]["id"] for entry in large_owned]
         assert [entry[1:3] for entry in small_lane["owned"]] == [entry[1:3] for entry in large_owned]
     assert [entry["offset"] for entry in small["offsets"]] == [entry["offset"] for entry in large["offsets"]]
+
+
+def test_what_is_known_of_a_group_is_seldom_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is as long as the group has members, and while it is written the process does nothing else."""
+    pack, written = GroupTables.pack, []
+
+    def noted(tables: GroupTables) -> tuple[bytes, bytes]:
+        written.append(tables)
+        return pack(tables)
+
+    monkeypatch.setattr(GroupTables, "pack", noted)
+    life = [record for value in scene.values() if (record := decode_history(value)).group_id == "payments"]
+    first = next(record for record in life if isinstance(record, MemberJoined))
+    index = Index()
+    for seq in range(1, 8_001):
+        index.add(encode_json(replace(first, seq=seq)))
+    assert 0 < len(written) < 10
 
 
 def test_memory_is_bounded_over_all_groups() -> None:
@@ -175,8 +195,8 @@ def test_a_ring_gives_back_what_it_got(each_value: list[bytes]) -> None:
 
 
 def _drop_all(ring: RecordRing) -> Iterator[bytes]:
-    while (chunk := ring.drop_oldest()) is not None:
-        yield from chunk.records()
+    while ring.chunks:
+        yield from ring.drop_oldest().records()
 
 
 def test_a_group_can_be_replaced() -> None:

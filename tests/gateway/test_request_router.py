@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer.group import OffsetFetchResponse as WireOffsetFetchResponse
 
+from group_coordinator.gateway.admission import Admission
 from group_coordinator.gateway.brokers import Coordinators
+from group_coordinator.gateway.config import Bounds
+from group_coordinator.gateway.pending_request import PendingRequest
 from group_coordinator.gateway.refusals import refusal
 from group_coordinator.gateway.translation import write_response
 from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
@@ -50,7 +53,30 @@ from schemas.messages import (
     Request,
     SyncGroupRequest,
 )
+from tests.gateway.accounts import Someone
 from tests.gateway.router_bench import NODES, Bench, join
+
+# ------------------------------------------------------------------------------------------------- how much at a time
+
+
+def beat(**fields: Any) -> PendingRequest:
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0, **fields)
+    return PendingRequest(
+        number=1, api="ConsumerGroupHeartbeat", api_version=1, client_id="c", client_host="127.0.0.1",
+        principal="User:alice", request=request,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "costly", [{"subscribed_topic_regex": r"\p{L}{1,1000}"}, {"subscribed_topic_names": ("n",) * 20_000}]
+)
+def test_what_takes_long_to_decide_is_sent_a_few_at_a_time_and_beats_pass(costly: dict[str, Any]) -> None:
+    router, bytes_max = Bench().router, Bounds().under_way_bytes_max
+    room = Admission(bytes_max, bytes_max)
+    admitted = [room.admits(Someone(), router.weigh(beat(**costly))) for _ in range(100)]
+    assert 1 <= sum(admitted) <= 4
+    assert all(room.admits(Someone(), router.weigh(beat())) for _ in range(1_000))
+
 
 # ------------------------------------------------------------------------------------------------------ FindCoordinator
 

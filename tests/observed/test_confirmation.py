@@ -17,6 +17,8 @@ from group_coordinator.observed.cluster import observe
 from group_coordinator.observed.offsets_log import Entry
 from group_coordinator.recordings.broker_lines import BrokerLine
 from group_coordinator.recordings.broker_log import BrokerLog
+from group_coordinator.tables.fold import fold
+from group_coordinator.tables.rows import Event
 from schemas.history import (
     GroupDead,
     GroupStable,
@@ -31,6 +33,7 @@ from tests.observed.recorded import entries, lines
 CLUSTER, GROUP = "old-3.9", "app"
 CONTEXT = "[GroupCoordinator 1]: "
 NOT_CONFIRMED = "not confirmed"
+UNKNOWN = "m-0b5ed0d0-2b3c-4a5d-9e6f-70819203a4b5"
 
 
 def forged(at_ms: int, words: Sequence[str], directory: Path) -> list[BrokerLine]:
@@ -75,6 +78,8 @@ def test_a_forged_rebalance_is_not_confirmed(with_stabilized: bool, tmp_path: Pa
     (rebalance,) = [each for each in rebalances(told) if each.started in false]
     assert NOT_CONFIRMED in headline(rebalance)
     assert any(NOT_CONFIRMED in step.text for step in steps(rebalance))
+    rows = [row for row in fold(told) if isinstance(row, Event)]
+    assert {row.cause_certainty for row in rows if row.seq in {record.seq for record in false}} == {"not_confirmed"}
     others = [each for each in rebalances(told) if each.started not in false]
     assert all(NOT_CONFIRMED not in headline(each) for each in others)
 
@@ -91,6 +96,68 @@ def test_a_forged_death_is_not_confirmed(words: str, tmp_path: Path) -> None:
     told = of_group(entries(CLUSTER), [*lines(CLUSTER), *forged(at_ms, [words], tmp_path)])
     (dead,) = [record for record in told if isinstance(record, GroupDead) and record.timestamp_ms == at_ms]
     assert dead.cause.certainty == "not_confirmed"
+
+
+FORGED: dict[str, tuple[str, int]] = {
+    "another coordinator": ("Loading group metadata for {group} with generation {generation}", 1),
+    "another leader of the partition": (
+        "Finished loading offsets and group metadata from __consumer_offsets-{partition} in 3 milliseconds for epoch "
+        "99", 1,
+    ),
+    "the coordinator goes": ("Unloading group metadata for {group} with generation {generation}", 0),
+    "an id": (
+        "Dynamic member with unknown member id joins group {group} in Stable state. Created a new member id "
+        "{unknown} and request the member to rejoin with this id.", 1,
+    ),
+    "an id that was not used": (
+        "Pending member {unknown} in group {group} has been removed after session timeout expiration.", 1
+    ),
+    "a static member that came back": (
+        "Static member i-1 of group {group} with unknown member id rejoins, assigning new member id {unknown}, while "
+        "old member id {member} will be removed.", 1,
+    ),
+}  # fmt: skip
+"""What a client may write, and how many records of history come of it at the least."""
+
+
+@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize("broker", [1, 2])
+def test_a_forged_line_changes_nothing_that_was_told_else(name: str, broker: int, tmp_path: Path) -> None:
+    true = of_group(entries(CLUSTER), lines(CLUSTER))
+    at_ms, generation_id, member_id = a_quiet_moment(true)
+    words, least = FORGED[name]
+    text = words.format(
+        group=GROUP, generation=generation_id, partition=true[0].cause.partition, member=member_id, unknown=UNKNOWN
+    )
+    forgery = [replace(line, broker=broker) for line in forged(at_ms, [text], tmp_path)]
+    told = of_group(entries(CLUSTER), [*lines(CLUSTER), *forgery])
+    false = [record for record in told if any(fact.file == "server.log" for fact in record.cause.evidence)]
+    assert len(false) >= least
+    assert {record.cause.certainty for record in false} <= {"not_confirmed", "not_known"}
+    if name != "a static member that came back":  # the record behind it has the member that was said to be gone
+        others = [record for record in told if record not in false]
+        assert list(map(outline, others)) == list(map(outline, true))
+
+
+def test_a_forged_line_in_another_brokers_log_does_not_silence_the_coordinator(tmp_path: Path) -> None:
+    true = of_group(entries(CLUSTER), lines(CLUSTER))
+    at_ms, _, member_id = a_quiet_moment(true)
+    text = f"Member {member_id} in group {GROUP} has failed, removing it from the group"
+    forgery = [replace(line, broker=2) for line in forged(at_ms, [text], tmp_path)]
+    told = of_group(entries(CLUSTER), [*lines(CLUSTER), *forgery])
+
+    def by_lines(history: Sequence[History]) -> set[object]:
+        return {
+            (fact.file, fact.line)
+            for record in history for fact in record.cause.evidence
+            if fact.file not in (None, "server.log")
+        }  # fmt: skip
+
+    assert by_lines(told) == by_lines(true)
+
+
+def outline(record: History) -> tuple[object, ...]:
+    return type(record), record.timestamp_ms, record.generation_id, record.cause.certainty
 
 
 def test_a_line_of_another_partition_is_not_confirmed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from group_coordinator.observed.evidence import ALL, BOUNDED, Bounds
 from group_coordinator.observed.observer import Observer
 from group_coordinator.observed.state import encode_state, restore_state
+from group_coordinator.recordings.broker_lines import BrokerLine, MemberIdGiven
 from schemas.history import OffsetsCommitted
 from tests.observed.commits import commit
 from tests.observed.pieces import add, mixed, pieces
@@ -59,3 +60,17 @@ def test_any_number_of_groups() -> None:
     (record,) = update.history  # of commits of one minute the last is kept
     assert isinstance(record, OffsetsCommitted)
     assert record.offsets[0].offset == 6
+
+
+def test_ids_are_chosen_by_clients_and_count() -> None:
+    observer = Observer(bounds=replace(BOUNDED, memory_bytes=3_000_000))
+    for number in range(200):
+        group_id = f"{number:05d}".ljust(30_000, "g")
+        event = MemberIdGiven(group_id=group_id, member_id="m" * 30_000)
+        observer.add_records([commit(number, 5, group_id=group_id)])
+        observer.add_lines(
+            [BrokerLine(time_ms=number, broker=1, partition=None, file="server.log", number=number, event=event)]
+        )
+        list(observer.take())
+    assert len(observer) == 200
+    assert len(observer) - observer.on_disk < 3_000_000 / 60_000

@@ -106,6 +106,12 @@ def test_why(views: SparkSession) -> None:
     ]
 
 
+def test_doubtful(views: SparkSession) -> None:
+    """The tables are of a coordinator, which knows what it does."""
+    assert ask(views, "doubtful") == []
+    assert views.sql("SELECT DISTINCT cause_certainty FROM events").collect() == [("told",)]
+
+
 def test_flapping(views: SparkSession) -> None:
     assert ask(views, "flapping") == [("nervous", "nervous-1", "/127.0.0.1", at("14:00:00"), 5, 0, 5, 6_000.0)]
 
