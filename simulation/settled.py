@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 
-_CURRENT_MEMBER_PREFIX = INT16.pack(CURRENT_MEMBER_TYPE)
+_CURRENT_MEMBER = INT16.pack(CURRENT_MEMBER_TYPE)
 _FAILED_UPGRADE = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
@@ -163,7 +163,7 @@ def _untold(world: World, group_id: str) -> set[TopicPartition]:
             isinstance(output, GroupConverted) and output.to_protocol == "consumer"
         ):
             waiting.clear()
-        elif isinstance(output, LogRecord) and output.value is not None and output.key[: INT16.size] == _CURRENT_MEMBER_PREFIX:
+        elif isinstance(output, LogRecord) and output.value is not None and output.key.startswith(_CURRENT_MEMBER):
             record = decode_record(output.key, output.value)
             assert isinstance(record, Record)
             assert record.value is not None

@@ -40,7 +40,11 @@ def image_of(group: ConsumerHarness) -> TopicsImage:
 
 
 def published(outputs: list[Output]) -> tuple[AssignedTopic, ...]:
-    return of_type(outputs, AssignmentChange)[-1].snapshot.members[0].partitions
+    snapshot = of_type(outputs, AssignmentChange)[-1].snapshot
+    assert snapshot is not None
+    partitions = snapshot.members[0].partitions
+    assert partitions is not None
+    return partitions
 
 
 def test_partitions_of_a_deleted_topic_are_given_up_by_its_name() -> None:
