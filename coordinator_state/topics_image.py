@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -47,18 +47,25 @@ class TopicsImage(Struct, array_like=True, frozen=True, dict=True):
     """By name."""
     absent: dict[str, int] = field(default_factory=dict)
     """Names of topics that do not exist -> the last version that said so."""
+    former: dict[str, str] = field(default_factory=dict)
+    """Topic id -> name, of topics that are gone and of which members still have partitions. History tells by it; for
+    Kafka, and for every decision, such a topic has no name."""
 
     @cached_property
     def size_bytes(self) -> int:
         """About what it takes in a group's state."""
         return sum([topic.size_bytes for topic in self.topics.values()]) + sum(
-            [_TOPIC_BYTES + utf8_bytes(name) for name in self.absent]
+            [_TOPIC_BYTES + utf8_bytes(name) for name in (*self.absent, *self.former.values())]
         )
 
     @cached_property
     def names(self) -> dict[str, str]:
         """Topic id -> name."""
         return {topic.topic_id: topic.name for topic in self.topics.values()}
+
+    def name_of(self, topic_id: str) -> str:
+        """Return the name that a topic has or had; the id itself if the group was never told."""
+        return self.names.get(topic_id) or self.former.get(topic_id, topic_id)
 
     def by_id(self, topic_id: str) -> Topic | None:
         name = self.names.get(topic_id)
@@ -69,18 +76,21 @@ class TopicsImage(Struct, array_like=True, frozen=True, dict=True):
         new."""
         if not self._is_news(news):
             return self
-        topics, absent = dict(self.topics), dict(self.absent)
+        topics, absent, former = dict(self.topics), dict(self.absent), dict(self.former)
         for topic in news.topics:
             if news.version > self._version_of(topic.name):
                 absent.pop(topic.name, None)
+                if (before := topics.get(topic.name)) is not None:
+                    former[before.topic_id] = before.name
+                former.pop(topic.topic_id, None)
                 topics[topic.name] = Topic(topic.name, topic.topic_id, topic.partitions, news.version)
         for name in news.absent:
             if news.version > self._version_of(name):
-                topics.pop(name, None)
+                if (before := topics.pop(name, None)) is not None:
+                    former[before.topic_id] = name
                 absent[name] = news.version
-        return TopicsImage(
-            max(self.version, news.version), max(self.new_topics_version, news.new_topics_version), topics, absent
-        )
+        new_topics_version = max(self.new_topics_version, news.new_topics_version)
+        return TopicsImage(max(self.version, news.version), new_topics_version, topics, absent, former)
 
     def only(self, is_wanted: Callable[[str], bool]) -> TopicsImage:
         """Return the image without the topics whose names are not wanted."""
@@ -89,7 +99,15 @@ class TopicsImage(Struct, array_like=True, frozen=True, dict=True):
             self.new_topics_version,
             {name: topic for name, topic in self.topics.items() if is_wanted(name)},
             {name: version for name, version in self.absent.items() if is_wanted(name)},
+            self.former,
         )
+
+    def with_former(self, topic_ids: Collection[str]) -> TopicsImage:
+        """Return the image with the names of these topics that are gone, and of no others."""
+        if all(topic_id in topic_ids for topic_id in self.former):
+            return self
+        former = {topic_id: name for topic_id, name in self.former.items() if topic_id in topic_ids}
+        return TopicsImage(self.version, self.new_topics_version, self.topics, self.absent, former)
 
     def _is_news(self, news: TopicMetadata) -> bool:
         version, version_of = news.version, self._version_of

@@ -120,6 +120,7 @@ class AssignedTopic(Struct, frozen=True, kw_only=True, gc=False):
     """Partitions of one topic that a member owns."""
 
     topic: str
+    """The name that it has, or had; its id where none is known."""
     partitions: tuple[int, ...]
 
 

@@ -53,11 +53,6 @@ class ClassicMembers(Conversions):
         if group is None:
             return super().join_group(event, request)
         self.check_join(request)
-        if group.is_removed:
-            if request.member_id:
-                raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
-            self.log_group(self.become_empty_classic(group))
-            return super().join_group(event, request)
         if group.members:
             try:
                 return self.join_consumer_group(group, event, request)
@@ -66,8 +61,6 @@ class ClassicMembers(Conversions):
         if request.member_id:
             group.is_removed = True
             raise ModelError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if not request.protocol_type or not request.protocols:
-            raise ModelError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self.log_group(self.become_empty_classic(group))
         return super().join_group(event, request)
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from coordinator_state import decode_group
+from schemas.error_codes import ErrorCode
 from schemas.events import EventProblem, TopicsDeleted, decode_group_event
-from schemas.history import MemberExpired
+from schemas.history import MemberExpired, RequestRefused
 from simulation.checker import CheckResult, Violation
 from simulation.driver import Driver, Written, encode_output
 from simulation.log import tick_of, ticks_of
@@ -18,6 +19,8 @@ from streaming.clock import REST_AFTER_MS, REST_INTERVALS
 if TYPE_CHECKING:
     from simulation.process import Process
     from simulation.world import World
+
+_REFUSED_MEMBER = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID)
 
 Numbered = dict[tuple[int, str, int, int], bytes]
 """(shard, group, epoch, seq) -> the output."""
@@ -71,9 +74,27 @@ def check_expiries(world: World, result: CheckResult) -> Iterator[Violation]:
         from_ms = _append_time(world, expiry.group_id, expiry.time_ms - session_ms)
         if holder is None or from_ms is None:
             continue
-        if from_ms <= seen_ms and holder.was_well(from_ms, seen_ms):
+        was_well = from_ms <= seen_ms and holder.was_well(from_ms, seen_ms)
+        if was_well and not _was_refused(world, result, expiry, session_ms):
             message = f"{holder.name} was alive and well, and yet {expiry.member.member_id} is expired"
             yield Violation("TheLivingStay", message, expiry.group_id, seen_ms)
+
+
+def _was_refused(world: World, result: CheckResult, expiry: MemberExpired, session_ms: int) -> bool:
+    """Return whether the member was heard in its last session, and was not taken for a member.
+
+    A heartbeat of an epoch that is over is refused, and in Kafka so is the native static member that then begins again,
+    until its own earlier self has expired. A member that saw no answer for so long that it repeats its first heartbeat
+    fares no better.
+    """
+    outputs = result.outputs[world.shard_of(expiry.group_id), expiry.group_id]
+    return any(
+        isinstance(output, RequestRefused)
+        and output.error_code in _REFUSED_MEMBER
+        and output.cause.member_id == expiry.member.member_id
+        and 0 <= expiry.time_ms - output.time_ms <= session_ms
+        for output in outputs
+    )
 
 
 def _session_of(world: World, expiry: MemberExpired) -> int:

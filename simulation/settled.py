@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_state import Answer, classic_group, decode_group
+from coordinator_state import Answer, LogRecord, classic_group, decode_group
 from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.member import MemberState
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
+from schemas.consumer_group_records import CURRENT_MEMBER_TYPE
 from schemas.consumer_protocol import TopicPartition, decode_assignment, decode_subscription
 from schemas.error_codes import ErrorCode
+from schemas.history import JoinPhaseCompleted
+from schemas.kafka.records import Record, decode_record
 from schemas.messages import JoinGroupResponseMember
 from schemas.observed_history import GroupConverted
+from schemas.wire import INT16
 from simulation.process import Process
 
 if TYPE_CHECKING:
     from simulation.world import World
 
 
+_CURRENT_MEMBER = INT16.pack(CURRENT_MEMBER_TYPE)
 _FAILED_UPGRADE = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
@@ -40,7 +46,7 @@ def why_unsettled(world: World, group_id: str) -> str:
             owners[partition] = process.name
     shared_out = {TopicPartition(topic, number) for topic in topics for number in range(world.topics.get(topic, 0))}
     missing = shared_out - owners.keys() - _given_up_for_good(world, group_id)
-    if missing:
+    if missing and missing - _untold(world, group_id):
         return f"{len(missing)} partitions have no owner"
     not_shared_out = owners.keys() - shared_out
     if not_shared_out:
@@ -139,6 +145,37 @@ def _given_up_for_good(world: World, group_id: str) -> set[TopicPartition]:
         if member.assignment:
             given_up.difference_update(decode_assignment(member.assignment).partitions)
     return given_up
+
+
+def _untold(world: World, group_id: str) -> set[TopicPartition]:
+    """Return the partitions that the group has assigned to members which it does not tell, as in Kafka.
+
+    A classic member of a consumer group gets its epoch's partitions one by one, as others give them up. When a static
+    member takes the last native member's place with the other protocol, the group goes on as a classic one in the same
+    generation. Who still waited for a partition then has it in that group, and is told of it in the next rebalance.
+    """
+    waiting: dict[str, None] = {}
+    for written in world.written:
+        output = written.output
+        if output.group_id != group_id:
+            continue
+        if isinstance(output, JoinPhaseCompleted) or (
+            isinstance(output, GroupConverted) and output.to_protocol == "consumer"
+        ):
+            waiting.clear()
+        elif isinstance(output, LogRecord) and output.value is not None and output.key.startswith(_CURRENT_MEMBER):
+            record = decode_record(output.key, output.value)
+            assert isinstance(record, Record)
+            assert record.value is not None
+            waiting.pop(record.key["member_id"], None)
+            if record.value["state"] == MemberState.UNRELEASED_PARTITIONS:
+                waiting[record.key["member_id"]] = None
+    if not waiting:
+        return set()
+    blobs = world.drivers[world.shard_of(group_id)].states[group_id]
+    members = classic_group(decode_group(*blobs)).members.values()
+    assignments = [member.assignment for member in members if member.member_id in waiting and member.assignment]
+    return {partition for assignment in assignments for partition in decode_assignment(assignment).partitions}
 
 
 def _assigned_topics(world: World, process: Process) -> tuple[str, ...]:

@@ -52,6 +52,7 @@ def fast_heartbeat(step: Step, event: RequestEvent, request: HeartbeatRequest) -
         or body.state is states.PREPARING_REBALANCE
         or request.group_instance_id is not None
         or api_version not in _VERSIONS
+        or envelope.topic_metadata
     ):
         return False
     now_ms, offset, no_deadline_before_ms = group.now_ms, event.offset, step.no_deadline_before_ms

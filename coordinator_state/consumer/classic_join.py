@@ -64,8 +64,6 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
             step.note_change()
             detail += "; with that the group is gone, as in Kafka, but for its offsets"
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", detail)
-    if not request.protocol_type or not request.protocols:
-        raise _no_common_protocol("the request offers no protocol")
     append_group_tombstones(step)
     create_classic_group(step)
     append_group_metadata(step)

@@ -189,12 +189,12 @@ class Narrator:
 
     def _tell_target(self, group: ConsumerGroup, epoch: int) -> None:
         self._known_state = RECONCILING
-        names = self._step.image.names
+        name_of = self._step.image.name_of
         assignments = tuple([
             MemberAssignment(
                 member_id=member_id,
                 topics=tuple([
-                    AssignedTopic(topic=names.get(topic_id, topic_id), partitions=tuple(sorted(partitions)))
+                    AssignedTopic(topic=name_of(topic_id), partitions=tuple(sorted(partitions)))
                     for topic_id, partitions in group.targets.get(member_id, ())
                 ]),
             )

@@ -38,6 +38,8 @@ def learn_topics(step: Step, metadata: TopicMetadata) -> None:
         return
     body = None if group is None else group.body
     most = step.config.group_topics_max_bytes
+    if image.former:
+        image = image.with_former(_held_ids(body) if type(body) is ConsumerGroup else ())
     if type(body) is ConsumerGroup:
         names = len(image.topics) + len(image.absent)
         has_many = names > _NAMES_MIN + 2 * (len(body.name_counts) + len(body.regex_topic_counts))
@@ -47,6 +49,8 @@ def learn_topics(step: Step, metadata: TopicMetadata) -> None:
             image = image.only(_wanted_names(body, image, metadata).__contains__)
     elif group is not None:
         image = image.only(_names_in(metadata).__contains__)
+    if image.size_bytes > max(most, before.size_bytes):
+        image = image.with_former(())
     if image.size_bytes > max(most, before.size_bytes):
         detail = f"of topics the group would keep {image.size_bytes} bytes; group_topics_max_bytes is {most}"
         step.record_kept_out("topic_metadata", Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "topics_too_large", detail))
@@ -63,10 +67,14 @@ def _names_in(metadata: TopicMetadata) -> set[str]:
     return {topic.name for topic in metadata.topics} | set(metadata.absent)
 
 
+def _held_ids(body: ConsumerGroup) -> set[str]:
+    """Return the ids of topics of which members have partitions, or are to have some."""
+    return {topic_id for target in body.targets.values() for topic_id, _ in target} | body.owners.keys()
+
+
 def _wanted_names(body: ConsumerGroup, image: TopicsImage, news: TopicMetadata) -> set[str]:
     """Return the names that the group has a use for: others may have come with subscriptions that are over."""
-    targets = {topic_id for target in body.targets.values() for topic_id, _ in target}
-    of_partitions = {image.names[topic_id] for topic_id in targets | body.owners.keys() if topic_id in image.names}
+    of_partitions = {image.names[topic_id] for topic_id in _held_ids(body) if topic_id in image.names}
     return body.subscribed_topics | of_partitions | _names_in(news)
 
 

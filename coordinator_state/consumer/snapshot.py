@@ -117,9 +117,12 @@ def state_name(member: ConsumerMember) -> State:
 
 
 def assigned_topics(partitions: Mapping[str, Iterable[int]], image: TopicsImage) -> tuple[AssignedTopic, ...]:
-    """Return partitions by the names of their topics; a topic that is gone goes by its id."""
-    by_name = {image.names.get(topic_id, topic_id): sorted(epochs) for topic_id, epochs in partitions.items()}
-    return tuple([AssignedTopic(topic=name, partitions=tuple(by_name[name])) for name in sorted(by_name)])
+    """Return partitions by the names that their topics have or had. A topic that was made again is one with the earlier
+    one of its name."""
+    by_name: dict[str, set[int]] = {}
+    for topic_id, numbers in partitions.items():
+        by_name.setdefault(image.name_of(topic_id), set()).update(numbers)
+    return tuple([AssignedTopic(topic=name, partitions=tuple(sorted(by_name[name]))) for name in sorted(by_name)])
 
 
 def identity(member: ConsumerMember) -> MemberIdentity:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 
 import pytest
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from coordinator_state import GroupConfig, GroupCoordinator, Output, RequestEvent, decode_group, encode_group
 from schemas.events import RequestEnvelope
+from schemas.group_metadata_events import TopicMetadata
 from schemas.messages import HeartbeatRequest
 from tests.coordinator_state.harness import GroupHarness, assignment
 
 MEMBERS = ("a", "b", "c")
+TOLD: list[TopicMetadata | UnsetType] = [UNSET, UNSET, UNSET, TopicMetadata(version=1, topics=(), absent=("t",))]
 
 
 def random_group(chance: random.Random) -> GroupHarness:
@@ -44,7 +46,13 @@ def heartbeat(group: GroupHarness, chance: random.Random) -> RequestEvent:
     )
     version = chance.choice([4, 4, 3, 0, 9])
     envelope = RequestEnvelope(
-        request_id="h", reply_partition=0, api="Heartbeat", api_version=version, client_id="c", body=Raw()
+        request_id="h",
+        reply_partition=0,
+        api="Heartbeat",
+        api_version=version,
+        client_id="c",
+        body=Raw(),
+        topic_metadata=chance.choice(TOLD),
     )
     clock_ms = group.now_ms + chance.choice([-5_000, 0, 1, 4_000, 6_000, 40_000])
     return RequestEvent(group.offset + 1, clock_ms, clock_ms + 7, envelope, request)

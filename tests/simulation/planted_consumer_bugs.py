@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
+from coordinator_state import RequestEvent, coordinator
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.consumer import (
     classic_join,
     consumer_group_heartbeat,
+    downgrade,
     fence,
     heartbeat,
     membership,
@@ -30,6 +33,9 @@ from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
 from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.consumer_protocol import Assignment, encode_assignment
+from schemas.error_codes import ErrorCode
+from schemas.messages import HeartbeatRequest, JoinGroupRequest
 from schemas.wire import INT16
 from streaming.group_news import GroupNews
 
@@ -204,3 +210,30 @@ def a_refused_upgrade_shortens_the_session_of_who_waits(monkeypatch: pytest.Monk
             step.arm(f"session:{member_id}", 1)
 
     monkeypatch.setattr(upgrade, "_answer_parked", answer_parked)
+
+
+def a_downgrade_forgets_who_has_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The classic group has members that are Stable and have nothing."""
+    monkeypatch.setattr(downgrade, "assignment_bytes", lambda target, image, version: encode_assignment(Assignment()))
+
+
+def an_empty_group_stays_when_a_join_has_no_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Kafka it is gone by then, and a classic group without members there."""
+    real: Any = vars(classic_join)["_begin_classic_group"]
+
+    def begin(step: Step, request: JoinGroupRequest) -> None:
+        if not request.member_id and not request.protocols:
+            raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no_common_protocol", "")
+        real(step, request)
+
+    monkeypatch.setattr(classic_join, "_begin_classic_group", begin)
+
+
+def what_a_heartbeat_tells_of_topics_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the fast way of a classic heartbeat did not look at what comes with it."""
+    real: Any = vars(coordinator)["fast_heartbeat"]
+
+    def fast_heartbeat(step: Step, event: RequestEvent, request: HeartbeatRequest) -> bool:
+        return bool(real(step, replace(event, envelope=replace(event.envelope, topic_metadata=UNSET)), request))
+
+    monkeypatch.setattr(coordinator, "fast_heartbeat", fast_heartbeat)

@@ -117,6 +117,10 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (consumer_bugs.a_refused_join_looks_at_the_topics_again, [71_003_315], {"SameAsModel"}),
     (consumer_bugs.partitions_that_are_not_there_are_taken_away, [71_009_003], {"SameAsModel"}),
     (consumer_bugs.a_refused_upgrade_shortens_the_session_of_who_waits, [71_006_054], {"SessionsKept"}),
+    (consumer_bugs.a_downgrade_forgets_who_has_what, [150_001_114, 777_000_258], {"GroupsSettle"}),
+    (consumer_bugs.a_session_is_armed_only_at_the_join, [777_003_760, 777_009_201], {"TheLivingStay"}),
+    (consumer_bugs.an_empty_group_stays_when_a_join_has_no_protocol, [777_004_835], {"SameAsModel"}),
+    (consumer_bugs.what_a_heartbeat_tells_of_topics_is_lost, [777_010_373, 777_010_625], {"SameAsModel"}),
     (consumer_bugs.nobody_tells_groups_of_topics, CONSUMER_WORLDS, {"GroupsSettle"}),
 ]
 

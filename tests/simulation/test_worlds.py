@@ -29,9 +29,9 @@ def test_nothing_is_broken(first: int) -> None:
 FOUND_ONCE = (
     1_004_050, 1_010_584, 20_003_083, 20_043_072, 21_004_024, 22_029_502, 22_054_875, 24_100_348, 1_553,
     71_000_177, 71_000_223, 71_001_411, 71_001_583, 71_003_315, 71_006_054, 71_008_086, 71_009_003, 71_009_913,
-    91_000_970,
+    91_000_970, 150_001_114, 777_000_258, 777_003_760, 777_004_835, 777_009_201, 777_010_373, 777_010_625,
 )  # fmt: skip
-"""Seeds that a long search found: three by faults of the coordinator, all others by faults of the judges."""
+"""Seeds that a long search found: six by faults of the coordinator, all others by faults of the judges."""
 
 
 @pytest.mark.parametrize("seed", FOUND_ONCE)
