@@ -148,6 +148,8 @@ class Expected(Struct, kw_only=True):
     """Member id -> group instance id, of static members."""
     sessions: SessionEnds = field(default_factory=SessionEnds)
     """When sessions really ended."""
+    is_session_timeout_known: bool = True
+    """Of native members of consumer groups; else they are gone when it may have ended, not known why."""
 
     def generation(self, number: int, now_us: int) -> Generation | None:
         """Return the next generation of that number: a group may be removed, and count from 1 again."""

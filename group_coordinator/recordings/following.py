@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
 from group_coordinator.recordings.broker_settings import BrokerSettings, Setting, settings_of
 from group_coordinator.recordings.broker_versions import shown_version
+from group_coordinator.recordings.consumer_group_settings import Interruptions
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
 from group_coordinator.recordings.expectations import Disagreement, Expected, Fact, Load
 from group_coordinator.recordings.group_facts import facts_between, facts_of
@@ -136,7 +137,9 @@ def follow(
         for group_id, requests in all_requests.items()
         if (group_requests := _reached(requests, loads[group_id], set_aside))
     }
-    settings = settings_of(given_settings, groups, dict(records or {}), None if logs is None else logs.settings, shown)
+    told_settings = None if logs is None else logs.settings
+    interruptions = Interruptions(loads, _standstills_ms(log))
+    settings = settings_of(given_settings, groups, dict(records or {}), told_settings, shown, interruptions)
     follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
     follower.ends = with_markers(follower.ends, markers)
     return Following(
@@ -189,6 +192,14 @@ def _reached(requests: Sequence[GroupRequest], loads: Sequence[Load], set_aside:
     return requests_reached
 
 
+def _standstills_ms(log: RequestLog) -> list[tuple[int, int]]:
+    return [
+        (standstill.from_us // 1000, standstill.until_us // 1000)
+        for clock in log.clocks
+        for standstill in clock.standstills
+    ]
+
+
 class _Follower:
     """Follows the groups of one log."""
 
@@ -204,11 +215,8 @@ class _Follower:
         self._config, self._partitions = settings.config, settings.partitions
         self.ends, self._cluster = log.transaction_ends(), log.cluster
         self._records, self._entries = records, entries
-        self._standstills_ms = [
-            (standstill.from_us // 1000, standstill.until_us // 1000)
-            for clock in log.clocks
-            for standstill in clock.standstills
-        ]
+        self._standstills_ms = _standstills_ms(log)
+        self._is_session_timeout_known = settings.is_session_timeout_known
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
 
     def follow(self, group_id: str, requests: list[GroupRequest]) -> FollowedGroup:
@@ -277,6 +285,7 @@ class _Follower:
         ends = ends_for(followed.requests, self.ends, group_id, self._partitions)
         facts = facts_between(self._facts(followed, ends), from_us, until_ms * 1000)
         expected = expected_of(requests, records, entries, loads, facts, self._standstills_ms)
+        expected.is_session_timeout_known = self._is_session_timeout_known
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)
         result, expected = search.run(), search.expected
         doubt = result.track.doubt
