@@ -21,7 +21,7 @@ from group_coordinator.recordings.group_facts import facts_between, facts_of
 from group_coordinator.recordings.group_replay import GroupReplay
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
-from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
+from group_coordinator.recordings.loads import Places, loads_of, waited_for_move, with_restarts
 from group_coordinator.recordings.offsets_log import LoggedMarker, LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
@@ -178,7 +178,8 @@ def _groups(
 def _loads(groups: Mapping[str, list[GroupRequest]], logs: CoordinatorLogs | None) -> dict[str, list[Load]]:
     places = Places([request for requests in groups.values() for request in requests])
     moves = {} if logs is None else logs.moves
-    return {group_id: loads_of(requests, moves.get(group_id, ()), places) for group_id, requests in groups.items()}
+    loads = {group_id: loads_of(requests, moves.get(group_id, ()), places) for group_id, requests in groups.items()}
+    return with_restarts(groups, loads, places)
 
 
 def _reached(requests: Sequence[GroupRequest], loads: Sequence[Load], set_aside: dict[str, int]) -> list[GroupRequest]:

@@ -303,7 +303,8 @@ class GroupReplay:
         if step is None:
             return  # it was told already that the broker had answered much earlier
         del self._waiting[step.index]
-        disagreement = answer_disagreement(step, answer, self._at_us, by_timer=self._handled is None)
+        commits, by_timer = self._expected.commits, self._handled is None
+        disagreement = answer_disagreement(step, answer, self._at_us, commits, by_timer=by_timer)
         if disagreement is not None:
             self.disagreements.append(disagreement)
         elif step.inferred is None:

@@ -11,7 +11,6 @@ from tests.observed.scores import DUMP, LOGS, REQUESTS, Scores, history, scores
 
 NOT_YET = {
     "orphan-4.2": "where requests differ from a replay, records tell, with nobody's owners while a coordinator is gone",
-    "lifecycle-3.4": "a group that records tell better lacks the commits that were compacted away",
 }
 TOGETHER = [name for name in NAMES if name not in NOT_YET]
 ALL = frozenset({REQUESTS, DUMP, LOGS})

@@ -1,4 +1,4 @@
-"""No request names the session timeout of members of consumer groups: answers show it, or it is said not to be known."""
+"""No request names the session timeout of consumer groups' members: answers show it, or it is said to be not known."""
 
 from __future__ import annotations
 
