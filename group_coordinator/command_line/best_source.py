@@ -26,6 +26,9 @@ from schemas.group_metadata_events import TopicMetadata
 from schemas.history import History
 from schemas.messages import JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest
 
+_UNANSWERED_MS = 1_000
+"""So long before the end of request logs a broker may have taken requests whose lines come later."""
+
 
 def told_by_records(
     log: RequestLog, following: Following, dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo
@@ -73,7 +76,7 @@ def is_whole(group: FollowedGroup, end_ms: int, *, are_records_whole: bool) -> b
 
 def _is_of_the_end(disagreement: Disagreement, end_ms: int) -> bool:
     """Return whether it is a record that is missing when request logs end: the line of its request comes later."""
-    return disagreement.here == NOTHING and disagreement.at_us >= end_ms * 1000
+    return disagreement.here == NOTHING and disagreement.at_us >= (end_ms - _UNANSWERED_MS) * 1000
 
 
 def _are_owners_named(group: FollowedGroup) -> bool:

@@ -9,10 +9,6 @@ from group_coordinator.narrative.steps import steps
 from tests.observed.recorded import NAMES
 from tests.observed.scores import DUMP, LOGS, REQUESTS, Scores, history, scores
 
-NOT_YET = {
-    "orphan-4.2": "where requests differ from a replay, records tell, with nobody's owners while a coordinator is gone",
-}
-TOGETHER = [name for name in NAMES if name not in NOT_YET]
 ALL = frozenset({REQUESTS, DUMP, LOGS})
 PARTS = [frozenset({REQUESTS}), frozenset({DUMP}), frozenset({DUMP, LOGS})]
 OWNED_SLACK_MS = 1_500
@@ -21,7 +17,7 @@ request, and by another to that of the record."""
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: "+".join(sorted(part)))
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", NAMES)
 def test_all_sources_are_as_right_as_each(name: str, part: frozenset[str]) -> None:
     together, alone = scores(name, ALL), scores(name, part)
     assert together.polls_wrong <= alone.polls_wrong
