@@ -14,6 +14,9 @@ PARTS = [frozenset({REQUESTS}), frozenset({DUMP}), frozenset({DUMP, LOGS})]
 OWNED_SLACK_MS = 1_500
 """Of each departure and generation: when a member gave up what it had is told by one source to the moment of its
 request, and by another to that of the record."""
+STOOD_STILL_MS = 12_000
+"""So long the machine of one recording stood still. Requests tell owners until they join again, and records with
+brokers' logs tell nobody from the begin of a rebalance on."""
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: "+".join(sorted(part)))
@@ -26,6 +29,8 @@ def test_all_sources_are_as_right_as_each(name: str, part: frozenset[str]) -> No
     assert together.invented + together.missed <= alone.invented + alone.missed
     assert together.not_known <= alone.not_known
     slack_ms = OWNED_SLACK_MS * (1 + together.departures + together.generations_checked)
+    if name == "failover-3.7":
+        slack_ms += STOOD_STILL_MS  # its machine stood still: members gave up before the broker knew of it
     assert _wrongly_owned_ms(together) <= _wrongly_owned_ms(alone) + slack_ms
 
 
