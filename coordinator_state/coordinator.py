@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from coordinator_state.api_versions import API_VERSIONS
 from coordinator_state.classic.heartbeat import fast_heartbeat
 from coordinator_state.classic.recordings import follow_recording
+from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.sessions import depart
 from coordinator_state.config import GroupConfig
 from coordinator_state.consumer.fast_heartbeat import fast_member_heartbeat
 from coordinator_state.consumer.metadata_events import learn, learn_topics
@@ -40,7 +42,7 @@ from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
-from schemas.recorded import RecordedLoad
+from schemas.recorded import RecordedDeparture, RecordedLoad
 from schemas.refusals import error_response
 
 
@@ -165,6 +167,9 @@ class GroupCoordinator:
                 if type(event.fact) is RecordedLoad:
                     step.begin(event)
                     self._kinds.kind_of(step.group).load(step, event.fact)
+                elif type(event.fact) is RecordedDeparture and step.group is not None and type(step.group.body) is ConsumerGroup:
+                    step.begin(event)
+                    depart(step, event.fact.member_id)
                 else:
                     follow_recording(step, event)
                 self._finish_step()

@@ -19,7 +19,6 @@ from coordinator_state.classic.rebalance import (
     remove_member,
     subscribed_topics_of,
 )
-from coordinator_state.consumer.sessions import depart
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.outputs import RecordedEvent
 from coordinator_state.retention import note_commits
@@ -56,12 +55,9 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
             step.begin(event)
             _end_session_at(step, fact)
     elif type(fact) is RecordedDeparture:
-        if step.group is not None:
+        if step.group is not None and type(step.group.body) is ClassicGroup:  # another kind has its own way
             step.begin(event)
-            if type(step.group.body) is ClassicGroup:
-                _depart(step, step.group.body, fact.member_id)
-            else:
-                depart(step, fact.member_id)
+            _depart(step, step.group.body, fact.member_id)
     elif type(fact) is RecordingGap:
         step.begin(event)
         step.append_history(history.RecordingGap(*step.history_fields(), reason=fact.reason))

@@ -11,13 +11,20 @@ REFUSED = "the broker answered NOT_COORDINATOR before it asked the group"
 
 
 def request(
-    second: float, *, broker: int = 1, code: int = 0, api: str = "Heartbeat", waits_s: float = 0.001, connection: int = 1
+    second: float,
+    *,
+    broker: int = 1,
+    code: int = 0,
+    api: str = "Heartbeat",
+    waits_s: float = 0.001,
+    connection: int = 1,
 ) -> GroupRequest:
     handled_us = int(second * SECOND_US)
     logged = LoggedRequest(
         arrival_us=handled_us, file_index=broker, line_number=1, handled_us=handled_us, local_us=0,
         ready_us=handled_us + int(waits_s * SECOND_US), logged_us=handled_us, api=api, api_version=4, correlation_id=1,
-        client_id="c", client_host="/h", connection=f"b:{9091 + broker}-c:1-0-{connection}", request=b"{}", response=b"{}",
+        client_id="c", client_host="/h", connection=f"b:{9091 + broker}-c:1-0-{connection}",
+        request=b"{}", response=b"{}",
     )  # fmt: skip
     return GroupRequest(
         logged=logged,
