@@ -15,7 +15,9 @@ from coordinator_state.classic.heartbeat import fast_heartbeat
 from coordinator_state.classic.recordings import follow_recording
 from coordinator_state.config import GroupConfig
 from coordinator_state.consumer.fast_heartbeat import fast_member_heartbeat
+from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.metadata_events import learn, learn_topics
+from coordinator_state.consumer.sessions import depart
 from coordinator_state.dispatch import KINDS, GroupKinds
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
@@ -40,7 +42,7 @@ from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
 from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
-from schemas.recorded import RecordedLoad
+from schemas.recorded import RecordedDeparture, RecordedLoad
 from schemas.refusals import error_response
 
 
@@ -165,6 +167,9 @@ class GroupCoordinator:
                 if type(event.fact) is RecordedLoad:
                     step.begin(event)
                     self._kinds.kind_of(step.group).load(step, event.fact)
+                elif type(event.fact) is RecordedDeparture and _is_consumer_group(step.group):
+                    step.begin(event)
+                    depart(step, event.fact.member_id)
                 else:
                     follow_recording(step, event)
                 self._finish_step()
@@ -278,3 +283,7 @@ class Coordinator:
         for group_id in [group_id for group_id, group in self._groups.items() if group.group is None]:
             del self._groups[group_id]
         return next_due
+
+
+def _is_consumer_group(group: Group | None) -> bool:
+    return group is not None and type(group.body) is ConsumerGroup

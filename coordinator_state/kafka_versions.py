@@ -38,6 +38,8 @@ class KafkaVersion(NamedTuple):
     saves_extras: bool = True
     """`uniform` leaves the partitions that some get more to members that have them; else the first ones get them."""
     offset_commit_value_version: int = 4
+    extends_when_empty: bool = True
+    """The join phase of a group that was empty is extended while members arrive; else only that of a new group."""
     is_old_coordinator: bool = False
     """The coordinator in Scala, which tells and writes some things otherwise (`recordings.old_brokers`)."""
 
@@ -57,7 +59,7 @@ _V4_1 = _V4_2._replace(
 _V4_0 = _V4_1._replace(
     name="4.0", has_metadata_hash=False, refreshes_regexes=False, saves_extras=False, offset_commit_value_version=3
 )
-_BEFORE_4 = _V4_0._replace(name="3.9", is_old_coordinator=True)
+_BEFORE_4 = _V4_0._replace(name="3.9", extends_when_empty=False, is_old_coordinator=True)
 
 KAFKA_VERSIONS = {version.name: version for version in (_BEFORE_4, _V4_0, _V4_1, _V4_2, _V4_3)}
 """Name -> habits, ascending. `3.9` stands for all versions before 4."""

@@ -295,7 +295,9 @@ def sync_response(group: ClassicGroup, member: Member) -> SyncGroupResponse:
 
 def add_member(step: Step, group: ClassicGroup, member: Member, protocol_type: str) -> None:
     """Take a new member in and park its JoinGroup."""
-    if group.state is states.PREPARING_REBALANCE and group.previous_state is states.EMPTY:
+    extends_when_empty = step.config.kafka_version.extends_when_empty
+    may_be_extended = group.previous_state is states.EMPTY if extends_when_empty else group.generation_id == 0
+    if group.state is states.PREPARING_REBALANCE and may_be_extended:
         group.new_member_added = True
     group.add_member(member, protocol_type)
     group.remove_pending(member.member_id)

@@ -55,7 +55,7 @@ def follow_recording(step: Step, event: RecordedEvent) -> None:
             step.begin(event)
             _end_session_at(step, fact)
     elif type(fact) is RecordedDeparture:
-        if step.group is not None and type(step.group.body) is ClassicGroup:  # of no other kind is one ever inferred
+        if step.group is not None and type(step.group.body) is ClassicGroup:  # another kind has its own way
             step.begin(event)
             _depart(step, step.group.body, fact.member_id)
     elif type(fact) is RecordingGap:

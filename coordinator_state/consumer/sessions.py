@@ -18,6 +18,7 @@ from coordinator_state.consumer.snapshot import identity
 from coordinator_state.step import Step
 from coordinator_state.timers import Timer
 from schemas.history import MemberDropped, MemberExpired
+from schemas.observed_history import MemberGone
 
 _SLOW: dict[str, Literal["did_not_revoke", "did_not_rejoin", "did_not_sync"]] = {
     "rebalance": "did_not_revoke",
@@ -52,6 +53,15 @@ def timer_expired(step: Step, name: str, timer: Timer) -> None:
         )
     )
     fence_members(Changes(step, group), [member], "member_dropped")
+
+
+def depart(step: Step, member_id: str) -> None:
+    """Take out a member of which a recording knows only that it is gone."""
+    group = consumer_group(step.require_group())
+    member = group.members.get(member_id)
+    if member is not None:
+        step.cause_seq = step.append_history(MemberGone(*step.history_fields(), member=identity(member)))
+        fence_members(Changes(step, group), [member], "member_gone")
 
 
 def renew_sessions(step: Step) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from group_coordinator.command_line.observed_source import read_files
 from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import LogRecord, OffsetsDump
+from group_coordinator.observed.offsets_log import CommitRecord, LogRecord, OffsetsDump
 from group_coordinator.observed.stored_groups import CONNECT
 from group_coordinator.recordings.broker_lines import BrokerLine, MemberDeparted
+from group_coordinator.recordings.expectations import NOTHING, Disagreement
 from group_coordinator.recordings.following import FollowedGroup, Following
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
@@ -24,6 +25,9 @@ from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import TopicMetadata
 from schemas.history import History
 from schemas.messages import JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest
+
+_UNANSWERED_MS = 1_000
+"""So long before the end of request logs a broker may have taken requests whose lines come later."""
 
 
 def told_by_records(
@@ -41,31 +45,38 @@ def told_by_records(
         if (group.group_id, member.member_id) not in told
     ]
     gaps = _compacted(dump)
-    partitions = {entry.group_id: entry.partition for entry in dump.entries() if isinstance(entry, LogRecord)}
+    of_groups = (entry for entry in dump.entries() if isinstance(entry, LogRecord | CommitRecord))
+    partitions = {entry.group_id: entry.partition for entry in of_groups}
     names = {topic_id.replace("-", ""): name for topic_id, name in log.topic_ids().names.items()}
     observed = observe(dump.entries(), [*lines.lines, *leaves], {**lines.topic_names, **names})
     followed = {
         group.group_id
         for group in following.groups
-        if is_whole(group, are_records_whole=partitions.get(group.group_id) not in gaps)
+        if is_whole(group, following.end_ms or 0, are_records_whole=partitions.get(group.group_id) not in gaps)
     }
     return tuple(record for record in observed.history if record.group_id not in followed)
 
 
-def is_whole(group: FollowedGroup, *, are_records_whole: bool) -> bool:
-    """Return whether request logs tell all of a group, as records and brokers' logs have it. `are_records_whole`:
-    nothing was compacted away, so that each has its record."""
+def is_whole(group: FollowedGroup, end_ms: int, *, are_records_whole: bool) -> bool:
+    """Return whether request logs tell all of a group, as records and brokers' logs have it. `end_ms`: of the request
+    logs. `are_records_whole`: nothing was compacted away, so that each has its record."""
     if len(group.parts) != 1:
         return False
     [part] = group.parts
     result = part.result
-    is_inferred = any(step.inferred is not None for step in result.steps)
+    is_inferred = any(step.gone_member_id is not None for step in result.steps)
     if part.beginning is not None or part.gap is not None or is_inferred or not _are_owners_named(group):
         return False
     return not any(
-        disagreement.kind in ("answer", "log") or (disagreement.kind == "record" and are_records_whole)
+        disagreement.kind in ("answer", "log")
+        or (disagreement.kind == "record" and are_records_whole and not _is_of_the_end(disagreement, end_ms))
         for disagreement in result.disagreements
     )
+
+
+def _is_of_the_end(disagreement: Disagreement, end_ms: int) -> bool:
+    """Return whether it is a record that is missing when request logs end: the line of its request comes later."""
+    return disagreement.here == NOTHING and disagreement.at_us >= (end_ms - _UNANSWERED_MS) * 1000
 
 
 def _are_owners_named(group: FollowedGroup) -> bool:

@@ -16,14 +16,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator_state import ClassicGroup, Group
+from coordinator_state.consumer.group import ConsumerGroup
+from group_coordinator.recordings.consumer_group_settings import SILENT_INTERVALS
 from group_coordinator.recordings.expectations import Disagreement, Step
 from group_coordinator.recordings.group_requests import GroupRequest
-from schemas.messages import JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest, Request
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
+from schemas.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupMember,
+    LeaveGroupRequest,
+    Request,
+    SyncGroupRequest,
+)
 
 PROMPT_US = 1_000
 """How soon a client sends its next request when it has its answer."""
 LEAVE_VERSION = 3
 CANDIDATES_MAX = 60
+_SIGNS_OF_LIFE = ConsumerGroupHeartbeatRequest | JoinGroupRequest | SyncGroupRequest | HeartbeatRequest
+"""Of members of consumer groups, of either protocol."""
 
 
 class Absent(Struct, frozen=True):
@@ -39,6 +51,9 @@ def absent_requests(
 ) -> Iterator[tuple[Absent, ...]]:
     """Yield the requests that may be missing before a disagreement, the likeliest first: one request, or the joins of
     all members that the broker names."""
+    if group is not None and type(group.body) is ConsumerGroup:
+        yield from _silent_members(steps, disagreement, group.body)
+        return
     classic = _classic(group)
     members = {} if classic is None else classic.members
     unknown = [
@@ -72,6 +87,24 @@ def absent_requests(
                 count += 1
                 if count >= CANDIDATES_MAX:
                     return
+
+
+def _silent_members(
+    steps: Sequence[Step], disagreement: Disagreement, group: ConsumerGroup
+) -> Iterator[tuple[Absent, ...]]:
+    """Yield each member of a consumer group that was not heard for longer than members may be silent, the one that was
+    silent for the longest time first."""
+    heard: dict[str, Step] = {}
+    for step in steps:
+        body = step.request.request
+        is_well = not step.request.response.get("errorCode", 0) and step.effect_us < disagreement.at_us
+        if isinstance(body, _SIGNS_OF_LIFE) and is_well:
+            heard[body.member_id or str(step.request.response.get("memberId"))] = step
+    silent = [(heard[member_id].effect_us, member_id) for member_id in group.members if member_id in heard]
+    for heard_us, member_id in sorted(silent):
+        interval_ms = heard[member_id].request.response.get("heartbeatIntervalMs", 0)
+        if disagreement.at_us - heard_us > SILENT_INTERVALS * interval_ms * 1000:
+            yield (_leave(heard[member_id], member_id, disagreement.at_us - 1),)
 
 
 def _classic(group: Group | None) -> ClassicGroup | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 
@@ -11,10 +10,16 @@ from msgspec import Struct, field
 from coordinator_state.config import GroupConfig, GroupSettings
 from coordinator_state.kafka_versions import NEWEST, KafkaVersion
 from group_coordinator.recordings.broker_versions import version_of_requests
+from group_coordinator.recordings.consumer_group_settings import (
+    NO_EVIDENCE,
+    NOT_KNOWN,
+    SESSION_TIMEOUT,
+    Interruptions,
+    infer_consumer_groups,
+)
 from group_coordinator.recordings.expectations import CLOCK_MS, LATE_MS
 from group_coordinator.recordings.group_requests import GroupRequest, Json
 from group_coordinator.recordings.offsets_log import LoggedRecord, value_version
-from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_group_records import METADATA_TYPE
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
@@ -26,7 +31,6 @@ PARTITIONS = "offsets_topic_num_partitions"
 DEFAULT_PARTITIONS = 50
 NEVER_MS = 2**53
 DELAY_STEPS_MAX = 20
-NO_EVIDENCE = "the default"
 ROUND_STEPS_MS = (1_000, 500, 100, 50, 10, 1)
 """Settings are round numbers, and the rounder the likelier."""
 
@@ -48,6 +52,8 @@ class BrokerSettings(Struct, kw_only=True):
     partitions: int | None
     """Of the broker's `__consumer_offsets`; None: nothing shows it."""
     notes: list[str] = field(default_factory=list)
+    is_session_timeout_known: bool = True
+    """Something shows when members of consumer groups expire."""
     contradicted: list[str] = field(default_factory=list)
     """Given ones that the broker's answers contradict: with them a replay is a *what if*."""
 
@@ -101,9 +107,11 @@ def settings_of(
     records: Mapping[str, list[LoggedRecord]],
     told: Mapping[str, str] | None = None,
     shown: tuple[KafkaVersion, str] | None = None,
+    interruptions: Interruptions | None = None,
 ) -> BrokerSettings:
     """Take what is given, then what the brokers' logs have `told`, by Kafka's names; and infer the rest. `shown`: the
-    brokers' version, and what shows it. Raises ValueError for settings that contradict each other."""
+    brokers' version, and what shows it. `interruptions`: when sessions did not run as they do. Raises ValueError for
+    settings that contradict each other."""
     requests = [request for of_group in groups.values() for request in of_group]
     inferred: dict[str, tuple[Setting, str]] = {}
     _infer_initial_delay(groups, inferred)
@@ -111,8 +119,10 @@ def settings_of(
     _infer_max_size(groups, inferred)
     _infer_metadata_limit(requests, inferred)
     _infer_from_records(records, inferred)
-    _infer_consumer_groups(requests, inferred)
+    infer_consumer_groups(groups, interruptions or Interruptions(), inferred)
     _take_told(told or {}, inferred)
+    if SESSION_TIMEOUT in given_settings:
+        inferred.pop(SESSION_TIMEOUT, None)
     _infer_version(shown or version_of_requests(groups), inferred)
     settings = {name: value for name, (value, _) in inferred.items()} | dict(given_settings)
     partitions = settings.pop(PARTITIONS, None)
@@ -132,7 +142,13 @@ def settings_of(
         for name, (value, reason) in inferred.items()
         if name in given_settings and given_settings[name] != value and NO_EVIDENCE not in reason
     ]
-    return BrokerSettings(config=config, partitions=partitions, notes=notes, contradicted=contradicted)
+    return BrokerSettings(
+        config=config,
+        partitions=partitions,
+        notes=notes,
+        contradicted=contradicted,
+        is_session_timeout_known=not any(NOT_KNOWN in note for note in notes),
+    )
 
 
 def _infer_version(shown: tuple[KafkaVersion, str] | None, inferred: dict[str, tuple[Setting, str]]) -> None:
@@ -323,34 +339,6 @@ def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: dict[str, 
             longest,
             f"offset.metadata.max.bytes = {longest} (the longest that the broker took)",
         )
-
-
-# -------------------------------------------------------------------------------------------------- consumer groups
-
-
-def _infer_consumer_groups(requests: Iterable[GroupRequest], inferred: dict[str, tuple[Setting, str]]) -> None:
-    """What native members of consumer groups are told, and the order in which they are assigned."""
-    intervals = Counter(
-        int(request.response["heartbeatIntervalMs"])
-        for request in requests
-        if isinstance(request.request, ConsumerGroupHeartbeatRequest)
-        and request.request.member_epoch >= JOIN_EPOCH
-        and request.response.get("errorCode") == ErrorCode.NONE
-    )
-    if not intervals:
-        return
-    inferred["group_consumer_hash_order"] = (
-        True, "members of consumer groups are assigned in the order of the broker's hash maps"
-    )  # fmt: skip
-    name, defaults = "group_consumer_heartbeat_interval_ms", GroupConfig()
-    interval_ms = intervals.most_common(1)[0][0]
-    if interval_ms != defaults.group_consumer_heartbeat_interval_ms:
-        inferred[name] = interval_ms, f"{name.replace('_', '.')} = {interval_ms} (as most members were told)"
-        least_ms, most_ms = "group_consumer_min_heartbeat_interval_ms", "group_consumer_max_heartbeat_interval_ms"
-        if interval_ms < defaults.group_consumer_min_heartbeat_interval_ms:
-            inferred[least_ms] = interval_ms, f"{least_ms.replace('_', '.')} = {interval_ms} (at most)"
-        if interval_ms > defaults.group_consumer_max_heartbeat_interval_ms:
-            inferred[most_ms] = interval_ms, f"{most_ms.replace('_', '.')} = {interval_ms} (at least)"
 
 
 # --------------------------------------------------------------------------------------------- from the offsets log

@@ -119,7 +119,8 @@ def read_coordinator_logs(
 
 
 def _place(entries: list[LogEntry], entry: LogEntry) -> int:
-    """Brokers from Kafka 3 to 3.9 tell of a rebalance before they tell which member has left: that one goes first."""
+    """Brokers before Kafka 4 tell of a rebalance, and that the group is empty, before they tell which member has left:
+    that one goes first."""
     place = len(entries)
     if entry.kind == _CONVERTED and entries and entries[-1].cause == _CONVERTED:
         return place - 1  # told after the rebalance that it begins
@@ -128,7 +129,8 @@ def _place(entries: list[LogEntry], entry: LogEntry) -> int:
         for back, earlier in enumerate(reversed(recent), 1):
             if entry.time_ms - earlier.time_ms > LEAVE_MS:
                 break
-            if (earlier.kind, earlier.cause, earlier.member_ids) == ("rebalance starts", _LEFT, entry.member_ids):
+            starts = (earlier.kind, earlier.cause, earlier.member_ids) == ("rebalance starts", _LEFT, entry.member_ids)
+            if starts or earlier.kind == "group is empty":
                 place = len(entries) - back
     return place
 

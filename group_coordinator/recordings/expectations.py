@@ -11,6 +11,7 @@ from typing import Any, cast
 from msgspec import Struct, field
 
 from coordinator_state import Answer, LogRecord
+from group_coordinator.recordings.commits_in_sight import CommitsInSight
 from group_coordinator.recordings.coordinator_log import LogEntry
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_json import response_to_kafka
@@ -148,6 +149,10 @@ class Expected(Struct, kw_only=True):
     """Member id -> group instance id, of static members."""
     sessions: SessionEnds = field(default_factory=SessionEnds)
     """When sessions really ended."""
+    commits: CommitsInSight = field(default_factory=CommitsInSight)
+    """Which of them a fetch may be answered with."""
+    is_session_timeout_known: bool = True
+    """Of native members of consumer groups; else they are gone when it may have ended, not known why."""
 
     def generation(self, number: int, now_us: int) -> Generation | None:
         """Return the next generation of that number: a group may be removed, and count from 1 again."""
@@ -157,10 +162,13 @@ class Expected(Struct, kw_only=True):
         )
 
 
-def answer_disagreement(step: Step, answer: Answer, at_us: int, *, by_timer: bool) -> Disagreement | None:
+def answer_disagreement(
+    step: Step, answer: Answer, at_us: int, commits: CommitsInSight, *, by_timer: bool
+) -> Disagreement | None:
     """Compare an answer with the broker's: what it says, and when a request that may be parked was answered.
 
-    `by_timer`: a timer leads to the answer. What a request leads to may wait for a broker that does not get on.
+    `commits`: of the group. `by_timer`: a timer leads to the answer. What a request leads to may wait for a broker that
+    does not get on.
     """
     request = step.request
     if step.inferred is not None or request.write_timed_out:
@@ -173,7 +181,9 @@ def answer_disagreement(step: Step, answer: Answer, at_us: int, *, by_timer: boo
     if isinstance(answer.response, FindCoordinatorResponse):
         # Nodes and addresses are the broker's own; which partition it is, is compared elsewhere.
         broker_says, here_says = {"errorCode": _first_code(broker)}, {"errorCode": _first_code(here)}
-    if broker_says != here_says:
+    if broker_says != here_says and not (
+        isinstance(request.request, OffsetFetchRequest) and commits.may_be_seen(request, broker_says, here_says)
+    ):
         return Disagreement(
             kind="answer",
             about=about,

@@ -14,13 +14,14 @@ from msgspec import Struct, field
 from group_coordinator.recordings.begun_before import Beginning, beginning_after, begun_before
 from group_coordinator.recordings.broker_settings import BrokerSettings, Setting, settings_of
 from group_coordinator.recordings.broker_versions import shown_version
+from group_coordinator.recordings.consumer_group_settings import Interruptions
 from group_coordinator.recordings.coordinator_log import CoordinatorLogs, LogEntry
 from group_coordinator.recordings.expectations import Disagreement, Expected, Fact, Load
 from group_coordinator.recordings.group_facts import facts_between, facts_of
 from group_coordinator.recordings.group_replay import GroupReplay
 from group_coordinator.recordings.group_requests import GroupRequest
 from group_coordinator.recordings.kafka_request_log import RequestLog
-from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
+from group_coordinator.recordings.loads import Places, loads_of, waited_for_move, with_restarts
 from group_coordinator.recordings.offsets_log import LoggedMarker, LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.recordings.recorded_groups import expected_of, steps_of
@@ -136,7 +137,9 @@ def follow(
         for group_id, requests in all_requests.items()
         if (group_requests := _reached(requests, loads[group_id], set_aside))
     }
-    settings = settings_of(given_settings, groups, dict(records or {}), None if logs is None else logs.settings, shown)
+    told_settings = None if logs is None else logs.settings
+    interruptions = Interruptions(loads, _standstills_ms(log))
+    settings = settings_of(given_settings, groups, dict(records or {}), told_settings, shown, interruptions)
     follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
     follower.ends = with_markers(follower.ends, markers)
     return Following(
@@ -175,7 +178,8 @@ def _groups(
 def _loads(groups: Mapping[str, list[GroupRequest]], logs: CoordinatorLogs | None) -> dict[str, list[Load]]:
     places = Places([request for requests in groups.values() for request in requests])
     moves = {} if logs is None else logs.moves
-    return {group_id: loads_of(requests, moves.get(group_id, ()), places) for group_id, requests in groups.items()}
+    loads = {group_id: loads_of(requests, moves.get(group_id, ()), places) for group_id, requests in groups.items()}
+    return with_restarts(groups, loads, places)
 
 
 def _reached(requests: Sequence[GroupRequest], loads: Sequence[Load], set_aside: dict[str, int]) -> list[GroupRequest]:
@@ -187,6 +191,14 @@ def _reached(requests: Sequence[GroupRequest], loads: Sequence[Load], set_aside:
         else:
             set_aside[request.set_aside] = set_aside.get(request.set_aside, 0) + 1
     return requests_reached
+
+
+def _standstills_ms(log: RequestLog) -> list[tuple[int, int]]:
+    return [
+        (standstill.from_us // 1000, standstill.until_us // 1000)
+        for clock in log.clocks
+        for standstill in clock.standstills
+    ]
 
 
 class _Follower:
@@ -204,11 +216,8 @@ class _Follower:
         self._config, self._partitions = settings.config, settings.partitions
         self.ends, self._cluster = log.transaction_ends(), log.cluster
         self._records, self._entries = records, entries
-        self._standstills_ms = [
-            (standstill.from_us // 1000, standstill.until_us // 1000)
-            for clock in log.clocks
-            for standstill in clock.standstills
-        ]
+        self._standstills_ms = _standstills_ms(log)
+        self._is_session_timeout_known = settings.is_session_timeout_known
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
 
     def follow(self, group_id: str, requests: list[GroupRequest]) -> FollowedGroup:
@@ -277,6 +286,7 @@ class _Follower:
         ends = ends_for(followed.requests, self.ends, group_id, self._partitions)
         facts = facts_between(self._facts(followed, ends), from_us, until_ms * 1000)
         expected = expected_of(requests, records, entries, loads, facts, self._standstills_ms)
+        expected.is_session_timeout_known = self._is_session_timeout_known
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)
         result, expected = search.run(), search.expected
         doubt = result.track.doubt

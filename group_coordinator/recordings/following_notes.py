@@ -19,8 +19,8 @@ def notes_of(group: FollowedGroup) -> Iterator[str]:
     timed_out = sum(request.write_timed_out for request in group.requests)
     if timed_out:
         yield (
-            f"group {group.group_id}: {timed_out} requests were answered with COORDINATOR_NOT_AVAILABLE after replicas "
-            "did not follow in time; what they wrote counts"
+            f"group {group.group_id}: {timed_out} requests were answered with COORDINATOR_NOT_AVAILABLE or "
+            "REQUEST_TIMED_OUT after replicas did not follow in time; what they wrote counts"
         )
     for part in group.parts:
         for load in part.expected.loads:

@@ -52,6 +52,7 @@ from group_coordinator.recordings.replay_state import (
     ReplayInput,
     State,
 )
+from group_coordinator.recordings.session_ends import assumed_sessions, is_bound
 from schemas.events import TransactionEnded
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
@@ -164,6 +165,7 @@ class GroupReplay:
         while (deadline_ms := self._coordinator.next_deadline_ms()) is not None and deadline_ms <= clock_ms:
             self._prepare_election(moment_ms)
             self._prepare_expiration(deadline_ms)
+            self._take_out_silent(deadline_ms)
             self._coordinator.advance_to(deadline_ms)
             moment_ms = max(moment_ms, deadline_ms)
             self._check(self._coordinator.take_outputs())
@@ -180,12 +182,20 @@ class GroupReplay:
         if deadline_ms is not None and deadline_ms <= clock_ms:
             for name, timer in group.timers.items():
                 member_id = timers.member_of(name)
-                if member_id is not None and timer.deadline_ms <= clock_ms and _is_bound(group, member_id):
+                if member_id is not None and timer.deadline_ms <= clock_ms and is_bound(group, member_id):
                     ends_ms[member_id] = sessions.end_ms(member_id, timer)
         for member_id, end_ms in ends_ms.items():
             armed = group.timers.get(timers.session(member_id))
-            if armed is not None and armed.deadline_ms != end_ms and _is_bound(group, member_id):
+            if armed is not None and armed.deadline_ms != end_ms and is_bound(group, member_id):
                 self._hear(RecordedSession(member_id=member_id, ends_ms=max(end_ms, self._clock_ms)))
+
+    def _take_out_silent(self, deadline_ms: int) -> None:
+        """Let those be gone whose session ends by a timeout that nothing shows: whether they expired is not known."""
+        if not self._expected.is_session_timeout_known:
+            for member_id, timer in assumed_sessions(self._coordinator.group, deadline_ms):
+                if not self._expected.sessions.is_told(member_id, timer):
+                    self._clock_ms = max(self._clock_ms, deadline_ms - 1)
+                    self._hear(RecordedDeparture(member_id=member_id))
 
     def _hear(self, fact: RecordedSession | RecordedDeparture) -> None:
         self.inputs.append(ReplayInput(self._clock_ms, fact))
@@ -293,7 +303,8 @@ class GroupReplay:
         if step is None:
             return  # it was told already that the broker had answered much earlier
         del self._waiting[step.index]
-        disagreement = answer_disagreement(step, answer, self._at_us, by_timer=self._handled is None)
+        commits, by_timer = self._expected.commits, self._handled is None
+        disagreement = answer_disagreement(step, answer, self._at_us, commits, by_timer=by_timer)
         if disagreement is not None:
             self.disagreements.append(disagreement)
         elif step.inferred is None:
@@ -381,10 +392,3 @@ class GroupReplay:
             )
             self._next_entry += 1
             self._skip_taken_entries()
-
-
-def _is_bound(group: Group, member_id: str) -> bool:
-    """Return whether the end of its session would put the member out: not while it waits for an answer."""
-    body = group.body
-    member = body.members.get(member_id) if type(body) is ClassicGroup else None
-    return member is None or not member.satisfies_heartbeat

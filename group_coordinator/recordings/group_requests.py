@@ -49,6 +49,8 @@ _NOT_OF_THE_GROUP = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
+_WRITE_TIMED_OUT = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
+"""Brokers before Kafka 4 answer the second one to commits."""
 _NOT_THE_COORDINATOR = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR})
 _NOT_OF_THE_PARTITION = frozenset({
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID,
@@ -112,7 +114,7 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
     @property
     def write_timed_out(self) -> bool:
         """True if the group took the request, and the broker told an error, for replicas did not follow in time."""
-        return self.set_aside is None and ErrorCode.COORDINATOR_NOT_AVAILABLE in _codes(self.response)
+        return self.set_aside is None and bool(_codes(self.response) & _WRITE_TIMED_OUT)
 
     @property
     def refused_as_coordinator(self) -> bool:

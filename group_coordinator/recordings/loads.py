@@ -7,8 +7,10 @@ without it, the answers show that another broker coordinates the group, or that 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+
+from msgspec.structs import replace
 
 from group_coordinator.recordings.broker_lines import BrokerLine, GroupLoaded
 from group_coordinator.recordings.expectations import LATE_MS, MAY_BE_PARKED, Load
@@ -35,6 +37,11 @@ class Places:
                 self._ready_us.setdefault(self.of(request), []).append(request.logged.ready_us)
         for times in self._ready_us.values():
             times.sort()
+        self._connections: dict[object, dict[str, tuple[int, int]]] = {}
+        for request in requests:
+            logged, of_place = request.logged, self._connections.setdefault(self.of(request), {})
+            first_us, last_us = of_place.get(logged.connection, (logged.arrival_us, logged.ready_us))
+            of_place[logged.connection] = min(first_us, logged.arrival_us), max(last_us, logged.ready_us)
 
     def of(self, request: GroupRequest) -> object:
         return self._root(_marks(request)[0])
@@ -49,6 +56,12 @@ class Places:
             return before.logged.ready_us
         times = self._ready_us[place]
         return times[max(bisect_left(times, load_us) - 1, 0)]
+
+    def is_anew(self, place: object, from_us: int, until_us: int) -> bool:
+        """Return whether no connection of a broker outlived this time: it was started anew."""
+        return not any(
+            first_us < from_us and until_us < last_us for first_us, last_us in self._connections[place].values()
+        )
 
     def _join(self, first: object, second: object) -> None:
         self._roots[self._root(first)] = self._root(second)
@@ -69,7 +82,7 @@ def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], plac
         (request for request in requests if request.logged.api != _ANYWHERE),
         key=lambda request: request.logged.handled_us,
     )
-    accepted = [request for request in coordinator_requests if request.set_aside is None]
+    accepted = _accepted(requests)
     refusals = sorted((request for request in coordinator_requests if request.refused_as_coordinator), key=_ready_us)
     loads = []
     for line, unload_ms in _logged_loads(moves):
@@ -84,6 +97,71 @@ def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], plac
         if places.of(before) != places.of(after) or refusals_between:
             loads.append(_inferred(before, after, refusals_between, places))
     return sorted(loads, key=lambda load: load.from_us)
+
+
+def with_restarts(
+    groups: Mapping[str, Sequence[GroupRequest]], loads: Mapping[str, list[Load]], places: Places
+) -> dict[str, list[Load]]:
+    """Return the loads of all groups, with those of a broker that was started anew, as another group shows: a group
+    that nobody asked for meanwhile was loaded then, too."""
+    restarts = _restarts({group_id: _accepted(requests) for group_id, requests in groups.items()}, loads, places)
+    return {
+        group_id: sorted([*own, *_missing(_accepted(groups[group_id]), own, restarts, places)], key=_from_us)
+        for group_id, own in loads.items()
+    }
+
+
+def _restarts(
+    accepted: Mapping[str, Sequence[GroupRequest]], loads: Mapping[str, list[Load]], places: Places
+) -> dict[object, list[Load]]:
+    """Return when each broker was started anew: after the last that any group had of it, before the first load."""
+    restarts: dict[object, list[Load]] = {}
+    all_loads = [(group_id, load) for group_id, of_group in loads.items() for load in of_group]
+    for group_id, load in sorted(all_loads, key=_load_us):
+        requests = accepted[group_id]
+        after = bisect_left(requests, load.loaded_us, key=_handled_us)
+        if after == len(requests) or not places.is_anew(places.of(requests[after]), load.from_us, load.loaded_us):
+            continue
+        of_place = restarts.setdefault(places.of(requests[after]), [])
+        if of_place and load.from_us < of_place[-1].loaded_us:
+            before = of_place.pop()
+            load = replace(before, from_us=max(before.from_us, load.from_us))
+        of_place.append(load)
+    return restarts
+
+
+def _missing(
+    accepted: Sequence[GroupRequest], own: Sequence[Load], restarts: Mapping[object, list[Load]], places: Places
+) -> Iterator[Load]:
+    """Yield the restarts between two requests of a group to the same broker that its own loads do not have."""
+    for place, of_place in restarts.items():
+        for load in of_place:
+            first = bisect_left(accepted, load.loaded_us, key=_handled_us)
+            if not 0 < first < len(accepted):
+                continue
+            before, after = accepted[first - 1], accepted[first]
+            from_us, until_us = before.logged.handled_us, after.logged.ready_us + HAND_OVER_US
+            is_there = places.of(before) == place == places.of(after)
+            if is_there and not any(from_us < each.loaded_us <= until_us for each in own):
+                yield replace(load, from_us=max(load.from_us, from_us + 1))
+
+
+def _load_us(load: tuple[str, Load]) -> int:
+    return load[1].loaded_us
+
+
+def _from_us(load: Load) -> int:
+    return load.from_us
+
+
+def _handled_us(request: GroupRequest) -> int:
+    return request.logged.handled_us
+
+
+def _accepted(requests: Sequence[GroupRequest]) -> list[GroupRequest]:
+    """Those that a coordinator took, in the order of time."""
+    accepted = (request for request in requests if request.logged.api != _ANYWHERE and request.set_aside is None)
+    return sorted(accepted, key=_handled_us)
 
 
 def _first_after(accepted: Sequence[GroupRequest], load_us: int, places: Places) -> int:

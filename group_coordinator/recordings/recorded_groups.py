@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from group_coordinator.recordings.commits_in_sight import CommitsInSight
 from group_coordinator.recordings.coordinator_log import LogEntry
 from group_coordinator.recordings.expectations import MAY_BE_PARKED, Expected, Fact, Generation, Load, Step
 from group_coordinator.recordings.group_facts import resolutions_of
@@ -54,6 +55,7 @@ def expected_of(
         facts=facts,
         resolutions=resolutions_of(records or ()),
         sessions=SessionEnds(requests, entries, standstills_ms),
+        commits=CommitsInSight(requests),
     )
     for request in requests:
         if not isinstance(request.request, JoinGroupRequest):

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from coordinator_state import ClassicGroup, Group
+from coordinator_state.classic import timers
+from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.timers import Timer
 from group_coordinator.recordings.coordinator_log import LogEntry
 from group_coordinator.recordings.group_requests import GroupRequest
@@ -72,6 +75,11 @@ class SessionEnds:
                 return until_ms
         return timer.deadline_ms
 
+    def is_told(self, member_id: str, timer: Timer) -> bool:
+        """Return whether a broker's log tells that the member expired in this session."""
+        expiries = self._expiries.get(member_id, ())
+        return bisect_left(expiries, timer.armed_ms) < len(expiries)
+
     def told_until(self, after_ms: int, until_ms: int) -> Iterator[tuple[int, str]]:
         """Yield when members expired after a time and until another, as brokers' logs tell it."""
         place = bisect_right(self._told, after_ms, key=lambda told: told[0])
@@ -105,3 +113,25 @@ def _codes(request: GroupRequest) -> set[int]:
     return {
         int(partition["errorCode"]) for topic in answer.get("topics", ()) for partition in topic.get("partitions", ())
     }
+
+
+def is_bound(group: Group, member_id: str) -> bool:
+    """Return whether the end of its session would put the member out: not while it waits for an answer."""
+    body = group.body
+    member = body.members.get(member_id) if type(body) is ClassicGroup else None
+    return member is None or not member.satisfies_heartbeat
+
+
+def assumed_sessions(group: Group | None, deadline_ms: int) -> list[tuple[str, Timer]]:
+    """Return which sessions end at a time, of those whose length no request tells: it is a setting of the broker."""
+    if group is None or type(group.body) is not ConsumerGroup:
+        return []
+    if group.configuration is not None and group.configuration.consumer_session_timeout_ms is not None:
+        return []
+    sessions = []
+    for member_id, member in group.body.members.items():
+        timer = group.timers.get(timers.session(member_id))
+        told_ms = None if member.classic is None else member.classic.session_timeout_ms
+        if timer is not None and timer.deadline_ms == deadline_ms and deadline_ms - timer.armed_ms != told_ms:
+            sessions.append((member_id, timer))
+    return sessions

@@ -2,6 +2,8 @@
 
 from typing import TypeVar
 
+import pytest
+
 from coordinator_state import LogRecord, Output
 from schemas.history import (
     AssignedTopic,
@@ -150,6 +152,18 @@ def test_members_that_do_not_sync_are_the_cause_of_the_next_rebalance() -> None:
     dropped = one(outputs, MemberDropped)
     assert (dropped.member.member_id, dropped.reason, dropped.cause.timer) == ("b", "did_not_sync", "sync")
     assert one(outputs, RebalanceStarted).trigger == "members_did_not_sync"
+
+
+@pytest.mark.parametrize(("version", "is_extended"), [("3.9", False), ("4.0", True), ("4.3", True)])
+def test_who_arrives_at_an_emptied_group_extends_its_join_phase_since_kafka_4(version: str, is_extended: bool) -> None:
+    group = GroupHarness(group_initial_rebalance_delay_ms=3_000, coordinator_version=version)
+    group.add("a")
+    group.sleep(3_000)
+    group.leave("a")
+    group.add("b")
+    group.sleep(1_000)
+    group.add("c")
+    assert (len(of_type(group.sleep(2_000), RebalanceExtended)) == 1) is is_extended
 
 
 def test_the_initial_delay_and_its_extension_are_told() -> None:

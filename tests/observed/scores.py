@@ -22,9 +22,11 @@ from msgspec.structs import asdict
 from group_coordinator.command_line.replay_source import replay_source, watched_source
 from group_coordinator.observed.offsets_log import LogRecord
 from group_coordinator.recordings.broker_lines import MemberDeparted, MemberFailed, MemberFencedOut
+from group_coordinator.recordings.kafka_request_log import RequestLog
 from group_coordinator.tables.fold import fold
 from group_coordinator.tables.rows import AnyRow, Commit, Expiry, Member, Ownership
 from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, decode_history
+from schemas.messages import OffsetCommitRequest
 from schemas.observed_history import GroupConverted, MemberGone
 from streaming.config import StreamingConfig
 from streaming.event_log import read_records
@@ -142,7 +144,44 @@ def _score_commits(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
             before = [told for time_ms, told in of_place if time_ms <= poll.at_ms][-1:] or [None]
             during = [told for time_ms, told in of_place if poll.at_ms <= time_ms <= poll.until_ms]
             result.commits_checked += 1
-            result.commits_wrong += offset not in (*before, *during)
+            out_of_sight = before[0] in _not_in_sight(name).get((poll.group_id, place), _OutOfSight()).at(poll.at_ms)
+            result.commits_wrong += offset not in (*before, *during) and not out_of_sight
+
+
+class _OutOfSight(Struct):
+    """Commits of one partition that replicas did not have: the broker took them, and shows the offset before."""
+
+    spans: list[tuple[int, int, int]] = []
+    """From when until when, and the offset."""
+
+    def at(self, time_ms: int) -> set[int]:
+        """Return the offsets that were committed, and not to be seen, at a time."""
+        return {offset for from_ms, until_ms, offset in self.spans if from_ms <= time_ms <= until_ms}
+
+
+@cache
+def _not_in_sight(name: str) -> dict[tuple[str, str], _OutOfSight]:
+    """Return by group and partition which commits were out of sight, as the answers to them show: until the broker
+    answered, or, where it answered that replicas did not follow in time, until the next commit."""
+    log = RequestLog(recorded_files(name, "request.log.gz"))
+    log.read()
+    commits: defaultdict[tuple[str, str], list[tuple[int, int | None, int]]] = defaultdict(list)
+    for request in log.group_requests(log.topic_ids({}, of_names=True)):
+        if isinstance(request.request, OffsetCommitRequest) and request.set_aside is None:
+            until_ms = None if request.write_timed_out else request.logged.ready_us // 1000
+            for topic in request.request.topics:
+                for partition in topic.partitions:
+                    place = (request.group_id, f"{topic.name}-{partition.partition_index}")
+                    commits[place].append((request.logged.arrival_us // 1000, until_ms, partition.committed_offset))
+    spans: dict[tuple[str, str], _OutOfSight] = {}
+    for place, of_place in commits.items():
+        of_place.sort()
+        ends = [until_ms for _, until_ms, _ in of_place if until_ms is not None]
+        spans[place] = _OutOfSight([
+            (from_ms, next((end for end in ends if end > from_ms), 2**62) if until_ms is None else until_ms, offset)
+            for from_ms, until_ms, offset in of_place
+        ])  # fmt: skip
+    return spans
 
 
 def _score_generations(result: Scores, name: str, sources: Sources) -> None:

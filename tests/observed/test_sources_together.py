@@ -9,20 +9,18 @@ from group_coordinator.narrative.steps import steps
 from tests.observed.recorded import NAMES
 from tests.observed.scores import DUMP, LOGS, REQUESTS, Scores, history, scores
 
-NOT_YET = {
-    "orphan-4.2": "where requests differ from a replay, records tell, with nobody's owners while a coordinator is gone",
-    "lifecycle-3.4": "a group that records tell better lacks the commits that were compacted away",
-}
-TOGETHER = [name for name in NAMES if name not in NOT_YET]
 ALL = frozenset({REQUESTS, DUMP, LOGS})
 PARTS = [frozenset({REQUESTS}), frozenset({DUMP}), frozenset({DUMP, LOGS})]
 OWNED_SLACK_MS = 1_500
 """Of each departure and generation: when a member gave up what it had is told by one source to the moment of its
 request, and by another to that of the record."""
+STOOD_STILL_MS = 12_000
+"""So long the machine of one recording stood still. Requests tell owners until they join again, and records with
+brokers' logs tell nobody from the begin of a rebalance on."""
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: "+".join(sorted(part)))
-@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("name", NAMES)
 def test_all_sources_are_as_right_as_each(name: str, part: frozenset[str]) -> None:
     together, alone = scores(name, ALL), scores(name, part)
     assert together.polls_wrong <= alone.polls_wrong
@@ -31,6 +29,8 @@ def test_all_sources_are_as_right_as_each(name: str, part: frozenset[str]) -> No
     assert together.invented + together.missed <= alone.invented + alone.missed
     assert together.not_known <= alone.not_known
     slack_ms = OWNED_SLACK_MS * (1 + together.departures + together.generations_checked)
+    if name == "failover-3.7":
+        slack_ms += STOOD_STILL_MS  # its machine stood still: members gave up before the broker knew of it
     assert _wrongly_owned_ms(together) <= _wrongly_owned_ms(alone) + slack_ms
 
 

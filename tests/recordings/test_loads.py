@@ -7,31 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from group_coordinator.recordings.broker_lines import BrokerLine, GroupLoaded, GroupUnloaded
-from group_coordinator.recordings.group_requests import GroupRequest
-from group_coordinator.recordings.loads import Places, loads_of, waited_for_move
-from group_coordinator.recordings.request_lines import LoggedRequest
-from schemas.messages import HeartbeatRequest
-
-SECOND_US = 1_000_000
-REFUSED = "the broker answered NOT_COORDINATOR before it asked the group"
-
-
-def request(second: float, *, broker: int = 1, code: int = 0, api: str = "Heartbeat", waits_s: float = 0.001) -> Any:
-    handled_us = int(second * SECOND_US)
-    logged = LoggedRequest(
-        arrival_us=handled_us, file_index=broker, line_number=1, handled_us=handled_us, local_us=0,
-        ready_us=handled_us + int(waits_s * SECOND_US), logged_us=handled_us, api=api, api_version=4, correlation_id=1,
-        client_id="c", client_host="/h", connection=f"b:{9091 + broker}-c:1-0-1", request=b"{}", response=b"{}",
-    )  # fmt: skip
-    return GroupRequest(
-        logged=logged,
-        group_id="g",
-        request_id=str(second),
-        request=HeartbeatRequest(group_id="g", member_id="m", generation_id=1),
-        response={"errorCode": code},
-        new_member_id=None,
-        set_aside=REFUSED if code else None,
-    )
+from group_coordinator.recordings.loads import Places, loads_of, waited_for_move, with_restarts
+from tests.recordings.heartbeats import SECOND_US, request
 
 
 def line(second: float, event: Any, broker: int) -> BrokerLine:
@@ -85,3 +62,19 @@ def test_a_join_that_waited_until_the_coordinator_moved_had_reached_the_group() 
                      Places(requests))  # fmt: skip
     assert waited_for_move(waits, loads)
     assert not waited_for_move(request(2, code=16, api="JoinGroup"), loads)
+
+
+def test_a_group_that_nobody_asked_for_was_loaded_by_the_broker_that_was_started_again() -> None:
+    asked = [request(1), request(30, code=14), request(31)]
+    silent = [request(2, connection=1), request(40, connection=2)]
+    places = Places([*asked, *silent])
+    groups = {"asked": asked, "silent": silent}
+    loads = with_restarts(groups, {group_id: loads_of(each, (), places) for group_id, each in groups.items()}, places)
+    assert loads["silent"] == []  # a connection outlived it: the group only moved
+
+    asked = [request(1), request(30, code=14, connection=3), request(31, connection=3)]
+    groups, places = {"asked": asked, "silent": silent}, Places([*asked, *silent])
+    loads = with_restarts(groups, {group_id: loads_of(each, (), places) for group_id, each in groups.items()}, places)
+    (load,) = loads["silent"]
+    assert 2 * SECOND_US < load.from_us < load.loaded_us < 31 * SECOND_US
+    assert len(loads["asked"]) == 1
