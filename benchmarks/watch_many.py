@@ -19,7 +19,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -182,17 +182,18 @@ class Watching:
         self._page = self._address()
 
     def look(self) -> Look:
-        """Ask for the list of groups, as a browser does."""
+        """Ask for the list of groups, as a browser does, and for how far it is."""
         begun_s = time.monotonic()
-        self.get("groups")
+        self.read("groups")
         page_s = time.monotonic() - begun_s
-        overview = self.get("overview")
+        overview = json.loads(self.read("overview"))
         progress = overview["progress"]
         return Look(self._kib("VmRSS") / 1024, page_s, "all" if progress["caught_up"] else progress["detail"])
 
-    def get(self, path: str) -> Any:
+    def read(self, path: str) -> bytes:
         with urllib.request.urlopen(f"{self._page}api/{path}", timeout=120) as answer:
-            return json.load(answer)
+            data: bytes = answer.read()
+            return data
 
     def peak_mib(self) -> float:
         return self._kib("VmHWM") / 1024
