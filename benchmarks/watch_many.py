@@ -222,9 +222,10 @@ def follow(watching: Watching, give_up_s: float, look_s: float) -> tuple[list[Lo
     looks = []
     end_s = time.monotonic() + give_up_s
     while time.monotonic() < end_s:
-        looks.append(watching.look())
-        print(f"  {looks[-1].resident_mib:4.0f} MiB, groups in {looks[-1].page_s:.2f} s; read: {looks[-1].read}", flush=True)
-        if looks[-1].read == "all":
+        look = watching.look()
+        looks.append(look)
+        print(f"  {look.resident_mib:4.0f} MiB, groups in {look.page_s:.2f} s; read: {look.read}", flush=True)
+        if look.read == "all":
             break
         time.sleep(look_s)
     return looks, cpu_times(watching.process.pid).since(before).own_ms / 1_000
