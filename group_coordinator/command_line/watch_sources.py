@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from group_coordinator.watch.writing import HistorySource
 
 _MIB = 1024 * 1024
+_SHARE = 0.4
+"""Twice this: the rest is for what is known of each group wherever it lies, and for lists of them on their way."""
 
 
 class WatchOptions(Struct, frozen=True, kw_only=True):
@@ -36,17 +38,17 @@ class WatchOptions(Struct, frozen=True, kw_only=True):
 
 
 def evidence_bounds(memory_mib: int, clusters: int, *, every_commit: bool) -> Bounds:
-    """Return how much is kept of each cluster: half of the memory is for what groups are made of."""
+    """Return how much is kept of each cluster: a share of the memory is for what groups are made of."""
     return replace(
         BOUNDED,
         commits_max=None if every_commit else BOUNDED.commits_max,
-        memory_bytes=memory_mib * _MIB // 2 // clusters,
+        memory_bytes=int(memory_mib * _MIB * _SHARE) // clusters,
     )
 
 
 def watch_index(memory_mib: int, health: HealthSettings) -> Index:
-    """Return an empty index: the other half is for what is shown of groups, and half of that for their records."""
-    bytes_max = memory_mib * _MIB // 2
+    """Return an empty index: as large a share is for what is shown of groups, and half of that for their records."""
+    bytes_max = int(memory_mib * _MIB * _SHARE)
     return Index(
         DashboardSettings(groups_max_bytes=bytes_max, memory_max_bytes=bytes_max // 2, health=health), DiskStore()
     )

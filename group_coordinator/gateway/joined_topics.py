@@ -22,7 +22,7 @@ from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest
 from schemas.query_progress import SeenTopic, TopicsSeen
 
-PUBLISHED_WITHIN_S = 0.4
+PUBLISHED_WITHIN_S = 1.0
 """So long a request waits for the watcher. While the coordinator is away nobody watches."""
 TOLD_FOR_S = 1.0
 """So long the watcher is not told the same again."""

@@ -27,7 +27,7 @@ from schemas.messages import Request
 from schemas.query_progress import SeenTopic, TopicsSeen, encode_progress, key_of
 
 BROKERS_WITHIN_S = 3.0
-PUBLISHED_WITHIN_S = 0.4
+PUBLISHED_WITHIN_S = 1.0
 """So long brokers and the watcher are waited for before a member joins."""
 _log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from group_coordinator.dashboard.documents import Documents, NotFound
 from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.ring import CHUNK_BYTES, RecordRing, values
 from group_coordinator.dashboard.settings import DashboardSettings
+from group_coordinator.system.disk_store import DiskStore
 from group_coordinator.tables.fold import GroupTables
 from schemas.events import encode_json
 from schemas.history import MemberJoined, OffsetsCommitted, decode_history
@@ -222,3 +223,18 @@ def test_chunks_of_replaced_groups_are_given_back() -> None:
         assert index.kept_bytes <= 4 * CHUNK_BYTES + len(records) * CHUNK_BYTES
     index.replace_group(group_id, [])
     assert index.group_records(group_id) is not None
+
+
+def test_few_groups_go_to_disk_at_once() -> None:
+    """Pages wait while they go."""
+    (record,) = [one for one in scene.scene() if isinstance(one, OffsetsCommitted)][:1]
+    index = Index(DashboardSettings(groups_max_bytes=2_000_000), DiskStore())
+    at_once = [0]
+    for number in range(1_000):
+        before = index.listed
+        one = replace(record, group_id=f"group-{number}", timestamp_ms=START_MS + number)
+        index.add_record(one, encode_json(one))
+        at_once.append(before + 1 - index.listed)
+    assert len(index) == 1_000
+    assert 200 < index.listed < 500
+    assert 0 < max(at_once) < index.listed / 20

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from group_coordinator.command_line.observed_source import observed_source
 from group_coordinator.dashboard.documents import Documents, NotFound
@@ -14,6 +15,7 @@ from group_coordinator.dashboard.index import Index
 from group_coordinator.dashboard.report import report_of_index
 from group_coordinator.what_if.change import Change
 from schemas.events import encode_json
+from schemas.history import OffsetsCommitted
 from tests.observed.recorded import CLUSTERS
 
 if TYPE_CHECKING:
@@ -141,3 +143,23 @@ def test_what_if_is_not_offered_where_it_cannot_be_played(page: Page, watched: I
     page.wait_for_selector(".compare:has-text('request logs say it')")
     page.locator("a.asked:has-text('Back to what happened')").click()
     page.wait_for_selector("tr[data-key]")
+
+
+def test_commits_before_the_window_are_told(page: Page, tmp_path: Path) -> None:
+    """The records that are kept of a group may begin long after its last commit."""
+    days_ms = 3 * 86_400_000
+    index = Index()
+    observed = observed_source([Path(CLUSTERS / "three-brokers.offsets.jsonl.gz")], [], None, UTC, UTC)
+    for record in observed.history:
+        if record.group_id == "mixed":
+            is_commit = isinstance(record, OffsetsCommitted)
+            moved = replace(record, timestamp_ms=record.timestamp_ms - days_ms) if is_commit else record
+            index.add_record(moved, encode_json(moved))
+    file = tmp_path / "report.html"
+    file.write_text(report_of_index(index, "three-brokers"), encoding="utf-8")
+    page.goto(f"{file.as_uri()}#/group/mixed?tab=offsets")
+    cells = page.locator("td.life")
+    cells.first.wait_for()
+    texts = cells.all_inner_texts()
+    assert len(texts) == 6
+    assert all(text.startswith("none since 2026-11-22 ") and text.endswith(", the last 2 d ago") for text in texts)

@@ -1,7 +1,7 @@
 // What lies beneath the swim-lanes: rebalances, members, offsets, refusals, records.
 
 import { h, s } from "dashboard/dom";
-import { count, duration, host, moment, number, preciseClock, roughly } from "dashboard/format";
+import { ago, count, duration, host, moment, number, preciseClock, roughly } from "dashboard/format";
 import { counts } from "dashboard/epochs";
 import { kindTag, words } from "dashboard/events";
 import { memberName, votesOf } from "dashboard/rebalance";
@@ -9,6 +9,7 @@ import { requestDetails, seenMark } from "dashboard/requests";
 import { trigger } from "dashboard/verdicts";
 
 const ROWS_MAX = 400;
+const DAY_MS = 86400000;
 
 export const TABS = [
   { key: "rebalances", title: "Rebalances", size: (page) => page.rebalances.length, show: rebalances },
@@ -75,7 +76,7 @@ function offsets(page, { onMoment }) {
     h("td", { class: "number" }, partition.beyond_end ? h("span", { class: "tag bad", title: "The committed offset lies beyond the end of the log: the topic was made anew, or truncated." }, "beyond the end") : number(partition.lag)),
     h("td", { class: "number" }, partition.lag_ms === null ? "–" : `${partition.lag_at_least ? "> " : ""}${duration(partition.lag_ms)}`),
     h("td", { class: "life" }, trend(partition, page)),
-    h("td", { class: "mono" }, partition.committed === null ? "–" : preciseClock(partition.committed)),
+    h("td", { class: "mono" }, partition.committed === null ? "–" : page.now - partition.committed < DAY_MS ? preciseClock(partition.committed) : moment(partition.committed)),
     h("td", {}, partition.by ? memberName(find(partition.by), partition.by) : "–"),
     h("td", {}, partition.expires === null ? "–" : `in ${roughly(partition.expires - page.now)}`),
     h("td", { class: "mono grow" }, partition.metadata)));
@@ -86,17 +87,24 @@ function offsets(page, { onMoment }) {
     back.length ? [h("h3", {}, `Commits that went back: ${back.length}`), table(["When", "Partition", "#From → to", "#Back by", "By", "Request"], back, "")] : null];
 }
 
-/** Committed offsets, and the end of the log above them. */
+/** Committed offsets within the window, and the end of the log above them; where there are fewer than two, words on the last. */
 function trend(partition, page) {
   const { from, to } = page.window;
-  const offsets = partition.offsets.filter((offset) => offset !== null);
-  if (offsets.length < 2) return "–";
+  const points = partition.times.map((time, at) => [time, partition.offsets[at]]).filter(([, offset]) => offset !== null);
+  const shown = points.filter(([time]) => time >= from);
+  const before = points.length - shown.length;
+  if (before) shown.unshift([from, points[before - 1][1]]);
+  const within = points.length - before;
+  if (within === 0) return partition.committed === null ? "–" : `none since ${moment(from)}, the last ${ago(partition.committed, page.now)}`;
+  if (shown.length < 2) return `one, ${ago(shown[0][0], page.now)}`;
+  const offsets = shown.map(([, offset]) => offset);
   const top = Math.max(...offsets, ...partition.ends);
   const bottom = Math.min(...offsets);
-  const x = (ms) => (120 * (ms - from)) / Math.max(1, to - from);
+  const x = (ms) => (120 * (Math.max(ms, from) - from)) / Math.max(1, to - from);
   const y = (offset) => 21 - (20 * (offset - bottom)) / Math.max(1, top - bottom);
-  const line = (times, values) => times.map((time, at) => (values[at] === null ? null : `${x(time).toFixed(1)},${y(values[at]).toFixed(1)}`)).filter(Boolean).join(" ");
-  return s("svg", { class: "trend", width: 120, height: 22, role: "img", "aria-label": `from ${number(offsets[0])} to ${number(offsets[offsets.length - 1])}` }, partition.ends.length ? s("polyline", { class: "end", points: line(partition.end_times, partition.ends) }) : null, s("polyline", { points: line(partition.times, partition.offsets) }));
+  const line = (pairs) => pairs.filter(([, offset]) => offset !== null).map(([time, offset]) => `${x(time).toFixed(1)},${y(offset).toFixed(1)}`).join(" ");
+  const ends = partition.end_times.map((time, at) => [time, partition.ends[at]]);
+  return s("svg", { class: "trend", width: 120, height: 22, role: "img", "aria-label": `from ${number(offsets[0])} to ${number(offsets[offsets.length - 1])}` }, ends.length ? s("polyline", { class: "end", points: line(ends) }) : null, s("polyline", { points: line(shown) }));
 }
 
 function refusals(page) {
