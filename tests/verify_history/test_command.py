@@ -33,7 +33,7 @@ def test_it_finds_what_is_different(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "here:" in printed
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", b"\n\n", gzip.compress(b"")], ids=["empty", "blank", "gzip"])
 def test_a_history_without_a_step_verifies_nothing(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
