@@ -87,7 +87,8 @@ class SessionsKept(Rule):
             }
         if step.renewed and step.classic is not None:
             for member in step.classic.members.values():
-                self._renew(member.member_id, member.session_timeout_ms, now_ms)
+                session_ms = NEW_MEMBER_MS if member.is_new else member.session_timeout_ms
+                self._renew(member.member_id, session_ms, now_ms)
         self._note_request(step, now_ms)
         for output in step.outputs:
             if isinstance(output, MemberExpired):
