@@ -23,8 +23,10 @@ _FORGOTTEN_MAX = 1_000
 """So many chunks of forgotten groups may stay in the list."""
 _GROUP_BYTES, _MEMBER_BYTES, _OFFSET_BYTES, _RECENT_BYTES = 5_500, 700, 350, 250
 """What a group takes beside its records, nearly."""
-_ROOM_SHARE = 0.98
-"""So full memory is when room was made. Pages wait meanwhile: of 20,000 groups 400 take 0.2 s of CPU."""
+_GROUPS_SHARE = 0.98
+"""So full memory is when groups went to disk. Pages wait meanwhile: of 20,000 groups 400 take 0.2 s of CPU."""
+_RECORDS_SHARE = 0.9
+"""So full it is when records were dropped. What they led to is written anew, which takes long in a large group."""
 
 KindAndState = tuple[str, str]
 
@@ -129,13 +131,13 @@ class IndexedGroups:
         settings = self._settings
         count_max = settings.commits_per_group_max if ring is group.commits else settings.records_per_group_max
         if ring.count > count_max or ring.raw_bytes > settings.bytes_per_group_max:
-            count_left, bytes_left = _ROOM_SHARE * count_max, _ROOM_SHARE * settings.bytes_per_group_max
+            count_left, bytes_left = _RECORDS_SHARE * count_max, _RECORDS_SHARE * settings.bytes_per_group_max
             dropped = []
             while ring.chunks and (ring.count > count_left or ring.raw_bytes > bytes_left):
                 dropped.append(self._take_oldest(ring))
             self._drop(group, ring, dropped)
         if self.kept_bytes > settings.memory_max_bytes:
-            self._drop_oldest(_ROOM_SHARE * settings.memory_max_bytes)
+            self._drop_oldest(_RECORDS_SHARE * settings.memory_max_bytes)
 
     def _drop_oldest(self, bytes_left: float) -> None:
         """Drop the oldest chunks of all groups until no more than this is kept."""
@@ -154,7 +156,7 @@ class IndexedGroups:
             return
         by_use = sorted(self.held.values(), key=lambda group: (group.needs_a_look, group.facts.last_ms))
         for group in by_use[:-1]:
-            if self._bytes <= bytes_max * _ROOM_SHARE:
+            if self._bytes <= bytes_max * _GROUPS_SHARE:
                 break
             self._put_on_disk(self._disk, group)
         self._clean_chunks()

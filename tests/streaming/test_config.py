@@ -155,10 +155,10 @@ def test_what_is_misspelt_is_told_with_the_nearest_name_and_the_file(
     assert caught.value.problems == (
         f"{file}: there is no setting checkpont. Did you mean checkpoint?",
         f"{file}: there is no setting bootstrap-servers. Did you mean bootstrap_servers?",
-        f"{file}: spark: driver.memory is no setting of Spark, which all begin with `spark.`: Spark would "
-        "pass over it.",
         f"{file}: kafka: secruity.protocol is not a property that both of our Kafka clients understand. Did "
         "you mean security.protocol?",
+        f"{file}: spark: driver.memory is no setting of Spark, which all begin with `spark.`: Spark would "
+        "pass over it.",
     )
 
 
