@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from functools import cached_property
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.resources import files
 from typing import Any, Literal
 
 import typer
@@ -49,10 +48,9 @@ def _not_imported_yet() -> None:
 
 
 def _docstring(module: str, function: str) -> str | None:
-    specification = find_spec(module)
-    assert specification is not None
-    assert specification.origin is not None
-    _, _, from_there = Path(specification.origin).read_text("utf-8").partition(f"\ndef {function}(")
+    package, _, name = module.rpartition(".")
+    source = files(package).joinpath(f"{name}.py").read_text("utf-8")  # of a file, or of a member of a zip file
+    _, _, from_there = source.partition(f"\ndef {function}(")
     its_own, _, _ = from_there.partition("\n\n\n")
     (found,) = ast.parse(f"def {function}({its_own}").body
     assert isinstance(found, ast.FunctionDef)

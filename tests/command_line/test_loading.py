@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 OWN = ("schemas", "coordinator_state", "streaming", "group_coordinator", "simulation")
 _CALLED = """
 import sys
@@ -40,6 +44,21 @@ def test_the_command_alone_loads_no_command(option: str) -> None:
         "group_coordinator.system.ended_threads",
     }
     assert not modules & {"confluent_kafka", "pyarrow", "numpy", "msgspec"}
+
+
+def test_a_command_in_a_zip_file_has_its_help(tmp_path: Path) -> None:
+    """As `spark-submit --py-files` has it."""
+    archive = shutil.make_archive(str(tmp_path / "all"), "zip", ROOT, "group_coordinator")
+    environment = {**os.environ, "PYTHONPATH": archive}
+    for option in ("--help", "--version"):
+        done = subprocess.run(
+            [sys.executable, "-c", _CALLED, option], capture_output=True, text=True, env=environment, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+    assert "all.zip" in subprocess.run(
+        [sys.executable, "-c", "import group_coordinator; print(group_coordinator.__file__)"],
+        capture_output=True, text=True, env=environment, cwd=tmp_path, check=True,
+    ).stdout  # fmt: skip
 
 
 WATCHING_LINES_MAX = 27_000
