@@ -45,13 +45,13 @@ def coordinating(tree: Path | None, settings: StreamingConfig, scratch: Path) ->
     with command(log, "The coordinator runs", "run", *flags(settings), tree=tree):
         producer = Producer(settings.client_properties)
         for key, value in beginnings(GROUPS):
-            producer.produce(settings.topic_settings.topics.events, key=key, value=value, partition=0)
+            producer.produce(settings.topics.events, key=key, value=value, partition=0)
         producer.flush()
         yield
 
 
 def times_ms(settings: StreamingConfig, rate: int, seconds: float) -> list[float]:
-    topics = settings.topic_settings.topics
+    topics = settings.topics
     return measure(settings, topics.events, topics.responses, lambda message: message.key(), rate, seconds)
 
 

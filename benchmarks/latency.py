@@ -172,7 +172,7 @@ def _prepare(settings: StreamingConfig) -> None:
         future.result()
     producer = Producer(settings.client_properties)
     for key, value in beginnings(GROUPS):
-        producer.produce(settings.topic_settings.topics.events, key=key, value=value, partition=0)
+        producer.produce(settings.topics.events, key=key, value=value, partition=0)
     producer.flush()
 
 
@@ -187,7 +187,7 @@ def figures(
     compiling_s: float,
 ) -> Iterator[list[Figure]]:
     """Measure all queries at each rate."""
-    topics = settings.topic_settings.topics
+    topics = settings.topics
     _prepare(settings)
     number = 0
 

@@ -65,7 +65,7 @@ def fill(settings: StreamingConfig, touched: int, heartbeats: int, batches: int,
     log = _log(touched, heartbeats, batches, size)
     count = 0
     for key, value in log:
-        producer.produce(settings.topic_settings.topics.events, key=key, value=value, partition=partition)
+        producer.produce(settings.topics.events, key=key, value=value, partition=partition)
         count += 1
         if count % 10_000 == 0:
             producer.poll(0)

@@ -41,7 +41,7 @@ def fill(settings: StreamingConfig, app: Application, groups: int) -> None:
     for number in range(groups):
         group_id = f"group-{number}"
         producer.produce(
-            settings.topic_settings.topics.events, key=group_id, value=commit(group_id, number), partition=0
+            settings.topics.events, key=group_id, value=commit(group_id, number), partition=0
         )
     producer.flush()
     give_up_s = time.monotonic() + TIMEOUT_S

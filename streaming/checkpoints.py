@@ -102,7 +102,7 @@ def committed_batch(spark: SparkSession, config: StreamingConfig, shard: int) ->
     """Return the last committed batch of a shard; None if no batch is committed. Raises CheckpointError."""
     directory = Directory(spark, checkpoint_of(config, shard))
     try:
-        return directory.committed_batch(config.topic_settings.topics.events, shard)
+        return directory.committed_batch(config.topics.events, shard)
     except (*_FAILURES, ValueError, KeyError) as problem:
         raise CheckpointError(
             f"The checkpoint {directory.path} cannot be read: {type(problem).__name__}: {_cause(problem)}. {REMEDY}"

@@ -19,7 +19,7 @@ from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
 from streaming.topics import RECORD_OVERHEAD_BYTES, TopicSettings
 
-__all__ = ["ENVIRONMENT_PREFIX", "ConfigError", "OperationsSettings", "StreamingConfig"]
+__all__ = ["ENVIRONMENT_PREFIX", "ConfigError", "StreamingConfig"]
 
 _SIZE = re.compile(r"\d+([kmgtp]b?)?", re.IGNORECASE)
 """What Spark takes for a size of memory. With another one the JVM does not start, and prints it."""

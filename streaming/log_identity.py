@@ -34,7 +34,7 @@ def require_same_log(spark: SparkSession, config: StreamingConfig, shards: Itera
 
 
 def _found(config: StreamingConfig) -> dict[str, str | None]:
-    names = kept_topics(config.topic_settings.topics)
+    names = kept_topics(config.topics)
     try:
         return topic_ids_of(admin_client(config.bootstrap_servers, config.client_properties), names)
     except (KafkaException, TimeoutError) as problem:
@@ -51,7 +51,7 @@ def require_same_topics(
     directory = Directory(spark, checkpoint_of(config, shard))
     if not directory.has_batches():
         return  # it begins at the beginning, whatever the log is
-    events = config.topic_settings.topics.events
+    events = config.topics.events
     noted = directory.topic_ids()
     if not noted:
         _require_fitting(directory, config, shard, events in found)
@@ -119,7 +119,7 @@ def _another(name: str, events: str, path: str, topic_id: str, present: str | No
 
 def _require_fitting(directory: Directory, config: StreamingConfig, shard: int, is_there: bool) -> None:
     """Raise CheckpointError if the log does not reach as far as a checkpoint that does not name it."""
-    events = config.topic_settings.topics.events
+    events = config.topics.events
     planned = directory.planned_end(events, shard)
     end = 0
     if is_there:

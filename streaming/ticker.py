@@ -51,7 +51,7 @@ class Ticker:
     def of(cls, config: StreamingConfig, shard: int, **more: Any) -> Ticker:
         """Return the ticker of a shard, with the settings of a coordinator; `more`: further parameters."""
         return cls(
-            config.topic_settings.topics.events,
+            config.topics.events,
             shard,
             config.client_properties,
             interval_ms=config.tick_interval_ms,

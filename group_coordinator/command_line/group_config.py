@@ -103,7 +103,7 @@ def _write(config: StreamingConfig, group: str, own: GroupConfiguration) -> None
         if error is not None:
             failures.append(error)
 
-    topic = config.topic_settings.topics.events
+    topic = config.topics.events
     partition = group_partition(group, partition_count(config.client_properties, topic))
     producer = Producer({"log_level": 0, "enable.idempotence": True, **config.client_properties})
     producer.produce(topic, key=group.encode(), value=encode_json(own), partition=partition, on_delivery=delivered)

@@ -81,7 +81,7 @@ def write_with_spark(outputs: DataFrame, config: StreamingConfig, directory: str
     from group_coordinator.tables.layout import TablesError
     from group_coordinator.tables.spark_tables import write_tables_batch
 
-    history = outputs.where(outputs.topic == config.topic_settings.topics.history).select("key", "value")
+    history = outputs.where(outputs.topic == config.topics.history).select("key", "value")
     try:
         write_tables_batch(outputs.sparkSession, history, directory, kind.value)
     except TablesError as problem:

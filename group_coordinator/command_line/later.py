@@ -31,10 +31,9 @@ class Later(TyperCommand):
         alone.command(self.name)(getattr(importlib.import_module(self.module), self.function))
         return typer.main.get_command(alone)
 
-    def described(self) -> None:
-        """Take the help out of the source, which is not run."""
-        if not self.help:
-            self.help = _docstring(self.module, self.function)
+    def describe(self) -> None:
+        """Take the help for a list of commands out of the source, which is not run."""
+        self.help = _docstring(self.module, self.function)
 
 
 def add_later(group: typer.Typer, name: str, module: str, function: str) -> None:

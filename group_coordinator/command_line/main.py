@@ -18,11 +18,11 @@ DISTRIBUTION = "group-coordinator"
 class Commands(TyperGroup):
     """Tells what is wrong in a line; a traceback is for defects only."""
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        command = super().get_command(ctx, cmd_name)
-        if isinstance(command, Later):
-            command.described()
-        return command
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for command in self.commands.values():
+            if isinstance(command, Later):
+                command.describe()
+        super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         from group_coordinator.command_line.errors import EXPECTED
@@ -85,10 +85,9 @@ for group, name, module in (
     (app, "watch", "watch"),
     (exports, "offsets-topic", "export"),
     (committed, "export", "offsets"),
-    (committed, "import", "offsets"),
 ):
-    function = "load" if name == "import" else name.replace("-", "_")
-    add_later(group, name, f"group_coordinator.command_line.{module}", function)
+    add_later(group, name, f"group_coordinator.command_line.{module}", name.replace("-", "_"))
+add_later(committed, "import", "group_coordinator.command_line.offsets", "load")
 
 
 def _print_version(wanted: bool) -> None:

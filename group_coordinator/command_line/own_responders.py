@@ -93,7 +93,7 @@ class OwnResponders:
             return
         give_up_at_s = time.monotonic() + min(timeout_s, DECIDED_WITHIN_S)
         self._processes.stop()
-        events = self._config.topic_settings.topics.events
+        events = self._config.topics.events
         try:
             with explaining(self._config.client_properties), open_reader(self._config.client_properties) as reader:
                 left_s = max(_ASKED_MIN_S, give_up_at_s - time.monotonic())

@@ -224,7 +224,7 @@ class _Job:
 
     @property
     def _history_topic(self) -> str:
-        return self._config.topic_settings.topics.history
+        return self._config.topics.history
 
     def take_history(self, history: Iterable[History]) -> None:
         """Take the history of a watched cluster, where nothing is left to decide."""
@@ -324,7 +324,7 @@ class _Job:
     def _take(self, records: Iterable[OutputRecord]) -> None:
         from group_coordinator.output_files import write_files
 
-        note = partial(self._note, self._config.topic_settings.topics)
+        note = partial(self._note, self._config.topics)
         if self._out is not None:
             write_files(records, self._config.topics, self._out, self._outputs.kind.value, note)
         else:

@@ -72,7 +72,7 @@ def responder(settings: Settings, dry_run: DryRun = False) -> None:
 def topic_partitions(config: StreamingConfig) -> dict[str, int]:
     """Return the partitions that the topics have. Raises TopicReadError, and CommandError if they are not those of the
     setting: a shard would have no responder, and nothing say so."""
-    names = config.topic_settings.topics
+    names = config.topics
     topics = (names.events, names.responses, names.offsets, names.progress)
     partitions = {topic: partition_count(config.client_properties, topic) for topic in topics}
     if partitions[names.events] != config.shards:

@@ -163,7 +163,7 @@ def _ms(seconds: float | None) -> int | None:
 
 
 def _read_topic(config: StreamingConfig, group_id: str, index: Index) -> None:
-    for message in read_topic(config.client_properties, config.topic_settings.topics.history):
+    for message in read_topic(config.client_properties, config.topics.history):
         value = message.value()
         if value is not None and message.key() == group_id.encode():
             index.add(value)

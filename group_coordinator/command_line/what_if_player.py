@@ -42,7 +42,7 @@ class ReplayedLog(Note, frozen=True, kw_only=True):
 
 def of_topics(config: StreamingConfig) -> ReplayFunction:
     """Play the log on a coordinator's events topic."""
-    return _player(lambda group_id: _of_topic(config, config.topic_settings.topics.events, config.group, group_id))
+    return _player(lambda group_id: _of_topic(config, config.topics.events, config.group, group_id))
 
 
 def of_directory(directory: Path, config: StreamingConfig) -> ReplayFunction | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from group_coordinator.gateway.answer_order import REQUEST_BITS
 from group_coordinator.gateway.frames import RequestHead
 from group_coordinator.gateway.group_configs import CONFIG_APIS, ConfigsRequest, ConfigsResponse
 from group_coordinator.gateway.versions import GROUP_APIS
@@ -33,11 +32,6 @@ class PendingRequest(Struct, frozen=True, kw_only=True):
     request: AnyRequest
     size: int = 0
     """Its bytes on the wire."""
-
-    @property
-    def connection(self) -> int:
-        """The number of the connection by which it came."""
-        return self.number >> REQUEST_BITS
 
 
 def pending_request(

@@ -170,7 +170,7 @@ class ResponderProcesses:
         config = self._config
         own_hash = core_hash(config.operator_config(self._partitions, shard))
         with open_reader(config.client_properties) as reader:
-            published = read_progress(reader, config.topic_settings.topics.progress, shard)
+            published = read_progress(reader, config.topics.progress, shard)
         require_permission(published, shard, own_hash, config.responder_alone_max_ms)
         return last_batch(published)
 

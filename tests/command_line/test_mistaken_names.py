@@ -63,7 +63,7 @@ def test_a_prefix_of_no_topics(prefix: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["coordinator", "a.b_c-D", "x" * 200])
 def test_a_prefix_of_topics(prefix: str) -> None:
-    assert StreamingConfig(topic_prefix=prefix).topic_settings.topics.events == f"{prefix}.events"
+    assert StreamingConfig(topic_prefix=prefix).topics.events == f"{prefix}.events"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.command_line import coordinator_options
+from group_coordinator.command_line.options import load_as
 from group_coordinator.command_line.own_responders import TRIGGER_INTERVAL_MS, for_responders
 from schemas.settings import settings_of
 from streaming.config import ConfigError, StreamingConfig
@@ -17,7 +17,7 @@ def test_flag_over_environment_over_file_over_default(tmp_path: Path, monkeypatc
     file.write_text('topic_prefix = "file"\nbootstrap_servers = "file:1"\nresponses_partitions = 3\n')
     monkeypatch.setenv("GROUP_COORDINATOR_TOPIC_PREFIX", "environment")
     monkeypatch.setenv("GROUP_COORDINATOR_BOOTSTRAP_SERVERS", "environment:1")
-    settings = coordinator_options.load({"bootstrap_servers": "flag:1", "shards": None, "kafka": []}, file)
+    settings = load_as(StreamingConfig, {"bootstrap_servers": "flag:1", "shards": None, "kafka": []}, file)
     config, sources = settings.config, settings.sources
     assert (config.bootstrap_servers, sources["bootstrap_servers"]) == ("flag:1", "flag")
     assert (config.topic_prefix, sources["topic_prefix"]) == ("environment", "environment")
@@ -31,7 +31,7 @@ def test_what_a_dry_run_prints_is_a_settings_file_but_for_values_of_properties(t
         "kafka": ["client.id=me"], "spark": ["spark.app.tag=blue"], "shards": 2, "shard": 1,
         "checkpoint": 'a "place" #1, C:\\new',
     }  # fmt: skip
-    settings = coordinator_options.load(flags, None)
+    settings = load_as(StreamingConfig, flags, None)
     printed = "\n".join(settings.lines())
     file = tmp_path / "resolved.toml"
     file.write_text(printed)
@@ -42,13 +42,13 @@ def test_what_a_dry_run_prints_is_a_settings_file_but_for_values_of_properties(t
 
 
 def test_a_dry_run_tells_what_holds_beside_responders() -> None:
-    settings = for_responders(coordinator_options.load({"spark_niceness": 1}, None))
+    settings = for_responders(load_as(StreamingConfig, {"spark_niceness": 1}, None))
     lines = [line.split("#")[0].strip() for line in settings.lines()]
     assert {"responders = true", f"trigger_interval_ms = {TRIGGER_INTERVAL_MS}", "spark_niceness = 1"} <= set(lines)
 
 
 def test_settings_say_what_holds_beside_responders() -> None:
-    settings = coordinator_options.load({}, None)
+    settings = load_as(StreamingConfig, {}, None)
     without, beside = settings.config, for_responders(settings).config
     changed = [name for name in settings_of(StreamingConfig) if getattr(without, name) != getattr(beside, name)]
     settings_of_spark = ["spark_idle_policy", "spark_niceness", "spark_tier4_factor", "trigger_interval_ms"]
@@ -61,26 +61,26 @@ def test_each_value_has_its_source_beside_it(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("GROUP_COORDINATOR_SHARDS", "4")
     lines = {
         line.split(" = ")[0]: line.rpartition("#")[2].strip()
-        for line in coordinator_options.load({"shuffle_partitions": 3}, None).lines()
+        for line in load_as(StreamingConfig, {"shuffle_partitions": 3}, None).lines()
     }
     assert (lines["shards"], lines["shuffle_partitions"], lines["master"]) == ("environment", "flag", "default")
 
 
 def test_secrets_are_not_printed() -> None:
     secret = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="hush";'
-    settings = coordinator_options.load({"kafka": [f"sasl.jaas.config={secret}", "ssl.key.password=hush"]}, None)
+    settings = load_as(StreamingConfig, {"kafka": [f"sasl.jaas.config={secret}", "ssl.key.password=hush"]}, None)
     assert settings.config.kafka["ssl.key.password"] == "hush"
     assert "hush" not in "\n".join(settings.lines())
 
 
 def test_a_choice_of_numbers_can_be_made_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUP_COORDINATOR_OFFSET_COMMIT_VALUE_VERSION", "3")
-    assert coordinator_options.load({}, None).config.offset_commit_value_version == 3
+    assert load_as(StreamingConfig, {}, None).config.offset_commit_value_version == 3
 
 
 def test_a_pair_that_is_none_is_told() -> None:
     with pytest.raises(ConfigError, match=r"--kafka client\.id: write NAME=VALUE"):
-        coordinator_options.load({"kafka": ["client.id"]}, None)
+        load_as(StreamingConfig, {"kafka": ["client.id"]}, None)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_variable_that_is_misspelt_is_told_with_the_nearest_name(
 ) -> None:
     monkeypatch.setenv(name, "hush")
     with pytest.raises(ConfigError) as caught:
-        coordinator_options.load({}, None)
+        load_as(StreamingConfig, {}, None)
     assert str(caught.value) == f"The environment has {name}, which is no setting. Did you mean {nearest}?"
 
 
@@ -115,4 +115,4 @@ def test_variables_of_other_commands_and_of_kubernetes_are_none_of_our_business(
         "GROUP_COORDINATOR_GATEWAY_PORT_9192_TCP": "tcp://10.0.0.1:9192",
     }.items():
         monkeypatch.setenv(name, value)
-    assert coordinator_options.load({}, None).sources["shards"] == "default"
+    assert load_as(StreamingConfig, {}, None).sources["shards"] == "default"

@@ -64,7 +64,7 @@ def make_topics(config: StreamingConfig) -> TopicReport:
 
 def append(config: StreamingConfig, records: list[Record]) -> None:
     producer = Producer({"enable.idempotence": True, "log_level": 0, **config.client_properties})
-    topic = config.topic_settings.topics.events
+    topic = config.topics.events
     for record in records:
         producer.produce(topic, key=record.key, value=record.value, partition=0, timestamp=record.timestamp_ms or 0)
     assert producer.flush(30) == 0

@@ -54,7 +54,7 @@ def events_of(config: StreamingConfig) -> list[Record]:
             partition=message.partition(), offset=message.offset(), timestamp_ms=message.timestamp()[1],
             key=message.key(), value=message.value(),
         )
-        for message in read_topic(config.client_properties, config.topic_settings.topics.events)
+        for message in read_topic(config.client_properties, config.topics.events)
     ]  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def written_of(config: StreamingConfig) -> Written:
     last: dict[tuple[Stream, int], Name] = {}
     outputs: Outputs = defaultdict(list)
     repeated = 0
-    for topic in config.topic_settings.topics.outputs:
+    for topic in config.topics.outputs:
         for message in read_topic(config.client_properties, topic):
             partition = message.partition()
             assert partition is not None
@@ -108,7 +108,7 @@ def _own_headers(message: Message) -> dict[str, str]:
 
 def answers_of_responders(config: StreamingConfig) -> int:
     """The number of answers that responders have written, repeats included."""
-    responses = read_topic(config.client_properties, config.topic_settings.topics.responses)
+    responses = read_topic(config.client_properties, config.topics.responses)
     return sum(WRITER_HEADER in headers_of(message) for message in responses)
 
 
@@ -151,7 +151,7 @@ def count(outputs: Outputs) -> int:
 
 
 def _stream(record: OutputRecord, config: StreamingConfig) -> Stream:
-    topics = config.topic_settings.topics
+    topics = config.topics
     key = record.key or b""
     if record.topic == topics.dead_letters:
         return Stream(record.topic, repr(record.key))

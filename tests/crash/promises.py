@@ -24,7 +24,7 @@ NONE, REBALANCE_IN_PROGRESS = 0, 27
 def require_promises(log: list[Record], outputs: Outputs, config: StreamingConfig) -> None:
     """No commit that was accepted is missing from the offsets log; nobody who kept sending heartbeats was expired; and
     no partition of a consumer group ever had two owners."""
-    topics = config.topic_settings.topics
+    topics = config.topics
     answers, history = _documents(outputs, topics.responses), _documents(outputs, topics.history)
     requests = _requests(log, config.group.tick_ahead_bound_ms)
     _require_commits(requests, [answer for _, answer in answers], outputs, topics.offsets)

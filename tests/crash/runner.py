@@ -225,7 +225,7 @@ class CrashRun:
         return [self._log[start : start + size] for start in range(0, len(self._log), size)]
 
     def _append(self, records: list[Record]) -> None:
-        topic = self._config.topic_settings.topics.events
+        topic = self._config.topics.events
         for record in records:
             self._producer.produce(topic, key=record.key, value=record.value, partition=0)
         assert self._producer.flush(60) == 0
@@ -341,7 +341,7 @@ class CrashRun:
         written = written_of(self._config)
         require_same(written.outputs, expected)
         require_promises(log, written.outputs, self._config)
-        self._told.require(expected, self._config.topic_settings.topics.responses)
+        self._told.require(expected, self._config.topics.responses)
         self.report.outputs, self.report.repeated = count(expected), written.repeated
         self.report.by_responder = answers_of_responders(self._config)
         self.report.handed_over = len(self._told.answers)

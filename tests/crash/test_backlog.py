@@ -73,7 +73,7 @@ def test_a_batch_of_any_size_is_worked_off_after_a_kill(
         wait_while_it_runs(app, lambda: batches(shard / "offsets") >= 1)
         app.kill()
         planned = json.loads((shard / "offsets" / "0").read_text().splitlines()[-1])
-        assert planned == {config.topic_settings.topics.events: {"0": events}}
+        assert planned == {config.topics.events: {"0": events}}
         assert batches(shard / "commits") == 0, "it was too quick to be killed in its midst"
         app = App(config.changed(max_events_per_batch=10), tmp_path)
         app.start()
@@ -86,7 +86,7 @@ def test_a_batch_of_any_size_is_worked_off_after_a_kill(
 
         wait_while_it_runs(app, has_ended)
         assert worker_mb < WORKER_MB
-        topics = config.topic_settings.topics
+        topics = config.topics
         assert ends(config, topics.dead_letters) == ONE_GROUP + MANY_GROUPS + WITHOUT_KEY
         assert ends(config, topics.responses) == DESCRIBED + 2
         assert app.stop() == 0
@@ -100,7 +100,7 @@ def fill(config: StreamingConfig) -> int:
     )
     count = 0
     for key, value in backlog():
-        producer.produce(config.topic_settings.topics.events, key=key, value=value, partition=0)
+        producer.produce(config.topics.events, key=key, value=value, partition=0)
         count += 1
         if count % 50 == 0:
             assert producer.flush(60) == 0

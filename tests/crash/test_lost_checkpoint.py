@@ -126,7 +126,7 @@ def test_groups_move_into_buckets_and_back(spark: SparkSession, config: Streamin
 def delete_events(config: StreamingConfig, before: int) -> None:
     """As retention does."""
     admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
-    for future in admin.delete_records([TopicPartition(config.topic_settings.topics.events, 0, before)]).values():
+    for future in admin.delete_records([TopicPartition(config.topics.events, 0, before)]).values():
         future.result(30)
 
 
@@ -146,7 +146,7 @@ def test_a_new_coordinator_needs_no_checkpoint(spark: SparkSession, config: Stre
 def test_answers_of_a_responder_are_no_sign_of_a_lost_checkpoint(spark: SparkSession, config: StreamingConfig) -> None:
     """A responder may answer before the query has begun its first batch, and the query may be killed then."""
     make_topics(config)
-    topics = config.topic_settings.topics
+    topics = config.topics
     producer = Producer({"log_level": 0, **config.client_properties})
     producer.produce(topics.responses, key=b"request", value=b"{}", headers={WRITER_HEADER: "responder-0"})
     assert producer.flush(30) == 0
@@ -165,7 +165,7 @@ def test_a_shard_that_never_ran_is_not_taken_for_a_lost_one(spark: SparkSession,
         [Record(partition=0, key=None, value=encode_tick(START_MS)), Record(partition=1, key=b"g", value=b"{}")],
     )
     producer = Producer({"log_level": 0, **config.client_properties})
-    producer.produce(of_two_shards.topic_settings.topics.history, key=b"g", value=b"{}")
+    producer.produce(of_two_shards.topics.history, key=b"g", value=b"{}")
     assert producer.flush(30) == 0
     report = make_topics(of_two_shards)
     new, lost = (of_two_shards.changed(shard=shard) for shard in (1, 0))

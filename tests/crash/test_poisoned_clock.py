@@ -104,7 +104,7 @@ def test_a_log_that_was_poisoned_before_is_read_anew(
         wait_until(lambda: bool(failures) or watcher.status.standstill is Standstill.LOG_AHEAD, TIMEOUT_S)
 
     # As docs/recovery.md says: without the outputs of the wrong story, from the beginning of the log.
-    topics, admin = config.topic_settings.topics, admin_client(config.bootstrap_servers, {"log_level": "0"})
+    topics, admin = config.topics, admin_client(config.bootstrap_servers, {"log_level": "0"})
     delete_topics(admin, lambda name: name in topics.outputs)
     anew = config.changed(checkpoint=str(tmp_path / "another"))
     expected = expected_of(anew, events_of(anew))

@@ -90,7 +90,7 @@ def _with(record: Any, **values: Any) -> Any:
 def test_a_member_that_is_expired_in_vain_is_noticed(log: list[Record], api: str) -> None:
     """After an accepted heartbeat somebody says that the member is expired."""
     outputs = expected_of(CONFIG, log)
-    responses, history = CONFIG.topic_settings.topics.responses, CONFIG.topic_settings.topics.history
+    responses, history = CONFIG.topics.responses, CONFIG.topics.history
     (stream, name, answer) = next(
         (stream, name, answer)
         for stream, records in outputs.items() if stream.topic == responses

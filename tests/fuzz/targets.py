@@ -55,7 +55,7 @@ from tests.streaming.random_log import START_MS, make_log
 
 RESPONSES_PARTITIONS = 8
 CONFIG = StreamingConfig(responses_partitions=RESPONSES_PARTITIONS, offsets_partitions=4, **SETTINGS)
-TOPICS = CONFIG.topic_settings.topics
+TOPICS = CONFIG.topics
 LOG = make_log(5, groups=2, mixed_groups=2, requests=400)
 GROUPS = (b"group-0", b"mixed-0")
 """One of classic members, and one whose members use both protocols."""

@@ -69,8 +69,6 @@ class Pump:
             output_max_bytes=settings.output_max_bytes,
         )
         self.coordinator = Coordinator(self.group_config)
-        self.delay_s = 0.0
-        """How long each round takes at least: a micro-batch, as it were."""
         self._heartbeats: dict[str, Counter[str]] = defaultdict(Counter)
         """Group -> member id -> how many were handled."""
         self._stop = threading.Event()

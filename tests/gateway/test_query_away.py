@@ -60,7 +60,7 @@ def coordinator(config: StreamingConfig, tmp_path: Path) -> Iterator[Command]:
 
 
 def rebalances_of(config: StreamingConfig) -> int:
-    history = read_topic(config.client_properties, config.topic_settings.topics.history)
+    history = read_topic(config.client_properties, config.topics.history)
     return sum(isinstance(decode_history(record.value() or b""), RebalanceStarted) for record in history)
 
 
@@ -70,7 +70,7 @@ def test_nobody_notices_that_the_query_was_away(
     gateway_config = GatewayConfig(
         listen=Address("127.0.0.1", 0), bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
     )
-    topics = config.topic_settings.topics
+    topics = config.topics
     with (
         Gateway(gateway_config) as gateway,
         consumers_of(gateway.bootstrap_servers, topic, java_classes) as consumers,

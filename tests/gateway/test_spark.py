@@ -67,7 +67,7 @@ def history_of(config: StreamingConfig) -> list[History]:
     """All that happened, each once: a batch that is repeated writes its records again."""
     records = [
         decode_history(record.value() or b"")
-        for record in read_topic(config.client_properties, config.topic_settings.topics.history)
+        for record in read_topic(config.client_properties, config.topics.history)
     ]
     return list({(record.group_id, record.epoch, record.seq): record for record in records}.values())
 

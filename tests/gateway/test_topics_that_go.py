@@ -184,6 +184,6 @@ def coordinator_of(config: StreamingConfig, directory: Path) -> Command:
 
 def deletions(config: StreamingConfig) -> Iterable[OffsetsDeleted]:
     """What the history says of deleted offsets, each once."""
-    topic = read_topic(config.client_properties, config.topic_settings.topics.history)
+    topic = read_topic(config.client_properties, config.topics.history)
     records = [decode_history(record.value() or b"") for record in topic]
     return {(record.epoch, record.seq): record for record in records if isinstance(record, OffsetsDeleted)}.values()

@@ -107,7 +107,7 @@ def history(name: str, sources: Sources) -> tuple[History, ...]:
             decode_history(record.value)
             for _, records in groups
             for record in records
-            if record.topic == config.topic_settings.topics.history and record.value is not None
+            if record.topic == config.topics.history and record.value is not None
         )
     return (*told, *source.told_by_records)
 

@@ -75,6 +75,6 @@ def every_kind_of_record(config: StreamingConfig) -> list[OutputRecord]:
     harness.leave("i1-a")
     harness.send("DeleteGroups", DeleteGroupsRequest(groups_names=(harness.group_id,)), 2)
     partition = group_partition(harness.group_id, config.offsets_partitions)
-    topic = config.topic_settings.topics.offsets
+    topic = config.topics.offsets
     records = of_type(harness.outputs, LogRecord)
     return [OutputRecord(topic, partition, record.key, record.value, {}) for record in records]

@@ -44,7 +44,7 @@ CONSUMER_TYPES = (3, 4, 5, 6, 7, 8, 16)
 def require_kafka_reads_as_we_do(kafka: EmbeddedKafka, config: StreamingConfig) -> list[Json]:
     """Kafka's formatters print every record of the topic as we read it; its dump of the log those that they pass over,
     which are those of consumer groups. Returns what was to be printed."""
-    topic = config.topic_settings.topics.offsets
+    topic = config.topics.offsets
     expected = [as_printed(key, value) for key, value in read(config, topic)]
     for key_type, formatter in FORMATTERS.items():
         lines = console_consumer(config.bootstrap_servers, topic, formatter, records=len(expected))
@@ -77,7 +77,7 @@ def read_groups(records: Iterable[tuple[bytes, bytes | None, int]]) -> LoggedGro
 def require_the_log_tells_the_groups(config: StreamingConfig, log: Iterable[Record]) -> LoggedGroups:
     """Who knows the offsets topic only, knows every group that the assignments topic has, and its offsets.
     Returns them. The events in `log` have the names of topics, of which the offsets topic has ids."""
-    topic, names = config.topic_settings.topics.offsets, topic_names_of(log)
+    topic, names = config.topics.offsets, topic_names_of(log)
     groups = read_groups(
         (message.key() or b"", message.value(), int(headers_of(message).get("epoch", 0)))
         for message in read_topic(config.client_properties, topic)

@@ -59,7 +59,7 @@ def write_in_segments(config: StreamingConfig, records: list[OutputRecord]) -> N
 
 def close_segments(config: StreamingConfig) -> None:
     """One more record in each partition: the segment before it is no longer the active one, which is never cleaned."""
-    topic = config.topic_settings.topics.offsets
+    topic = config.topics.offsets
     write(
         config, [OutputRecord(topic, partition, LAST_KEY, None, {}) for partition in range(config.offsets_partitions)]
     )
@@ -134,7 +134,7 @@ def test_after_compaction_every_group_and_offset_is_there(
     kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
 ) -> None:
     config = make_topics(kafka.bootstrap_servers, topic_prefix)
-    topics = config.topic_settings.topics
+    topics = config.topics
     small = {"segment.ms": str(SEGMENT_MS), "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
     alter(admin, ResourceType.TOPIC, topics.offsets, dict(small))
     config = config.changed(**SETTINGS)

@@ -17,7 +17,7 @@ def test_kafkas_formatters_print_our_topic_as_we_read_it(
 ) -> None:
     config = make_topics(kafka.bootstrap_servers, topic_prefix)
     config = config.changed(offset_commit_value_version=value_version, **SETTINGS)
-    topic = config.topic_settings.topics.offsets
+    topic = config.topics.offsets
     log = make_log(3, groups=5, mixed_groups=4, requests=500)
     written = [output for output in outputs_of(log, config) if output.topic == topic]
     written += every_kind_of_record(config)

@@ -197,7 +197,7 @@ def test_a_history_that_does_not_reach_back_says_so(config: StreamingConfig, adm
     for offset in range(3):
         log.commit("g", {0: offset})
     write(config, outputs_of(log.records, config))
-    history = config.topic_settings.topics.history
+    history = config.topics.history
     for future in admin.delete_records([TopicPartition(history, 0, 2)]).values():
         future.result(30)
     message = call(config, "export", "--topic-prefix", config.topic_prefix, "--at", str(START_MS), exit_code=1)

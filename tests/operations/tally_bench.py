@@ -16,7 +16,7 @@ from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from tests.operations.records import APPEND_MS, CONFIG, START_MS
 
-TOPICS = CONFIG.topic_settings.topics
+TOPICS = CONFIG.topics
 SHARDS = frozenset({0})
 
 

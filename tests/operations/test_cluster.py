@@ -115,7 +115,7 @@ def wait_until_ready(port: int, submitted: subprocess.Popen[bytes], tmp_path: Pa
 
 def require_commits_are_answered(config: StreamingConfig) -> None:
     """Commit offsets of several groups, so that both tasks of a batch have work; each is told of success."""
-    topics, properties = config.topic_settings.topics, config.client_properties
+    topics, properties = config.topics, config.client_properties
     producer = Producer({**properties, "log_level": 0})
     for group_id in GROUPS:
         partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=7)

@@ -23,7 +23,7 @@ from streaming.topics import TopicReport
 from tests.operations.records import CONFIG, log, outputs
 from tests.waiting import wait_until
 
-TOPICS = CONFIG.topic_settings.topics
+TOPICS = CONFIG.topics
 NAMES = (TOPICS.events, *TOPICS.outputs)
 REPORT = TopicReport(topics=TOPICS, partitions=dict.fromkeys(NAMES, 1), created=(), warnings=())
 LETTER = {"reason": b"bad_body", "topic": b"e", "partition": b"0", "offset": b"0"}

@@ -164,7 +164,7 @@ def test_events(kafka: EmbeddedKafka, topic_prefix: str) -> None:
     errors: list[KafkaError | None] = []
     for size in (settings.event_max_bytes - 1_000, settings.event_max_bytes + 1_000):
         producer.produce(
-            settings.topic_settings.topics.events,
+            settings.topics.events,
             key=b"g",
             value=bytes(size),
             on_delivery=lambda error, _: errors.append(error),

@@ -30,7 +30,7 @@ def history() -> list[bytes]:
     return [
         output.value or b""
         for output in outputs(log("payments"))
-        if output.topic == CONFIG.topic_settings.topics.history
+        if output.topic == CONFIG.topics.history
     ]
 
 

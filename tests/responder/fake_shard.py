@@ -14,7 +14,7 @@ from streaming.stored_group import ShardState
 from tests.responder.fake_kafka import FakeKafka
 
 CONFIG = StreamingConfig(responders=True)
-TOPICS = CONFIG.topic_settings.topics
+TOPICS = CONFIG.topics
 STATE = ShardState(batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000, groups={})
 PROGRESS = QueryProgress(core_hash="ours", batch_id=3, start_offset=0, end_offset=0, clock_ms=1_000)
 

@@ -35,7 +35,7 @@ class World:
         begins, properties = publisher.begins, config.client_properties
         self.auditor = Auditor(publisher.core_hashes, publisher.differs, begins=begins)
         self.app.listeners.append(self.auditor.batch_ended)
-        topics = config.topic_settings.topics
+        topics = config.topics
         audit = AuditorThread(self.auditor, properties, topics.responses, config.responses_partitions)
         audit.start(undecided_since_ms(properties, topics.events, begins))
         stack.callback(audit.stop)

@@ -82,7 +82,7 @@ class Shard:
 
     def __init__(self, config: StreamingConfig, stack: ExitStack) -> None:
         self.config = config
-        self.topics = config.topic_settings.topics
+        self.topics = config.topics
         self._stack = stack
         self._publisher = ProgressPublisher(self.topics, {0: HASH}, config.client_properties)
         self._publisher.begin(0, None)

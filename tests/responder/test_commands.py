@@ -45,7 +45,7 @@ def heartbeat_by(client: Client, config: StreamingConfig) -> str:
     """Send a heartbeat; return who has answered first."""
     request_id = client.send("Heartbeat", 4, HEARTBEAT)
     assert client.answer(request_id) == HeartbeatResponse()
-    records = read_topic(config.client_properties, config.topic_settings.topics.responses)
+    records = read_topic(config.client_properties, config.topics.responses)
     headers = next(headers_of(record) for record in records if record.key() == request_id.encode())
     return headers.get(WRITER_HEADER, "query")
 
@@ -111,7 +111,7 @@ def test_responders_beside_the_coordinator_and_by_themselves(
         wait_for(coordinator, here, "The coordinator runs")
         assert heartbeat_by(client, config) == "query"
         end(coordinator)
-    records = list(read_topic(config.client_properties, config.topic_settings.topics.responses))
+    records = list(read_topic(config.client_properties, config.topics.responses))
     by_writer: dict[str, dict[bytes, bytes]] = {}
     for record in records:
         writer = headers_of(record).get(WRITER_HEADER, "query")
@@ -119,4 +119,4 @@ def test_responders_beside_the_coordinator_and_by_themselves(
     # The query has decided what was answered while it was away, and all its answers are the same bytes.
     assert by_writer["responder-0"].items() <= by_writer["query"].items()
     assert len(by_writer["responder-0"]) >= 2
-    assert not list(read_topic(config.client_properties, config.topic_settings.topics.differences))
+    assert not list(read_topic(config.client_properties, config.topics.differences))

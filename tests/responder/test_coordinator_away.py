@@ -119,7 +119,7 @@ class World:
         """Key, value and writer of what the log has got since."""
         return [
             (record.key(), record.value() or b"", headers_of(record).get(WRITER_HEADER))
-            for record in read_topic(self.config.client_properties, self.config.topic_settings.topics.events)
+            for record in read_topic(self.config.client_properties, self.config.topics.events)
             if (record.offset() or 0) >= offset
         ]
 
@@ -138,7 +138,7 @@ class World:
         wait_until(lambda: has_written(self.config, count(self.expected())), TIMEOUT_S, interval_s=1.0)
         require_same(written_of(self.config).outputs, self.expected())
         assert answers_of_responders(self.config)
-        assert not list(read_topic(self.config.client_properties, self.config.topic_settings.topics.differences))
+        assert not list(read_topic(self.config.client_properties, self.config.topics.differences))
         self.responder.kill()
         self.require_answered_commits()
         self.coordinator.stop()

@@ -162,7 +162,7 @@ def test_a_claim_of_another_release_is_withdrawn_once_all_is_decided(
     configure: Configure, admin: AdminClient, spark: SparkSession, responders: bool
 ) -> None:
     config = configure()
-    topics = config.topic_settings.topics
+    topics = config.topics
     ensure_topics(admin, config.topic_settings)
     claim = encode_progress(ResponderClaim(core_hash="theirs"))
     producer = Producer(config.client_properties)
@@ -188,11 +188,11 @@ def test_another_release_does_not_begin_where_a_timer_is_due_that_answers(
             protocol_type="consumer", protocols=(JoinGroupProtocol(name="range", metadata=b""),),
         )  # fmt: skip
         client.send("JoinGroup", 3, join, new_member_id="m")
-        end = len(list(read_topic(config.client_properties, config.topic_settings.topics.events)))
+        end = len(list(read_topic(config.client_properties, config.topics.events)))
         wait_until(lambda: bool(app.progress) and (app.progress[-1].end_offset or 0) >= end, TIMEOUT_S)
     assert app.failure is None
     client.write(None, encode_tick(last_tick_of(config) + delay_ms))
-    topics = config.topic_settings.topics
+    topics = config.topics
     claim = encode_progress(ResponderClaim(core_hash="theirs"))
     producer = Producer(config.client_properties)
     producer.produce(topics.progress, key=key_of(ResponderClaim), value=claim, partition=0)
@@ -215,7 +215,7 @@ def test_a_responder_without_the_querys_progress_says_what_is_missing(
 def test_a_responder_ends_when_events_are_gone_that_it_has_not_read(configure: Configure, admin: AdminClient) -> None:
     config = configure()
     ensure_topics(admin, config.topic_settings)
-    topics = config.topic_settings.topics
+    topics = config.topics
     ProgressPublisher(topics, {0: "hash"}, config.client_properties).begin(0, None)
     producer = Producer(config.client_properties)
     for clock_ms in (1, 2, 3, 4):
@@ -275,7 +275,7 @@ def wait_until_still(value: Callable[[], int]) -> None:
 def last_tick_of(config: StreamingConfig) -> int:
     """The shard's clock, as its log says."""
     with open_reader(config.client_properties) as reader:
-        events = config.topic_settings.topics.events
+        events = config.topics.events
         return last_tick_ms(reader, events, 0, config.group.tick_ahead_bound_ms) or 0
 
 

@@ -54,7 +54,7 @@ def test_each_shard_has_a_responder_and_the_answers_are_the_querys(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path / "checkpoint"),
         shards=2, responses_partitions=8, offsets_partitions=4, ticker=False, **SETTINGS,
     )  # fmt: skip
-    topics = config.topic_settings.topics
+    topics = config.topics
     log = resharded(make_log(5, groups=5, mixed_groups=4, requests=450), config.shards)
     size = len(log) // PIECES + 1
     with command(tmp_path, "run", *flags(config)) as process:

@@ -11,7 +11,7 @@ from streaming.progress_topic import ProgressPublisher
 from streaming.watcher import ShardProgress
 from tests.responder.fake_kafka import FakeKafka
 
-TOPICS = StreamingConfig(responders=True).topic_settings.topics
+TOPICS = StreamingConfig(responders=True).topics
 DIFFERENCE = AnswerDifference(
     core_hash="ours", shard=0, request_id="r", epoch=1, seq=2, detail="Other bytes.", responses_partition=0,
     responder_offset=3, query_offset=4,

@@ -81,7 +81,7 @@ class Client:
     """Sends requests of a group and hears the answers."""
 
     def __init__(self, config: StreamingConfig) -> None:
-        self._topics = config.topic_settings.topics
+        self._topics = config.topics
         settings = {"enable.idempotence": True, "message.max.bytes": 1_048_000}
         self._producer = Producer({**config.client_properties, **settings})
         self._consumer = Consumer({**config.client_properties, "group.id": "test"})

@@ -120,7 +120,7 @@ def life(spark: SparkSession, kafka: EmbeddedKafka, tmp_path_factory: pytest.Tem
             assert again.failure is None
     answers = client.answers()
     answers_in_order = [answers[request_id] for request_id in heartbeats.ids]
-    topics = config.topic_settings.topics
+    topics = config.topics
     rows = records_of_topic(spark, config, topics.events).collect()
     events = [Record(**{name: _plain(row[name]) for name in RECORD_COLUMNS}) for row in rows]
     return Life(
@@ -134,7 +134,7 @@ def _plain(value: Any) -> Any:
 
 def read_outputs(config: StreamingConfig) -> Iterator[OutputRecord]:
     """All that lies on the output topics, partition by partition."""
-    topics = config.topic_settings.topics
+    topics = config.topics
     consumer = Consumer({**config.client_properties, "group.id": "test"})
     for topic in topics.outputs:
         for number in consumer.list_topics(topic).topics[topic].partitions:
@@ -150,7 +150,7 @@ def read_outputs(config: StreamingConfig) -> Iterator[OutputRecord]:
 
 
 def history(life: Life) -> list[dict[str, Any]]:
-    topic = life.config.topic_settings.topics.history
+    topic = life.config.topics.history
     records = [json.loads(output.value or b"") for output in life.outputs if output.topic == topic]
     return [record for record in records if record["group_id"] == GROUP]
 
@@ -209,7 +209,7 @@ def _is_tick(event: Record) -> bool:
 
 def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
     assert getattr(life.described, "groups")[0].group_state == "Stable"  # noqa: B009
-    topic = life.config.topic_settings.topics.dead_letters
+    topic = life.config.topics.dead_letters
     letters = {output.headers["offset"]: output for output in life.outputs if output.topic == topic}
     reasons = Counter(letter.headers["reason"] for letter in letters.values())
     assert reasons == {
@@ -227,7 +227,7 @@ def test_poison_becomes_dead_letters_and_the_query_lives(life: Life) -> None:
     ]
     for offset, letter in letters.items():
         assert (letter.key, letter.value) == (events[offset].key, events[offset].value)
-        assert letter.headers["topic"] == life.config.topic_settings.topics.events
+        assert letter.headers["topic"] == life.config.topics.events
         assert letter.headers["timestamp_ms"] == str(events[offset].timestamp_ms)
 
 
@@ -246,7 +246,7 @@ def _frozen(output: OutputRecord) -> Any:
 
 
 def test_outputs_of_a_group_lie_in_order(life: Life) -> None:
-    for topic in set(life.config.topic_settings.topics.outputs) - {life.config.topic_settings.topics.dead_letters}:
+    for topic in set(life.config.topics.outputs) - {life.config.topics.dead_letters}:
         seqs = [
             int(output.headers["seq"])
             for output in life.outputs

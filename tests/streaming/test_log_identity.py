@@ -51,7 +51,7 @@ def test_another_log_is_refused_and_nothing_is_made(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path),
         offsets_partitions=1, responses_partitions=2,
     )  # fmt: skip
-    topics = config.topic_settings.topics
+    topics = config.topics
     note = tmp_path / "shard-0" / "topic_ids"
     with RunningApp(config, spark):
         client = Client(config)
@@ -99,7 +99,7 @@ def checkpoint(topic_ids: dict[str, str], *, has_batches: bool = True, planned: 
 
 
 CONFIG = StreamingConfig(bootstrap_servers="unused", checkpoint="/c")
-TOPICS = CONFIG.topic_settings.topics
+TOPICS = CONFIG.topics
 
 
 @pytest.mark.parametrize(

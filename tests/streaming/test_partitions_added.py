@@ -28,7 +28,7 @@ def test_partitions_added(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path),
         offsets_partitions=1, responses_partitions=2,
     )  # fmt: skip
-    topics = config.topic_settings.topics
+    topics = config.topics
     with RunningApp(config, spark) as app:
         client = Client(config)
         admin.create_partitions([NewPartitions(topics.responses, 6)])[topics.responses].result(20)
@@ -48,7 +48,7 @@ def test_partitions_added(
 def _is_answered(config: StreamingConfig, client: Client, topic: str, partition: int) -> bool:
     """Ask for an answer on a partition, wait until the answer lies in the topic, and tell whether it is an answer."""
     reader = Consumer({**config.client_properties, "group.id": "test"})
-    place = TopicPartition(topic, partition if topic == config.topic_settings.topics.responses else 0, 0)
+    place = TopicPartition(topic, partition if topic == config.topics.responses else 0, 0)
     reader.assign([place])
     value = encode_request_event(
         "Heartbeat", 4, HEARTBEAT, request_id=f"to-{partition}", reply_partition=partition, client_id="test"

@@ -44,7 +44,7 @@ def test_from_the_state_of_any_batch_the_answers_are_those_of_the_query(
         ticker=False,
     )
     log = make_log(11, groups=4, mixed_groups=3, requests=200)
-    topics = config.topic_settings.topics
+    topics = config.topics
     with RunningApp(config, spark) as app:
         assert app.application.read_state(0).state.batch_id == -1
         produce(config, topics.events, log[: len(log) // 2])
