@@ -14,12 +14,12 @@ print(*project['dependencies'], *project['optional-dependencies']['spark'], sep=
 
 ENV GROUP_COORDINATOR_CACHE=/opt/group-coordinator/cache
 COPY group_coordinator/__init__.py group_coordinator/
-COPY group_coordinator/jars/ group_coordinator/jars/
-RUN python -m group_coordinator.jars
+COPY group_coordinator/coordinating/jars/ group_coordinator/coordinating/jars/
+RUN python -m group_coordinator.coordinating.jars
 
 COPY . source/
 RUN pip install --no-cache-dir --no-deps ./source && rm -rf source group_coordinator \
- && python -m group_coordinator.embedded_kafka.write_class_archives
+ && python -m group_coordinator.proving.embedded_kafka.write_class_archives
 
 # Spark wants a user with a name and a home. /data holds the checkpoint: give it a volume. By /answers a responder hands
 # answers to a gateway: give them one in common.

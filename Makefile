@@ -23,8 +23,8 @@ $(INSTALLED): pyproject.toml requirements.lock
 	touch $@
 
 jars: $(INSTALLED) ## the jars of Spark's connectors and of Kafka, and class archives that make both start quicker (once, two minutes)
-	$(BIN)/python -m group_coordinator.jars
-	$(BIN)/python -m group_coordinator.embedded_kafka.write_class_archives
+	$(BIN)/python -m group_coordinator.coordinating.jars
+	$(BIN)/python -m group_coordinator.proving.embedded_kafka.write_class_archives
 
 run: $(INSTALLED) ## the demo: an embedded Kafka, the coordinator, groups with real members (ARGS="--duration 90s")
 	$(BIN)/group-coordinator demo $(ARGS)

@@ -81,7 +81,7 @@ def resolve_jars() -> list[str]:
     delta = f'name="delta-spark_{spark.rpartition(".")[0]}_2.13" rev="latest.release"'
     text = re.sub(r'name="delta-spark_[\d.]+_2.13" rev="[^"]+"', delta, text)
     file.write_text(re.sub(r'(org="org.apache.kafka" name="\S+" rev=)"[^"]+"', r'\1"latest.release"', text))
-    done = run([str(python()), "-m", "group_coordinator.jars"], stderr=subprocess.PIPE)
+    done = run([str(python()), "-m", "group_coordinator.coordinating.jars"], stderr=subprocess.PIPE)
     if done.returncode == 0:
         return []
     return [f"jars: {(done.stderr.strip().splitlines() or ['Ivy said nothing'])[-1]}"]

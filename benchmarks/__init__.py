@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from types import TracebackType
 
-from group_coordinator.jars.java import JavaError
-from group_coordinator.jars.resolving import JarsError
+from group_coordinator.coordinating.jars.java import JavaError
+from group_coordinator.coordinating.jars.resolving import JarsError
 
 
 def _print_problem(kind: type[BaseException], problem: BaseException, trace: TracebackType | None) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from group_coordinator.jars.java import SHORT_LIVED
+from group_coordinator.coordinating.jars.java import SHORT_LIVED
 
 ROOT = Path(__file__).parents[1]
 

@@ -21,7 +21,7 @@ from benchmarks.arguments import command_parser
 from benchmarks.gateway_latency import command
 from benchmarks.heartbeat_groups import beginnings, config, flags
 from benchmarks.latency import COMPILING_RATE, GROUPS, figure, measure
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
 
 ROOT = Path(__file__).parents[1]

@@ -26,7 +26,13 @@ from msgspec.structs import replace
 from benchmarks.arguments import command_parser
 from benchmarks.document import table, write_section
 from benchmarks.jvm import JvmError, Mismatch, run_driver
-from group_coordinator.assignors import ASSIGNORS, Assignor, GroupAssignment, MemberSubscription, TopicMetadata
+from group_coordinator.coordinating.assignors import (
+    ASSIGNORS,
+    Assignor,
+    GroupAssignment,
+    MemberSubscription,
+    TopicMetadata,
+)
 from schemas.consumer_protocol import Subscription
 
 SIZES = ((100, 1_000), (200, 10_000), (500, 50_000), (1_000, 100_000), (2_000, 400_000))

@@ -27,7 +27,7 @@ from benchmarks.arguments import command_parser
 from benchmarks.document import Printed, table
 from benchmarks.first_request import measure_first_requests
 from benchmarks.process_times import CpuTimes, cpu_times
-from group_coordinator.embedded_kafka.broker import free_port
+from group_coordinator.proving.embedded_kafka.broker import free_port
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest
 from streaming.clock import REST_AFTER_MS
@@ -67,7 +67,7 @@ def kind_of(process: int, driver: int) -> str:
     command = Path(f"/proc/{process}/cmdline").read_bytes()
     if b"kafka.Kafka" in command:
         return "broker"
-    if b"group_coordinator.responder" in command:
+    if b"group_coordinator.coordinating.responder" in command:
         return "responder"
     return "JVM" if b"java" in command.split(b"\0")[0] else "Python workers"
 

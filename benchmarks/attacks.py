@@ -33,7 +33,7 @@ from benchmarks.document import Printed, table
 from benchmarks.process_times import cpu_times
 from benchmarks.soak.measures import resident_mib
 from benchmarks.wire_client import WireClient
-from group_coordinator.embedded_kafka.broker import free_port
+from group_coordinator.proving.embedded_kafka.broker import free_port
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 

@@ -10,7 +10,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
-from group_coordinator.settings.kafka_properties import spark_options
+from group_coordinator.ground.settings.kafka_properties import spark_options
 from schemas.output_records import OutputRecord
 from streaming.arrow_columns import Columns
 from streaming.config import StreamingConfig

@@ -34,7 +34,7 @@ from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import config
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.query import fill
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, producer_records, requests_of
 from streaming.operator import streaming_operator

@@ -27,8 +27,8 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator_state import GroupConfig
-from group_coordinator.dashboard.server import RunningServer, start_server
-from group_coordinator.dashboard.sources import ValuesSource
+from group_coordinator.watching.dashboard.server import RunningServer, start_server
+from group_coordinator.watching.dashboard.sources import ValuesSource
 from schemas.events import encode_json
 from schemas.history import HistoryRecord
 from simulation.scenario import Close, Crash, Fault, MemberPlan, Scenario

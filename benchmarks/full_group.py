@@ -24,7 +24,7 @@ from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import config
 from coordinator_state import GroupConfig
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from streaming.config import StreamingConfig

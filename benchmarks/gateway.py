@@ -16,10 +16,10 @@ from multiprocessing.connection import Connection
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.gateway.frames import frame
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.frames import frame
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import ResponseDocument, decode_request_event, encode_json
 from schemas.kafka.codec import encode
 from schemas.messages import HeartbeatResponse

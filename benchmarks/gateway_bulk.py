@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from benchmarks.tap_process import tap_process
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.topics import admin_client, ensure_topics
 
 _ROUNDS = 4

@@ -29,7 +29,7 @@ from benchmarks.arguments import command_parser
 from benchmarks.document import Printed
 from benchmarks.gateway_latency import running
 from benchmarks.wire_client import REBALANCE_IN_PROGRESS, WireClient, WireMember
-from group_coordinator.embedded_kafka.broker import free_port
+from group_coordinator.proving.embedded_kafka.broker import free_port
 
 HEARTBEAT_S = 3.0
 BAR_MEMBERS, BAR_S = 20, 0.2

@@ -34,7 +34,7 @@ from benchmarks.arguments import command_parser
 from benchmarks.document import Printed
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.wire_client import WireClient, WireMember
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client
 
@@ -53,7 +53,7 @@ has others, which start quicker, and stops more often to collect its smaller hea
 _PROCESSES = {
     "command_line.main gateway": "gateway",
     "command_line.main run": "coordinator",
-    "group_coordinator.responder": "responder",
+    "group_coordinator.coordinating.responder": "responder",
     "kafka.Kafka": "broker",
     "embedded_kafka": "broker",
     "SparkSubmit": "Spark's JVM",

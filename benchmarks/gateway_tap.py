@@ -13,7 +13,7 @@ import time
 
 from benchmarks.tap_process import tap_process
 from benchmarks.wire_client import WireClient, WireMember
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 
 _ROUNDS = 8
 

@@ -32,7 +32,7 @@ from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import beginnings, config
 from benchmarks.process_times import cpu_times
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, encode_group
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_request_event, encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from streaming.config import StreamingConfig

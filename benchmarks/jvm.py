@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from group_coordinator.jars.java import find_java
-from group_coordinator.jars.resolving import broker_jars
+from group_coordinator.coordinating.jars.java import find_java
+from group_coordinator.coordinating.jars.resolving import broker_jars
 
 SOURCES = Path(__file__).with_name("java")
 

@@ -32,9 +32,9 @@ from benchmarks import baselines, two_hops
 from benchmarks.arguments import command_parser, write_figures
 from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import beginnings, config, heartbeat
-from group_coordinator.command_line.own_responders import TRIGGER_INTERVAL_MS
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.responder.processes import ResponderProcesses
+from group_coordinator.coordinating.commands.own_responders import TRIGGER_INTERVAL_MS
+from group_coordinator.coordinating.responder.processes import ResponderProcesses
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.application import Application
 from streaming.config import StreamingConfig
 from streaming.session import open_session

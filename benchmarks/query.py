@@ -29,7 +29,7 @@ from benchmarks.arguments import command_parser, write_figures
 from benchmarks.batches import PHASES, Report, median_ms, start, whole_batches
 from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import Event, beginnings, config, heartbeat
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, producer_records

@@ -25,9 +25,9 @@ from benchmarks.gateway_latency import command
 from benchmarks.heartbeat_groups import config, flags
 from benchmarks.idle_groups import commit
 from benchmarks.latency import coordinating
-from group_coordinator.command_line.own_responders import TRIGGER_INTERVAL_MS
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.responder.processes import ResponderProcesses
+from group_coordinator.coordinating.commands.own_responders import TRIGGER_INTERVAL_MS
+from group_coordinator.coordinating.responder.processes import ResponderProcesses
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.application import Application
 from streaming.config import StreamingConfig
 from streaming.session import open_session

@@ -28,7 +28,7 @@ from benchmarks.arguments import command_parser
 from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import config
 from benchmarks.query import fill
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, open_session, prepare_session

@@ -34,8 +34,8 @@ from benchmarks.idle_groups import commit, state_bytes
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.responder_start import resident_bytes
 from benchmarks.wire_client import WireClient, WireMember
-from group_coordinator.embedded_kafka.broker import free_port
-from group_coordinator.kafka_topics.reader import headers_of
+from group_coordinator.ground.kafka_topics.reader import headers_of
+from group_coordinator.proving.embedded_kafka.broker import free_port
 from schemas.query_progress import WRITER_HEADER
 
 EVENTS, RESPONSES = "coordinator.events", "coordinator.responses"

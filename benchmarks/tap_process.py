@@ -11,9 +11,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.gateway.server import Gateway
-from group_coordinator.gateway.tap import FilesOutput, Tap
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.tap import FilesOutput, Tap
 
 
 class Spent(NamedTuple):

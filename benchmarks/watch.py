@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.observed.observer import Observer
-from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_raw
-from group_coordinator.watch.index_updater import IndexUpdater
-from group_coordinator.watch.offsets_topic import uncompress
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.offsets_log import Entry, UnknownRecord, read_raw
+from group_coordinator.watching.watch.index_updater import IndexUpdater
+from group_coordinator.watching.watch.offsets_topic import uncompress
 from schemas.kafka.record_batches import read_stretch
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 

@@ -17,12 +17,12 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.arguments import command_parser
-from group_coordinator.dashboard.index import Index
-from group_coordinator.observed.observer import Observer
-from group_coordinator.observed.offsets_log import LogRecord, read_record
-from group_coordinator.recordings import broker_lines as line_events
-from group_coordinator.recordings.broker_lines import BrokerLine
-from group_coordinator.watch.index_updater import IndexUpdater
+from group_coordinator.watching.broker_logs import broker_lines as line_events
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.offsets_log import LogRecord, read_record
+from group_coordinator.watching.watch.index_updater import IndexUpdater
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 from schemas.history import RebalanceTrigger
 from schemas.records import GroupMetadataValue, MemberMetadata, encode_group_metadata_key, encode_group_metadata_value

@@ -23,9 +23,9 @@ from pathlib import Path
 
 from benchmarks.process_times import cpu_times
 from benchmarks.wire_client import REBALANCE_IN_PROGRESS, WireClient, WireMember
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.observed.offsets_log import LogRecord, read_raw
-from group_coordinator.watch.offsets_topic import OffsetsTopicReader
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.observed.offsets_log import LogRecord, read_raw
+from group_coordinator.watching.watch.offsets_topic import OffsetsTopicReader
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 
 TOPIC = "orders"

@@ -7,8 +7,8 @@ import struct
 from types import SimpleNamespace
 from typing import Any
 
-from group_coordinator.gateway.codec import response_body_start
-from group_coordinator.gateway.frames import frame
+from group_coordinator.coordinating.gateway.codec import response_body_start
+from group_coordinator.coordinating.gateway.frames import frame
 from schemas.kafka.codec import decode, encode
 
 _HEAD = struct.Struct(">hhih")

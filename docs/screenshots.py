@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from PIL import Image
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.report import report_of_index
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.report import report_of_index
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -11,8 +11,8 @@ from msgspec import UNSET
 
 from coordinator_state import Answer, Coordinator, GroupConfig, Output
 from coordinator_state.outputs import group_event
-from group_coordinator.members.config import MemberConfig
-from group_coordinator.members.effects import (
+from group_coordinator.coordinating.members.config import MemberConfig
+from group_coordinator.coordinating.members.effects import (
     Assigned,
     LogBoundsNeeded,
     Lost,
@@ -21,7 +21,7 @@ from group_coordinator.members.effects import (
     Send,
     TopicNamesNeeded,
 )
-from group_coordinator.members.new_member import new_member
+from group_coordinator.coordinating.members.new_member import new_member
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import decode_group_event, decode_response_event, encode_json, encode_request_event

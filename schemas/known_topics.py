@@ -2,8 +2,8 @@
 
 A record's key is the topic's id, its value a JSON object, null once the topic is gone and every group has been told.
 The records of a partition up to an offset are one version of the cluster's topics, and its number follows from the
-offset, so that all who read it mean the same by it (`group_coordinator.kafka_topics.cluster_topics`). No decision about
-a group reads this topic: what a group must know comes to it in events.
+offset, so that all who read it mean the same by it (`group_coordinator.ground.kafka_topics.cluster_topics`). No
+decision about a group reads this topic: what a group must know comes to it in events.
 """
 
 from __future__ import annotations

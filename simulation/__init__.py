@@ -2,9 +2,10 @@
 of it.
 
 A seed stands for a case (`run.case_of`). Two of three cases are worlds (`scenario`, `generate`, `world`): processes
-with members of `group_coordinator/members/`, a network, a broker, and for each shard a ticker and a driver that works
-as the Spark operator does. The third is a sequence of random requests, right and wrong ones (`request_sequence`). Both
-give a log. In half of both the members use both protocols, or migrate (`consumer_request_generator`, `Migrate`).
+with members of `group_coordinator/coordinating/members/`, a network, a broker, and for each shard a ticker and a driver
+that works as the Spark operator does. The third is a sequence of random requests, right and wrong ones
+(`request_sequence`). Both give a log. In half of both the members use both protocols, or migrate
+(`consumer_request_generator`, `Migrate`).
 
 The `checker` handles that log once, one record after another, with the core and with the `model`: a second, plain
 coordinator, written from the description of the protocol and held against what Kafka was recorded to do. After every

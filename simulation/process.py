@@ -9,9 +9,9 @@ from re import fullmatch
 from typing import Protocol
 from uuid import NAMESPACE_OID, uuid5
 
-from group_coordinator.members.config import MemberConfig
-from group_coordinator.members.consumer_member import ConsumerGroupMember
-from group_coordinator.members.effects import (
+from group_coordinator.coordinating.members.config import MemberConfig
+from group_coordinator.coordinating.members.consumer_member import ConsumerGroupMember
+from group_coordinator.coordinating.members.effects import (
     Assigned,
     LogBoundsNeeded,
     Lost,
@@ -21,8 +21,8 @@ from group_coordinator.members.effects import (
     Send,
     TopicNamesNeeded,
 )
-from group_coordinator.members.new_member import new_member
-from group_coordinator.members.requests import request_ids
+from group_coordinator.coordinating.members.new_member import new_member
+from group_coordinator.coordinating.members.requests import request_ids
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import decode_response_event
 from simulation.scenario import MemberPlan

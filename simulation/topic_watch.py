@@ -8,7 +8,7 @@ from random import Random
 from msgspec import UNSET, UnsetType
 
 from coordinator_state import AssignmentChange, LogRecord
-from group_coordinator.kafka_topics.cluster_topics import ClusterTopics as TopicsTable
+from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics as TopicsTable
 from schemas.events import DeletedTopic, TopicsDeleted, encode_json
 from schemas.group_metadata_events import TopicMetadata
 from schemas.history import SnapshotSubscription

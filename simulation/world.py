@@ -15,8 +15,8 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from coordinator_state import Answer
-from group_coordinator.members.action_queue import ActionQueue
-from group_coordinator.members.effects import Send
+from group_coordinator.coordinating.members.action_queue import ActionQueue
+from group_coordinator.coordinating.members.effects import Send
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.events import encode_json, encode_request_event
 from schemas.group_metadata_events import TopicMetadata

@@ -11,11 +11,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from coordinator_state import ClassicGroup, decode_group
-from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
-from group_coordinator.kafka_topics.follower import TopicFollower
-from group_coordinator.kafka_topics.reader import TopicReader, offset_of, partition_of
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
+from group_coordinator.ground.kafka_topics.follower import TopicFollower
+from group_coordinator.ground.kafka_topics.reader import TopicReader, offset_of, partition_of
+from group_coordinator.ground.settings.topic_names import Topics
 from schemas.query_progress import ProgressError, QueryProgress, ResponderClaim, ResponderProgress, decode_progress
 from streaming.checkpoints import REMEDY, CheckpointError, committed_batch
 from streaming.config import StreamingConfig

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 
 from confluent_kafka import Message
 
-from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.reader import TopicReader, offset_of
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.reader import TopicReader, offset_of
 from schemas.kafka.records import decode_record
 from schemas.records import (
     GroupMetadataKey,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from coordinator_state.config import GroupConfig, GroupSettings
 from coordinator_state.consumer.assignors import server_assignor_problems
-from group_coordinator.settings.connection import ReaderSettings
-from group_coordinator.settings.kafka_properties import spark_options
-from group_coordinator.settings.loading import ENVIRONMENT_PREFIX, ConfigError, only_a_name
-from group_coordinator.settings.operations import OperationsSettings, SeriesSettings
-from group_coordinator.system.answer_sockets import AnswerSocketSettings
+from group_coordinator.coordinating.answer_sockets import AnswerSocketSettings
+from group_coordinator.ground.settings.connection import ReaderSettings
+from group_coordinator.ground.settings.kafka_properties import spark_options
+from group_coordinator.ground.settings.loading import ENVIRONMENT_PREFIX, ConfigError, only_a_name
+from group_coordinator.ground.settings.operations import OperationsSettings, SeriesSettings
 from schemas.isolation import READER_PROPERTIES
 from schemas.settings import setting, values_of
 from streaming.operator_config import OperatorConfig

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.reader import TopicReader, headers_of
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.reader import TopicReader, headers_of
 from schemas.events import EventError, decode_group_id
 from schemas.query_progress import WRITER_HEADER
 from schemas.ticks import read_tick

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator_state.consumer.metadata_hash import hash_of_hashes, topic_metadata_hash
-from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
+from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics
 from schemas.group_metadata_events import RegexesResolved, TopicMetadata
 from schemas.history import SnapshotSubscription
 from streaming.matching_topics import MatchingTopics

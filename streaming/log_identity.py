@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
-from group_coordinator.kafka_topics.described import topic_ids_of
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.kafka_topics.described import topic_ids_of
+from group_coordinator.ground.settings.topic_names import Topics
 from streaming.checkpoints import CheckpointError, Directory, checkpoint_of
 from streaming.config import StreamingConfig
 from streaming.events_tail import open_reader

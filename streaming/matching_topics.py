@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
+from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics
 from schemas.topic_regexes import InvalidTopicRegex, matching_topics
 
 KEPT_NAMES_MAX = 500_000

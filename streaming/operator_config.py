@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.settings.topic_names import Topics
 from streaming.reply_partitions import ReplyPartitions
 
 

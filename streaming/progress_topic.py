@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from group_coordinator.kafka_topics.reader import TopicReader, offset_of
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.kafka_topics.reader import TopicReader, offset_of
+from group_coordinator.ground.settings.topic_names import Topics
 from schemas.events import encode_tick
 from schemas.query_progress import (
     CORE_HASH_HEADER,

@@ -16,7 +16,7 @@ import msgspec
 from confluent_kafka import Message
 from msgspec import UNSET, Struct, UnsetType
 
-from group_coordinator.kafka_topics.follower import TopicFollower
+from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from schemas.foreign_json import json_decoder
 from schemas.history import SnapshotSubscription
 from schemas.java_hash import group_partition

@@ -19,9 +19,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from group_coordinator.jars.class_archives import class_archive_options
-from group_coordinator.jars.java import require_java
-from group_coordinator.jars.resolving import spark_jars
+from group_coordinator.coordinating.jars.class_archives import class_archive_options
+from group_coordinator.coordinating.jars.java import require_java
+from group_coordinator.coordinating.jars.resolving import spark_jars
 from streaming.config import StreamingConfig
 from streaming.tuning import worker_daemon
 from streaming.tuning.guard import spared

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
-from group_coordinator.kafka_topics.reader import TopicReader
+from group_coordinator.ground.kafka_topics.reader import TopicReader
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
 from schemas.query_progress import RESPONDER_PREFIX, WRITER_HEADER
 from streaming.clock import AppendedRecord, Renewal, SendTimes, Standstill, Step, TickClock, TickerStatus, rest_ms

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from group_coordinator.kafka_topics.cluster_topics import Racks
+from group_coordinator.ground.kafka_topics.cluster_topics import Racks
 
 LISTINGS_TO_BE_GONE = 2
 LISTINGS_TO_AGREE = 5

@@ -8,8 +8,8 @@ from typing import cast
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.kafka_topics.cluster_topics import Racks
-from group_coordinator.kafka_topics.described import racks_of, topic_id_of
+from group_coordinator.ground.kafka_topics.cluster_topics import Racks
+from group_coordinator.ground.kafka_topics.described import racks_of, topic_id_of
 from streaming.topic_knowledge import TopicListing
 
 LOOK_TIMEOUT_S = 5.0

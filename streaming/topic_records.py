@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping
 from itertools import count
 
-from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
-from group_coordinator.kafka_topics.reader import TopicReader, offset_of
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics
+from group_coordinator.ground.kafka_topics.reader import TopicReader, offset_of
 from schemas.events import encode_json
 from schemas.known_topics import VERSIONS_KEY, KnownTopic, VersionsBegin
 from streaming.shard_writer import ShardWriter

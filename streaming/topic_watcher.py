@@ -18,9 +18,9 @@ from itertools import chain
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.kafka_topics.errors import TopicReadError
-from group_coordinator.kafka_topics.reader import TopicReader
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.kafka_topics.errors import TopicReadError
+from group_coordinator.ground.kafka_topics.reader import TopicReader
+from group_coordinator.ground.settings.topic_names import Topics
 from schemas.events import DeletedTopic, TopicsDeleted, encode_json
 from schemas.java_hash import group_partition
 from streaming.committed_topics import CommittedTopics, Ids

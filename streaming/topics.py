@@ -15,8 +15,8 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from group_coordinator.errors import ExpectedError
-from group_coordinator.settings.topic_names import TopicPrefix, Topics
+from group_coordinator.ground.errors import ExpectedError
+from group_coordinator.ground.settings.topic_names import TopicPrefix, Topics
 from schemas.settings import setting
 
 # Headers, key and the framing of a batch, beyond the record's value.

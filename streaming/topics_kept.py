@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaException
 
-from group_coordinator.kafka_topics.described import partitions_now, topic_ids_of
+from group_coordinator.ground.kafka_topics.described import partitions_now, topic_ids_of
 from schemas.shards import partitions_were_added
 from streaming.log_identity import log_is_gone
 from streaming.topics import TopicError, TopicReport, admin_client

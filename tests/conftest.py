@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.jars.class_archives import class_archive_options
-from group_coordinator.jars.java import SHORT_LIVED
-from group_coordinator.jars.resolving import resolve_jars, spark_jars
+from group_coordinator.coordinating.jars.class_archives import class_archive_options
+from group_coordinator.coordinating.jars.java import SHORT_LIVED
+from group_coordinator.coordinating.jars.resolving import resolve_jars, spark_jars
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.topics import TopicSettings, admin_client
 
 # For every JVM of Spark's here, also of those that the tests start as commands: they live for seconds, too short for
@@ -109,7 +109,7 @@ def spark(kafka_jars: Path) -> Iterator[SparkSession]:
     """One small Spark session for all tests: UTC, two shuffle partitions, no UI, the project's jars."""
     from pyspark.sql import SparkSession
 
-    from group_coordinator.tables.spark_sinks import DELTA_SESSION_SETTINGS
+    from group_coordinator.coordinating.spark_tables.sinks import DELTA_SESSION_SETTINGS
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (

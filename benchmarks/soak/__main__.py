@@ -25,8 +25,8 @@ from benchmarks.arguments import command_parser
 from benchmarks.soak.measures import Measures, Sample, SampleFile, read_samples
 from benchmarks.soak.population import Pace, Population
 from benchmarks.soak.report import TooFewSamples, curves, lines, plot, problems
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.members.host import MemberHost
+from group_coordinator.coordinating.members.host import MemberHost
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.topics import admin_client
 
 SAMPLE_EVERY_S = 10.0

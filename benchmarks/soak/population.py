@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from group_coordinator.members.config import MemberConfig
-from group_coordinator.members.effects import Assigned, Lost, Revoked
-from group_coordinator.members.host import HostedMember, MemberHost
+from group_coordinator.coordinating.members.config import MemberConfig
+from group_coordinator.coordinating.members.effects import Assigned, Lost, Revoked
+from group_coordinator.coordinating.members.host import HostedMember, MemberHost
 from schemas.consumer_protocol import TopicPartition
 
 STATIC_EVERY = 5

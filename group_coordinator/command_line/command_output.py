@@ -11,7 +11,7 @@ import typer
 
 from group_coordinator.command_line.errors import EXPECTED, message_and_exit_code
 from group_coordinator.command_line.tables import print_line
-from group_coordinator.operations.logs import LogFormat, configure_logs
+from group_coordinator.ground.monitoring.logs import LogFormat, configure_logs
 
 _GROUP = re.compile(r"OperatorError: group b'([^']*)'")
 _log = logging.getLogger("group_coordinator")

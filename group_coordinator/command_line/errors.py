@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
-from group_coordinator.errors import ExpectedError
-from group_coordinator.settings.loading import ConfigError
+from group_coordinator.ground.errors import ExpectedError
+from group_coordinator.ground.settings.loading import ConfigError
 
 FAILED, WRONG_USE = 1, 2
 

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from group_coordinator.command_line.later import MARKUP, Later, add_later
 from group_coordinator.command_line.signals import interrupt_when_asked
-from group_coordinator.system.ended_threads import note_ended_threads
+from group_coordinator.ground.system.ended_threads import note_ended_threads
 
 DISTRIBUTION = "group-coordinator"
 
@@ -41,7 +41,7 @@ def _told(problem: BaseException) -> int:
     """Print what is wrong, and return the exit code."""
     from group_coordinator.command_line.errors import message_and_exit_code
     from group_coordinator.command_line.tables import err
-    from group_coordinator.operations.printable import printable_lines
+    from group_coordinator.ground.monitoring.printable import printable_lines
 
     message, exit_code = message_and_exit_code(problem)
     err().print(f"{DISTRIBUTION}: {printable_lines(message)}", style="red" if err().is_terminal else None)
@@ -68,26 +68,26 @@ app.add_typer(exports, name="export", help="Write what a Kafka cluster keeps of 
 app.add_typer(
     committed, name="offsets", help="Committed offsets as of any moment, out of this coordinator and onto a cluster."
 )
-for group, name, module in (
-    (app, "demo", "demo"),
-    (app, "run", "run"),
-    (app, "responder", "responder"),
-    (app, "gateway", "gateway"),
-    (app, "tap", "tap"),
-    (imports, "kafka-request-log", "import_log"),
-    (app, "replay", "replay"),
-    (verifications, "recording", "verify"),
-    (app, "groups", "groups"),
-    (app, "group-config", "group_config"),
-    (app, "explain", "explain"),
-    (app, "dashboard", "dashboard"),
-    (app, "what-if", "what_if"),
-    (app, "watch", "watch"),
-    (exports, "offsets-topic", "export"),
-    (committed, "export", "offsets"),
+for group, name, house, module in (
+    (app, "demo", "proving", "demo"),
+    (app, "run", "coordinating", "run"),
+    (app, "responder", "coordinating", "responder"),
+    (app, "gateway", "coordinating", "gateway"),
+    (app, "tap", "coordinating", "tap"),
+    (imports, "kafka-request-log", "proving", "import_log"),
+    (app, "replay", "proving", "replay"),
+    (verifications, "recording", "proving", "verify"),
+    (app, "groups", "coordinating", "groups"),
+    (app, "group-config", "coordinating", "group_config"),
+    (app, "explain", "watching", "explain"),
+    (app, "dashboard", "coordinating", "dashboard"),
+    (app, "what-if", "proving", "what_if"),
+    (app, "watch", "watching", "watch"),
+    (exports, "offsets-topic", "watching", "export"),
+    (committed, "export", "coordinating", "offsets"),
 ):
-    add_later(group, name, f"group_coordinator.command_line.{module}", name.replace("-", "_"))
-add_later(committed, "import", "group_coordinator.command_line.offsets", "load")
+    add_later(group, name, f"group_coordinator.{house}.commands.{module}", name.replace("-", "_"))
+add_later(committed, "import", "group_coordinator.coordinating.commands.offsets", "load")
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,6 +6,7 @@ where each of its values comes from. Classes of other commands are imported only
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import re
@@ -18,10 +19,10 @@ import typer
 from msgspec import Struct
 
 from group_coordinator.command_line.errors import HIDDEN, hide
-from group_coordinator.settings import loading
-from group_coordinator.settings.connection import ConnectionSettings, ReaderSettings
-from group_coordinator.settings.kafka_properties import PROPERTIES
-from group_coordinator.settings.loading import (
+from group_coordinator.ground.settings import loading
+from group_coordinator.ground.settings.connection import ConnectionSettings, ReaderSettings
+from group_coordinator.ground.settings.kafka_properties import PROPERTIES
+from group_coordinator.ground.settings.loading import (
     ENVIRONMENT_PREFIX,
     SERVERS,
     ConfigError,
@@ -37,6 +38,14 @@ from schemas.group_settings import RetentionSettings
 from schemas.settings import Setting, settings_of
 
 C = TypeVar("C", bound=LoadedSettings)
+
+_SETTINGS_OF_THE_COORDINATOR = "streaming.config.StreamingConfig"
+_OTHER_SETTINGS = (
+    "group_coordinator.coordinating.commands.gateway_settings.GatewaySettings",
+    "group_coordinator.coordinating.commands.gateway_settings.TapSettings",
+    "group_coordinator.watching.commands.watch_settings.WatchSettings",
+)
+"""Classes of other commands, by their names: they are imported where a command has no such setting itself."""
 
 CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 """What a command needs that only reads topics."""
@@ -121,17 +130,18 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
 
 def _of_the_coordinator() -> Mapping[str, Setting]:
     """Return the settings that a file may have for the commands around this one."""
-    from streaming.config import StreamingConfig
-
-    return settings_of(StreamingConfig)
+    return settings_of(_class_named(_SETTINGS_OF_THE_COORDINATOR))
 
 
 def _of_all_commands() -> set[str]:
-    from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
-    from group_coordinator.command_line.watch_settings import WatchSettings
+    kinds = [_class_named(name) for name in (_SETTINGS_OF_THE_COORDINATOR, *_OTHER_SETTINGS)]
+    return {name for kind in kinds for name in settings_of(kind)}
 
-    kinds: tuple[type[LoadedSettings], ...] = (WatchSettings, GatewaySettings, TapSettings)
-    return {*_of_the_coordinator(), *(name for kind in kinds for name in settings_of(kind))}
+
+def _class_named(name: str) -> type[LoadedSettings]:
+    module, _, kind = name.rpartition(".")
+    found: type[LoadedSettings] = getattr(importlib.import_module(module), kind)
+    return found
 
 
 def _require_known_variables(kind: type[LoadedSettings]) -> None:

@@ -1,8 +1,8 @@
 """A command is asked to end by SIGINT (Ctrl-C), by SIGTERM of a supervisor, or by SIGHUP of a terminal that was closed.
 
 Supervisors and terminals send them to all processes of a command. Those that it started do not hear them
-(`streaming.session`, `streaming.tuning.worker_daemon`, `group_coordinator.embedded_kafka`): this process ends them in
-order.
+(`streaming.session`, `streaming.tuning.worker_daemon`, `group_coordinator.proving.embedded_kafka`): this process ends
+them in order.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from group_coordinator.operations.printable import printable
+from group_coordinator.ground.monitoring.printable import printable
 
 _PLAIN_WIDTH = 100_000
 

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from group_coordinator.assignors import Assignor, GroupAssignment, MemberSubscription, TopicMetadata
+from group_coordinator.coordinating.assignors import Assignor, GroupAssignment, MemberSubscription, TopicMetadata
 from schemas.consumer_protocol import Subscription, TopicPartition
 
 Group = tuple[dict[str, TopicMetadata], list[MemberSubscription]]

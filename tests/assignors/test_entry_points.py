@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.assignors import ASSIGNORS, ENTRY_POINT_GROUP, AssignorLoadError, RangeAssignor, load_assignors
+from group_coordinator.coordinating.assignors import (
+    ASSIGNORS,
+    ENTRY_POINT_GROUP,
+    AssignorLoadError,
+    RangeAssignor,
+    load_assignors,
+)
 from schemas import entry_points
 
 Register = Callable[..., None]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.assignors.java_hash_map import (
+from group_coordinator.coordinating.assignors.java_hash_map import (
     JavaHashSet,
     java_map_order_computed,
     java_topic_partition_hash,

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 
-from group_coordinator.assignors import ASSIGNORS, GroupAssignment
+from group_coordinator.coordinating.assignors import ASSIGNORS, GroupAssignment
 from tests.assignors.vectors import Vector, expected_of, load_vectors, members_of, topics_of
 from tests.hash_seeds import printed_with
 

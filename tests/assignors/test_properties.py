@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from group_coordinator.assignors import (
+from group_coordinator.coordinating.assignors import (
     ASSIGNORS,
     Assignor,
     GroupAssignment,

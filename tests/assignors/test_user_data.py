@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.assignors import ASSIGNORS
-from group_coordinator.assignors.sticky_claims import Claim
-from group_coordinator.assignors.user_data import (
+from group_coordinator.coordinating.assignors import ASSIGNORS
+from group_coordinator.coordinating.assignors.sticky_claims import Claim
+from group_coordinator.coordinating.assignors.user_data import (
     decode_generation,
     decode_sticky_user_data,
     encode_generation,

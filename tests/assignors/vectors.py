@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from group_coordinator.assignors import MemberSubscription, TopicMetadata
+from group_coordinator.coordinating.assignors import MemberSubscription, TopicMetadata
 from schemas.consumer_protocol import Subscription, TopicPartition
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "assignors"

@@ -9,7 +9,7 @@ from benchmarks.core import measure_kafka
 from benchmarks.jvm import Mismatch
 from benchmarks.workloads import commits, heartbeats, joins, mixed
 from coordinator_state.consumer.assignors import SERVER_ASSIGNORS
-from group_coordinator.assignors import ASSIGNORS
+from group_coordinator.coordinating.assignors import ASSIGNORS
 from tests.java_compiler import skipping_without_java_compiler
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from benchmarks.jvm import SOURCES, JvmError, compiled
-from group_coordinator.jars.java import SHORT_LIVED
+from group_coordinator.coordinating.jars.java import SHORT_LIVED
 
 Json = dict[str, Any]
 

@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from group_coordinator.jars.java import JavaError
-from group_coordinator.jars.resolving import JarsError
+from group_coordinator.coordinating.jars.java import JavaError
+from group_coordinator.coordinating.jars.resolving import JarsError
 from tests.clusters.judging import verdict
 from tests.clusters.recorder import record
 from tests.clusters.story import STORY, steps

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from group_coordinator.embedded_kafka import broker_properties
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.jars.java import SHORT_LIVED, find_java
+from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
+from group_coordinator.proving.embedded_kafka import broker_properties
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from tests.clusters.logging_config import java_options
 from tests.clusters.versions import Version
 

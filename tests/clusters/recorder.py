@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from group_coordinator.observed.offsets_log import dump_line
+from group_coordinator.watching.observed.offsets_log import dump_line
 from schemas.kafka.record_batches import RawRecord, read_stretch
 from tests.clusters.cluster import Broker, running_cluster
 from tests.clusters.driver import Driver, Journal

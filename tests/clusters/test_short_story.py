@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.jars.java import JavaError
-from group_coordinator.jars.resolving import JarsError
+from group_coordinator.coordinating.jars.java import JavaError
+from group_coordinator.coordinating.jars.resolving import JarsError
 from tests.clusters.acts import judge
 from tests.clusters.recorder import record
 from tests.clusters.story import FAILOVER, SHORT_STORY, STORY, steps

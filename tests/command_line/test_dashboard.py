@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from group_coordinator.command_line import what_if_player
-from group_coordinator.command_line.dashboard_thread import host_and_port
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.main import app
-from group_coordinator.dashboard import ReplaySource, start_server
-from group_coordinator.tables.rows import TABLES
-from group_coordinator.what_if.change import Change
+from group_coordinator.coordinating.commands.dashboard_thread import host_and_port
+from group_coordinator.proving.commands import what_if_player
+from group_coordinator.watching.dashboard import ReplaySource, start_server
+from group_coordinator.watching.dashboard.change import Change
+from group_coordinator.watching.tables.rows import TABLES
 from schemas.history import RebalanceStarted, decode_history
 from streaming.config import StreamingConfig
 from tests.dashboard.http import document

@@ -11,9 +11,9 @@ import pytest
 
 from group_coordinator.command_line import doubts
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.dashboard.documents import Documents
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.sources import ReplaySource
+from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.sources import ReplaySource
 from tests.command_line.calls import REQUEST_LOG, call
 
 DOUBT = "The clock of the log goes back by 1 h."

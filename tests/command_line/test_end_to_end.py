@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.command_line.calls import REQUEST_LOG
 from tests.command_line.processes import START_TIMEOUT_S, command, session_of, wait_for
 

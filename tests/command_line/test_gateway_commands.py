@@ -16,10 +16,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import NewTopic
 
-from group_coordinator.command_line.gateway_settings import GatewaySettings, TapSettings
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.operations.gateway_metrics import HANDED_OVER
-from group_coordinator.settings.loading import ConfigError
+from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings, TapSettings
+from group_coordinator.coordinating.operations.gateway_metrics import HANDED_OVER
+from group_coordinator.ground.settings.loading import ConfigError
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from schemas.settings import settings_of
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.command_line.calls import call, text_of

@@ -7,9 +7,9 @@ from typer.testing import CliRunner, Result
 
 from coordinator_state.config import GroupSettings
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.group_config import parse
 from group_coordinator.command_line.main import app
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.coordinating.commands.group_config import parse
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_group_event
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.group_settings import configuration_problems

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinator_state import AssignmentChange
-from group_coordinator.command_line.group_tables import holder_lines, json_lines, list_lines, member_lines
+from group_coordinator.watching.commands.group_tables import holder_lines, json_lines, list_lines, member_lines
 from schemas.history import GroupSnapshot, decode_snapshot
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned
 from tests.coordinator_state.harness import GroupHarness, of_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.command_line.idle_spark import IN_TIME_S, PATIENCE_MIN_S, IdleSpark
+from group_coordinator.coordinating.commands.idle_spark import IN_TIME_S, PATIENCE_MIN_S, IdleSpark
 
 JVM = 4711
 

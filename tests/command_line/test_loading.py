@@ -40,8 +40,8 @@ def test_the_command_alone_loads_no_command(option: str) -> None:
         "group_coordinator.command_line.later",
         "group_coordinator.command_line.main",
         "group_coordinator.command_line.signals",
-        "group_coordinator.system",
-        "group_coordinator.system.ended_threads",
+        "group_coordinator.ground.system",
+        "group_coordinator.ground.system.ended_threads",
     }
     assert not modules & {"confluent_kafka", "pyarrow", "numpy", "msgspec"}
 
@@ -74,9 +74,9 @@ def test_a_command_that_reads_loads_neither_the_coordinator_nor_spark(command: s
 def test_watching_loads_nothing_of_coordinating() -> None:
     program = """
 import importlib, pkgutil, sys
-import group_coordinator.command_line.watch, group_coordinator.watch
-for module in pkgutil.iter_modules(group_coordinator.watch.__path__):
-    importlib.import_module(f"group_coordinator.watch.{module.name}")
+import group_coordinator.watching.commands.watch, group_coordinator.watching.watch
+for module in pkgutil.iter_modules(group_coordinator.watching.watch.__path__):
+    importlib.import_module(f"group_coordinator.watching.watch.{module.name}")
 own = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in sys.argv[1:]}
 print(sum(sum(1 for _ in open(module.__file__)) for module in own.values() if module.__file__))
 print(*own)

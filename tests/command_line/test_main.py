@@ -91,7 +91,7 @@ def test_a_mistake_is_told_in_a_line(arguments: tuple[str | Path, ...], exit_cod
 
 
 def test_kafka_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.kafka_topics.errors.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("group_coordinator.ground.kafka_topics.errors.TIMEOUT_S", 0.5)
     result = call("groups", "--bootstrap-servers", "127.0.0.1:9")
     assert result.exit_code == 1
     assert "Kafka at 127.0.0.1:9 does not answer within 0.5 s" in result.stderr
@@ -330,7 +330,7 @@ def test_no_control_character_of_a_log_reaches_the_terminal(group: str, tmp_path
 def test_a_kafka_that_does_not_answer_is_told_with_its_address(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("group_coordinator.kafka_topics.errors.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("group_coordinator.ground.kafka_topics.errors.TIMEOUT_S", 0.5)
     result = call(*arguments, "--bootstrap-servers", "127.0.0.1:1")
     assert result.exit_code == 1
     assert "Kafka at 127.0.0.1:1 does not answer within 0.5 s" in text_of(result)

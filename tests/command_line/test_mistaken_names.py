@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.command_line import replay_source
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.replay_source import require_sources
-from group_coordinator.command_line.spark_jvm import java_cause
-from group_coordinator.observed.offsets_log import OffsetsDump, UnknownRecord
-from group_coordinator.operations.group_log import LINE_MAX_CHARACTERS, shortened
+from group_coordinator.coordinating.commands.spark_jvm import java_cause
+from group_coordinator.coordinating.operations.group_log import LINE_MAX_CHARACTERS, shortened
+from group_coordinator.proving.commands import replay_source
+from group_coordinator.proving.commands.replay_source import require_sources
+from group_coordinator.watching.observed.offsets_log import OffsetsDump, UnknownRecord
 from streaming.config import ConfigError, StreamingConfig
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from group_coordinator.dashboard import ReplaySource, SourceError
-from group_coordinator.dashboard.index import Index
+from group_coordinator.watching.dashboard import ReplaySource, SourceError
+from group_coordinator.watching.dashboard.index import Index
 from tests.command_line.calls import REQUEST_LOG, call, text_of
 
 CONTENTS = {

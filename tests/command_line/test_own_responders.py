@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.command_line.own_responders import undecided, with_differences, words_of
-from group_coordinator.responder.process import ResponderReport, ResponderState
-from group_coordinator.responder.protocol import ResponderStatus
+from group_coordinator.coordinating.commands.own_responders import undecided, with_differences, words_of
+from group_coordinator.coordinating.responder.process import ResponderReport, ResponderState
+from group_coordinator.coordinating.responder.protocol import ResponderStatus
 from streaming.watcher import ShardProgress
 
 

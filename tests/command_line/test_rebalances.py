@@ -6,9 +6,9 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from group_coordinator.command_line.explanation import explanation
-from group_coordinator.command_line.summary import Summary
-from group_coordinator.narrative.rebalances import headline, rebalances
+from group_coordinator.watching.commands.explanation import explanation
+from group_coordinator.watching.commands.summary import Summary
+from group_coordinator.watching.narrative.rebalances import headline, rebalances
 from schemas.history import History, HistoryRecord, RebalanceCompleted
 from tests.command_line.histories import crash, everything, interrupted, long_wait
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.kafka.json_form import uuid_to_json
 from tests.command_line.calls import FIXTURES, call, text_of
 from tests.observed.recorded import entries

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.command_line import responder
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.responder_operations import ResponderHealth, responder_values, status_line
-from group_coordinator.operations import metrics as m
-from group_coordinator.operations.health import STALE_AFTER_S
-from group_coordinator.responder.process import ResponderReport, ResponderState
-from group_coordinator.responder.protocol import ResponderStatus
+from group_coordinator.coordinating.commands import responder
+from group_coordinator.coordinating.commands.responder_operations import ResponderHealth, responder_values, status_line
+from group_coordinator.coordinating.responder.process import ResponderReport, ResponderState
+from group_coordinator.coordinating.responder.protocol import ResponderStatus
+from group_coordinator.ground.monitoring import metrics as m
+from group_coordinator.ground.monitoring.health import STALE_AFTER_S
 from streaming.config import StreamingConfig
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from group_coordinator.command_line import replay, signals
+from group_coordinator.command_line import signals
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.replay import told_by_replay
 from group_coordinator.command_line.signals import stop_requested
+from group_coordinator.proving.commands import replay
+from group_coordinator.proving.commands.replay import told_by_replay
 from tests.command_line.calls import REQUEST_LOG
 from tests.command_line.processes import START_TIMEOUT_S, STOP_TIMEOUT_S, command, session_of, wait_for
 from tests.waiting import wait_until

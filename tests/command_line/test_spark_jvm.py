@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.spark_jvm import java_cause, quiet_start
+from group_coordinator.coordinating.commands.spark_jvm import java_cause, quiet_start
 
 SETTINGS = {"spark.master.rest.enabled": "hush", "spark.app.secret": "hush-hush", "spark.ui.port": "1"}
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, start_query

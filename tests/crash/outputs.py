@@ -11,7 +11,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
 from schemas.kafka.records import decode_record
 from schemas.output_records import NO_PARTITION, OutputRecord
 from schemas.query_progress import DECIDED_AT_HEADER, GATEWAY_PREFIX, WRITER_HEADER

@@ -54,7 +54,7 @@ def workers_of(pid: int) -> list[int]:
 def responder_of(pid: int) -> int | None:
     """The responder below it."""
     return next(
-        (descendant for descendant in descendants(pid) if "group_coordinator.responder" in command_of(descendant)), None
+        (child for child in descendants(pid) if "group_coordinator.coordinating.responder" in command_of(child)), None
     )
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Producer
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.topics import admin_client, ensure_topics

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import DescribeGroupsRequest, JoinGroupProtocol, JoinGroupRequest, Request, SyncGroupRequest
 from streaming.config import StreamingConfig

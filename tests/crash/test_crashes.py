@@ -23,7 +23,7 @@ def test_crashes_leave_no_trace(tmp_path: Path) -> None:
     assert "SparkSubmit" in commands["driver"]
     assert any(daemon in commands["worker"] for daemon in WORKER_DAEMONS)
     assert "kafka.Kafka" in commands["broker"]
-    assert "group_coordinator.responder" in commands["responder"]
+    assert "group_coordinator.coordinating.responder" in commands["responder"]
     assert report.by_responder
     assert report.handed_over
     assert report.starts >= 2

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from tests.crash.coordinators import append, make_topics

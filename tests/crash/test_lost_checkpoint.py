@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from schemas.query_progress import WRITER_HEADER
 from schemas.records_file import Record

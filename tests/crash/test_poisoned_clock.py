@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import EventError, encode_tick
 from schemas.records_file import Record
 from schemas.ticks import CLOCK_MAX_MS, read_tick

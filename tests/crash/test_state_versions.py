@@ -16,7 +16,7 @@ from coordinator_state.classic.member import Member, Rebalance
 from coordinator_state.group import Group, TopicRetention
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.state import STATE_VERSION
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.crash import checkpoint_fixture
 from tests.crash.outputs import Outputs, count, events_of, expected_of, written_of
 from tests.crash.state_fixtures import STATE, features, in_words

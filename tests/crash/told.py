@@ -8,7 +8,7 @@ import threading
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
-from group_coordinator.system.answer_sockets import AnswerSocket, HandedAnswer
+from group_coordinator.coordinating.answer_sockets import AnswerSocket, HandedAnswer
 from tests.crash.outputs import Name, Outputs
 
 _POLL_S = 0.2

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from group_coordinator.dashboard.server import RunningServer, start_server
-from group_coordinator.dashboard.sources import ValuesSource
+from group_coordinator.watching.dashboard.server import RunningServer, start_server
+from group_coordinator.watching.dashboard.sources import ValuesSource
 from tests.dashboard import scene
 
 if TYPE_CHECKING:

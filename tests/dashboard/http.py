@@ -6,7 +6,7 @@ import http.client
 import json
 from typing import Any
 
-from group_coordinator.dashboard.server import RunningServer
+from group_coordinator.watching.dashboard.server import RunningServer
 
 
 def port_of(server: RunningServer) -> int:

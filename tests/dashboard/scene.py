@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from coordinator_state import GroupConfig
-from group_coordinator.dashboard.index import Index
+from group_coordinator.watching.dashboard.index import Index
 from schemas.events import encode_json
 from schemas.history import History, HistoryRecord
 from simulation.scenario import Close, Crash, ExternalClient, Fault, Freeze, MemberPlan, Scenario, SlowPoll

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.report import report_of_index, write_report
-from group_coordinator.dashboard.server import RunningServer
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Ownership
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.report import report_of_index, write_report
+from group_coordinator.watching.dashboard.server import RunningServer
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Ownership
 from schemas.records_file import Record, encode_record
 from tests.dashboard import scene
 from tests.dashboard.http import document

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from group_coordinator.dashboard.documents import Documents
-from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.dashboard.health import expires_ms, verdict
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.server import start_server
-from group_coordinator.dashboard.settings import HealthSettings
-from group_coordinator.dashboard.sources import ValuesSource
-from group_coordinator.dashboard.verdicts import Verdict
-from group_coordinator.history.holding import places
-from group_coordinator.narrative import words
+from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.dashboard.health import expires_ms, verdict
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.server import start_server
+from group_coordinator.watching.dashboard.settings import HealthSettings
+from group_coordinator.watching.dashboard.sources import ValuesSource
+from group_coordinator.watching.dashboard.verdicts import Verdict
+from group_coordinator.watching.history.holding import places
+from group_coordinator.watching.narrative import words
 from schemas.events import encode_json
 from schemas.history import History, HistoryRecord, OffsetsExpired
 from tests.coordinator_state.harness import of_type

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from group_coordinator.dashboard.facts import Committed, GroupFacts
-from group_coordinator.dashboard.health import expires_ms, verdict
-from group_coordinator.dashboard.lag import Lag
-from group_coordinator.dashboard.settings import HealthSettings
+from group_coordinator.watching.dashboard.facts import Committed, GroupFacts
+from group_coordinator.watching.dashboard.health import expires_ms, verdict
+from group_coordinator.watching.dashboard.lag import Lag
+from group_coordinator.watching.dashboard.settings import HealthSettings
 from schemas.history import History, HistoryRecord
 from tests.coordinator_state.harness import DAY_MS, GroupHarness, assignment, of_type
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from group_coordinator.dashboard.documents import Documents, NotFound
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.ring import CHUNK_BYTES, RecordRing, values
-from group_coordinator.dashboard.settings import DashboardSettings
-from group_coordinator.system.disk_store import DiskStore
-from group_coordinator.tables.fold import GroupTables
+from group_coordinator.ground.system.disk_store import DiskStore
+from group_coordinator.watching.dashboard.documents import Documents, NotFound
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.ring import CHUNK_BYTES, RecordRing, values
+from group_coordinator.watching.dashboard.settings import DashboardSettings
+from group_coordinator.watching.tables.fold import GroupTables
 from schemas.events import encode_json
 from schemas.history import MemberJoined, OffsetsCommitted, decode_history
 from simulation.world import START_MS

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.dashboard.facts import Committed
-from group_coordinator.dashboard.lag import SAMPLES_MAX, EndOffsets, Lag
-from group_coordinator.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.watching.dashboard.facts import Committed
+from group_coordinator.watching.dashboard.lag import SAMPLES_MAX, EndOffsets, Lag
 
 P = ("t", 0)
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from group_coordinator.dashboard.documents import Documents
-from group_coordinator.dashboard.facts import Moment
-from group_coordinator.dashboard.lanes import Gap, TopicsOverTime, lanes, unowned_ms
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Ownership
+from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.facts import Moment
+from group_coordinator.watching.dashboard.lanes import Gap, TopicsOverTime, lanes, unowned_ms
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Ownership
 from schemas.history import AssignedTopic, AssignmentReceived, Cause, MemberAssignment
 from schemas.observed_history import OwnershipNotKnown
 from tests.dashboard.scene import index_of_scene, scene

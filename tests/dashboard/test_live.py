@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_coordinator.command_line.dashboard_thread import start_dashboard
-from group_coordinator.command_line.demo_members import DemoMember
-from group_coordinator.command_line.history_tables import tables_query
 from group_coordinator.command_line.output_options import TablesFormat
-from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.server import RunningServer
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.members.host import MemberHost
-from group_coordinator.tables.layout import CHECKPOINT
-from group_coordinator.tables.rows import TABLES
-from group_coordinator.tables.spark_sinks import open_sink
+from group_coordinator.coordinating.commands.dashboard_thread import start_dashboard
+from group_coordinator.coordinating.commands.history_tables import tables_query
+from group_coordinator.coordinating.members.host import MemberHost
+from group_coordinator.coordinating.spark_tables.sinks import open_sink
+from group_coordinator.proving.commands.demo_members import DemoMember
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.server import RunningServer
+from group_coordinator.watching.tables.layout import CHECKPOINT
+from group_coordinator.watching.tables.rows import TABLES
 from schemas.history import MemberExpired
 from streaming.application import Application, ShardProgress
 from streaming.config import StreamingConfig

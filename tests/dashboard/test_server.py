@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.server import RunningServer, serve, start_server
-from group_coordinator.dashboard.sources import SourceError, ValuesSource
-from group_coordinator.http_server.access import Access, App, Receive, Scope, Send
+from group_coordinator.ground.http_server.access import Access, App, Receive, Scope, Send
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.server import RunningServer, serve, start_server
+from group_coordinator.watching.dashboard.sources import SourceError, ValuesSource
 from schemas.events import encode_json
 from schemas.history import Cause, GroupCreated
 from tests.dashboard import scene

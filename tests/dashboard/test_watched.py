@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.command_line.observed_source import observed_source
-from group_coordinator.dashboard.documents import Documents, NotFound
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.report import report_of_index
-from group_coordinator.what_if.change import Change
+from group_coordinator.watching.commands.observed_source import observed_source
+from group_coordinator.watching.dashboard.change import Change
+from group_coordinator.watching.dashboard.documents import Documents, NotFound
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.report import report_of_index
 from schemas.events import encode_json
 from schemas.history import OffsetsCommitted
 from tests.observed.recorded import CLUSTERS

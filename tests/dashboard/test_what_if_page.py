@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coordinator_state import GroupConfig
-from group_coordinator.assignors import ASSIGNORS
-from group_coordinator.dashboard.server import RunningServer, start_server
-from group_coordinator.dashboard.sources import ValuesSource
-from group_coordinator.dashboard.what_if import GroupPlay
-from group_coordinator.what_if.what_if import play
+from group_coordinator.coordinating.assignors import ASSIGNORS
+from group_coordinator.proving.what_if.what_if import play
+from group_coordinator.watching.dashboard.server import RunningServer, start_server
+from group_coordinator.watching.dashboard.sources import ValuesSource
+from group_coordinator.watching.dashboard.what_if import GroupPlay
 from tests.dashboard.http import ask, document
 from tests.what_if.recordings import log_of, recorded
 

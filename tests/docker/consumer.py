@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_coordinator.members.kafka_member import Member
+from group_coordinator.coordinating.members.kafka_member import Member
 from tests.waiting import wait_until
 
 GROUP, TOPIC, PARTITIONS = "readers", "orders", 3

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec import Struct
 
-from group_coordinator.embedded_kafka.broker import free_port
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
-from group_coordinator.operations.gateway_metrics import HANDED_OVER
+from group_coordinator.coordinating.operations.gateway_metrics import HANDED_OVER
+from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.proving.embedded_kafka.broker import free_port
 from schemas.query_progress import WRITER_HEADER
 from tests.docker import consumer
 from tests.docker.engine import (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec import Struct
 
-from group_coordinator.embedded_kafka.broker import free_port
+from group_coordinator.proving.embedded_kafka.broker import free_port
 from tests.docker import consumer
 from tests.docker.engine import KAFKA_IMAGE, docker, inspect, remove, wait_until_healthy
 

@@ -4,42 +4,60 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from coordinator_state.consumer.group import EMPTY, STABLE
 from schemas.group_states import ASSIGNING, RECONCILING
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "architecture.md").read_text()
 TOPS = ("schemas", "coordinator_state", "streaming", "simulation")
-ALL_ROOMS = "command_line"
-"""It stands above all others and may import each of them."""
+COMMAND = ROOT / "group_coordinator"
+HOUSES = ("ground", "watching", "coordinating", "proving")
 
 
-def room_of(module: str) -> str:
-    parts = module.split(".")
-    return parts[1] if parts[0] == "group_coordinator" and len(parts) > 1 else parts[0]
+def rows_of(text: str) -> dict[str, set[str]]:
+    """Return the packages of a table, and what each is stated to import."""
+    rows = re.findall(r"^\| `([./\w]+)` \| .* \| ([^|]*) ?\|$", text, re.MULTILINE)
+    return {name.removeprefix(".../").rstrip("/"): set(re.findall(r"`(\w+)`", imports)) for name, imports in rows}
 
 
-def imports_of(folder: Path) -> set[str]:
-    """The other rooms that the modules of a folder import; all may import `group_coordinator/errors.py`."""
+def imported(path: Path) -> set[str]:
+    """Return the modules that a file or all files of a folder import, as far as they are of this project."""
     modules: set[str] = set()
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for file in [path] if path.is_file() else path.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:
-                modules.add(node.module)
+                modules |= {f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
                 modules.update(alias.name for alias in node.names)
-    own_modules = {name for name in modules if name.split(".")[0] in (*TOPS, "group_coordinator")}
-    return {room_of(name) for name in own_modules} - {folder.name, "group_coordinator", "errors"}
+    return {name for name in modules if name.split(".")[0] in (*TOPS, COMMAND.name)}
+
+
+def package_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if parts[0] == COMMAND.name else parts[0]
 
 
 def test_the_table_of_packages() -> None:
-    rows = re.findall(r"^\| `([./\w]+)/` \| .* \| ([^|]*) ?\|$", TEXT, re.MULTILINE)
-    stated = {name.removeprefix(".../"): set(re.findall(r"`(\w+)`", imports)) for name, imports in rows}
-    folders = [ROOT / top for top in TOPS]
-    folders += [path.parent for path in (ROOT / "group_coordinator").glob("*/__init__.py")]
-    actual = {folder.name: imports_of(folder) for folder in folders}
-    del stated["group_coordinator"], stated[ALL_ROOMS], actual[ALL_ROOMS]
-    assert stated == actual
+    folders = [ROOT / top for top in TOPS] + [path.parent for path in COMMAND.glob("*/__init__.py")]
+    paths = [*folders, *(path for path in COMMAND.glob("*.py") if path.stem != "__init__")]
+    actual = {path.name: {package_of(name) for name in imported(path)} - {path.stem} for path in paths}
+    assert rows_of(TEXT.split("## The packages")[1].split("\n## ")[0]) == actual
+
+
+@pytest.mark.parametrize("house", HOUSES)
+def test_the_table_of_a_house(house: str) -> None:
+    """It names the rooms that each room imports in its own house, and the core and the Spark job."""
+    actual = {}
+    for path in (COMMAND / house).iterdir():
+        if path.suffix == ".py" or (path / "__init__.py").exists():
+            own = [name.split(".") for name in imported(path)]
+            rooms = {parts[2] for parts in own if parts[:2] == [COMMAND.name, house]}
+            tops = {parts[0] for parts in own} & {"coordinator_state", "streaming"}
+            actual[path.name] = (rooms | tops) - {path.stem}
+    del actual["__init__.py"]
+    assert rows_of((COMMAND / house / "README.md").read_text()) == actual
 
 
 def test_the_table_of_the_states_of_a_consumer_group() -> None:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
+from group_coordinator.coordinating.gateway.versions import GROUP_APIS, GROUP_VERSIONS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
 

@@ -49,13 +49,6 @@ def test_every_decision_has_a_number_of_its_own() -> None:
     assert len({number[1] for number in numbers if number}) == len(headings)
 
 
-def test_every_room_is_in_the_architecture() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text()
-    rooms = [path.parent.name for path in (ROOT / "group_coordinator").glob("*/__init__.py")]
-    assert rooms
-    assert [room for room in rooms if f"| `.../{room}/` |" not in text] == []
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_files_that_a_document_names(document: Path) -> None:
     """Paths in backticks: `streaming/parts.py`, `tests/gateway`."""

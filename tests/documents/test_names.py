@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.operations.gateway_metrics import GATEWAY_METRICS
-from group_coordinator.operations.metrics import METRICS
+from group_coordinator.coordinating.operations.gateway_metrics import GATEWAY_METRICS
+from group_coordinator.ground.monitoring.metrics import METRICS
 from tests.command_line.calls import commands
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from group_coordinator.operations.gateway_metrics import GATEWAY_METRICS
-from group_coordinator.operations.metrics import METRICS
+from group_coordinator.coordinating.operations.gateway_metrics import GATEWAY_METRICS
+from group_coordinator.ground.monitoring.metrics import METRICS
 from tests.documents.headings import anchors
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"

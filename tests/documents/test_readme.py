@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from group_coordinator.command_line.main import app
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.command_line.calls import REQUEST_LOG
 from tests.command_line.processes import command, wait_for
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from group_coordinator.tables.columns import columns_reference
+from group_coordinator.watching.tables.columns import columns_reference
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sql.md"
 MARK = "<!-- generated: everything below is written by `make schemas` -->\n"

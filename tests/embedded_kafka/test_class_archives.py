@@ -12,9 +12,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from group_coordinator.embedded_kafka import write_class_archives
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.jars.class_archives import class_archive, class_archive_options
+from group_coordinator.coordinating.jars.class_archives import class_archive, class_archive_options
+from group_coordinator.proving.embedded_kafka import write_class_archives
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
 from streaming.session import java_options
 

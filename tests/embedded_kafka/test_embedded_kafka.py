@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_coordinator.embedded_kafka import broker_properties
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, EmbeddedKafkaError, free_port
-from group_coordinator.jars.java import find_java
-from group_coordinator.jars.resolving import tools_jars
+from group_coordinator.coordinating.jars.java import find_java
+from group_coordinator.coordinating.jars.resolving import tools_jars
+from group_coordinator.proving.embedded_kafka import broker_properties
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, EmbeddedKafkaError, free_port
 from tests.waiting import wait_until
 
 
@@ -45,7 +45,7 @@ def lives(pid: int) -> bool:
 
 
 def listening_child(process: subprocess.Popen[str]) -> int:
-    """The broker's process id, of a `python -m group_coordinator.embedded_kafka`."""
+    """The broker's process id, of a `python -m group_coordinator.proving.embedded_kafka`."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return next(int(child) for child in children if b"kafka.Kafka" in Path(f"/proc/{child}/cmdline").read_bytes())
 
@@ -125,7 +125,8 @@ def test_data_cluster_and_port_survive_stop_and_kill(kafka_jars: Path, tmp_path:
 def test_the_program_stops_on_sigterm_and_its_broker_dies_with_it(kafka_jars: Path, tmp_path: Path) -> None:
     port = free_port()
     command = [
-        sys.executable, "-m", "group_coordinator.embedded_kafka", "--port", str(port), "--data", str(tmp_path / "data"),
+        sys.executable, "-m", "group_coordinator.proving.embedded_kafka", "--port", str(port),
+        "--data", str(tmp_path / "data"),
     ]  # fmt: skip
 
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

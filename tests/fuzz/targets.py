@@ -17,19 +17,19 @@ from msgspec.structs import replace
 
 from coordinator_state import StateError, decode_group, encode_group
 from coordinator_state.replay import StoredGroups
-from group_coordinator.assignors.user_data import decode_generation, decode_sticky_user_data, encode_sticky_user_data
-from group_coordinator.command_line.committed_offsets import CsvError, from_csv
-from group_coordinator.dashboard.sources import request_of_event
-from group_coordinator.gateway.codec import body_start
-from group_coordinator.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
-from group_coordinator.gateway.versions import GROUP_APIS
-from group_coordinator.operations.tally import Tally
-from group_coordinator.recordings.group_requests import group_requests
-from group_coordinator.recordings.kafka_json import KafkaJsonError
-from group_coordinator.recordings.line_times import LineError
-from group_coordinator.recordings.offsets_log import read_offsets_line
-from group_coordinator.recordings.request_lines import MARK, read_line
-from group_coordinator.recordings.topic_ids import NO_IDS
+from group_coordinator.coordinating.assignors import user_data
+from group_coordinator.coordinating.commands.committed_offsets import CsvError, from_csv
+from group_coordinator.coordinating.gateway.codec import body_start
+from group_coordinator.coordinating.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
+from group_coordinator.coordinating.gateway.versions import GROUP_APIS
+from group_coordinator.proving.recordings.group_requests import group_requests
+from group_coordinator.proving.recordings.offsets_log import read_offsets_line
+from group_coordinator.proving.recordings.request_lines import MARK, read_line
+from group_coordinator.proving.recordings.topic_ids import NO_IDS
+from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError
+from group_coordinator.watching.broker_logs.line_times import LineError
+from group_coordinator.watching.dashboard.sources import request_of_event
+from group_coordinator.watching.group_metrics.tally import Tally
 from schemas import consumer_protocol
 from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
 from schemas.history import decode_history, decode_snapshot
@@ -185,10 +185,10 @@ def _offsets_lines() -> list[bytes]:
 
 
 def _blobs() -> list[bytes]:
-    user_data = encode_sticky_user_data([consumer_protocol.TopicPartition("t", 1)], 3)
-    rich = consumer_protocol.Subscription(topics=("a", "b"), user_data=user_data)
+    sticky = user_data.encode_sticky_user_data([consumer_protocol.TopicPartition("t", 1)], 3)
+    rich = consumer_protocol.Subscription(topics=("a", "b"), user_data=sticky)
     return [
-        subscription("a", "b"), assignment("t", 0, 1, 2), user_data, consumer_protocol.encode_subscription(rich),
+        subscription("a", "b"), assignment("t", 0, 1, 2), sticky, consumer_protocol.encode_subscription(rich),
         b"\x00" * 4,
     ]  # fmt: skip
 
@@ -266,8 +266,8 @@ def _decode_request_line(data: bytes) -> None:
 
 def _decode_blob(data: bytes) -> None:
     consumer_protocol.subscribed_topics(data)
-    decode_sticky_user_data(data)
-    decode_generation(data)
+    user_data.decode_sticky_user_data(data)
+    user_data.decode_generation(data)
     for decode_bytes in (consumer_protocol.decode_subscription, consumer_protocol.decode_assignment):
         with suppress(DecodeError):
             decode_bytes(data)

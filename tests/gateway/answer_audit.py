@@ -7,8 +7,8 @@ from collections import Counter
 
 from msgspec import Struct
 
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
-from group_coordinator.operations.light_records import read_answer
+from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.watching.group_metrics.light_records import read_answer
 from schemas.error_codes import ErrorCode
 from schemas.query_progress import WRITER_HEADER
 

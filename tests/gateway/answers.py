@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from group_coordinator.gateway.handover import TopicRecord
-from group_coordinator.system.answer_sockets import HandedAnswer
+from group_coordinator.coordinating.answer_sockets import HandedAnswer
+from group_coordinator.coordinating.gateway.handover import TopicRecord
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json
 from schemas.messages import HeartbeatResponse

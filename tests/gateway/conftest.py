@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.topics import TopicSettings
 from tests.gateway.clients.consumers import Consumers, compile_java, consumers_of
 from tests.gateway.pump import Pump

@@ -31,8 +31,8 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.kafka_topics.follower import TopicFollower
+from group_coordinator.ground.kafka_topics.follower import TopicFollower
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted, decode_history
 from streaming.topics import admin_client

@@ -7,12 +7,12 @@ from uuid import UUID
 
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from group_coordinator.gateway.authorization import Authorizer, parse_rules
-from group_coordinator.gateway.config import Address, Bounds
-from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.topic_access import TopicAccess
-from group_coordinator.gateway.topic_filter import TopicFilter
-from group_coordinator.gateway.versions import accepted_versions
+from group_coordinator.coordinating.gateway.authorization import Authorizer, parse_rules
+from group_coordinator.coordinating.gateway.config import Address, Bounds
+from group_coordinator.coordinating.gateway.connection import Connection
+from group_coordinator.coordinating.gateway.topic_access import TopicAccess
+from group_coordinator.coordinating.gateway.topic_filter import TopicFilter
+from group_coordinator.coordinating.gateway.versions import accepted_versions
 from tests.gateway import wire
 from tests.gateway.machines import carried
 

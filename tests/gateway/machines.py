@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from group_coordinator.gateway.config import Address, Bounds
-from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.pending_request import AnyResponse
-from group_coordinator.gateway.versions import accepted_versions
+from group_coordinator.coordinating.gateway.config import Address, Bounds
+from group_coordinator.coordinating.gateway.connection import Connection
+from group_coordinator.coordinating.gateway.pending_request import AnyResponse
+from group_coordinator.coordinating.gateway.versions import accepted_versions
 from schemas.messages import HeartbeatResponse
 
 ALL_IS_WELL = HeartbeatResponse()

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from group_coordinator.gateway.config import Address, Bounds, GatewayConfig
-from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.pending_request import PendingRequest
-from group_coordinator.gateway.ports import Ports
-from group_coordinator.gateway.proxy_server import ProxyServer
-from group_coordinator.gateway.request_router import Reply
-from group_coordinator.gateway.rewriting import Locate
-from group_coordinator.gateway.versions import accepted_versions
+from group_coordinator.coordinating.gateway.config import Address, Bounds, GatewayConfig
+from group_coordinator.coordinating.gateway.connection import Connection
+from group_coordinator.coordinating.gateway.pending_request import PendingRequest
+from group_coordinator.coordinating.gateway.ports import Ports
+from group_coordinator.coordinating.gateway.proxy_server import ProxyServer
+from group_coordinator.coordinating.gateway.request_router import Reply
+from group_coordinator.coordinating.gateway.rewriting import Locate
+from group_coordinator.coordinating.gateway.versions import accepted_versions
 from schemas.messages import HeartbeatResponse, ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import fetch, group, offsets
 from kafka.protocol.metadata import find_coordinator, metadata
 from kafka.protocol.producer import produce, transaction
 
-from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS, TOPIC_APIS, accepted_versions
+from group_coordinator.coordinating.gateway.versions import GROUP_APIS, GROUP_VERSIONS, TOPIC_APIS, accepted_versions
 from schemas.messages import ApiKey
 
 _MODULES = (

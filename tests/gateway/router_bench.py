@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from group_coordinator.gateway.authorization import Authorizer, parse_rules
-from group_coordinator.gateway.brokers import Node
-from group_coordinator.gateway.config import Address
-from group_coordinator.gateway.group_configs import ConfigsResponse
-from group_coordinator.gateway.group_events import GroupEvent
-from group_coordinator.gateway.pending_request import AnyResponse, PendingRequest
-from group_coordinator.gateway.request_router import RequestRouter
-from group_coordinator.gateway.topic_access import TopicAccess
+from group_coordinator.coordinating.gateway.authorization import Authorizer, parse_rules
+from group_coordinator.coordinating.gateway.brokers import Node
+from group_coordinator.coordinating.gateway.config import Address
+from group_coordinator.coordinating.gateway.group_configs import ConfigsResponse
+from group_coordinator.coordinating.gateway.group_events import GroupEvent
+from group_coordinator.coordinating.gateway.pending_request import AnyResponse, PendingRequest
+from group_coordinator.coordinating.gateway.request_router import RequestRouter
+from group_coordinator.coordinating.gateway.topic_access import TopicAccess
 from schemas.message_versions import GroupRequest, GroupResponse
 from schemas.messages import (
     DescribedGroup,

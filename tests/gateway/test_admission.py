@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from group_coordinator.gateway.admission import LIGHT_BYTES, Admission
-from group_coordinator.gateway.buffered import Buffered
+from group_coordinator.coordinating.gateway.admission import LIGHT_BYTES, Admission
+from group_coordinator.coordinating.gateway.buffered import Buffered
 from tests.gateway.accounts import Clock, Someone
 
 

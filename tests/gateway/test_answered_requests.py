@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.gateway.answered_requests import AnsweredRequests
-from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.coordinating.gateway.answered_requests import AnsweredRequests
+from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from schemas.error_codes import ErrorCode
 from tests.gateway.answers import in_kafka
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.gateway.authorization import Authorizer, RulesError, parse_rules
+from group_coordinator.coordinating.gateway.authorization import Authorizer, RulesError, parse_rules
 from schemas.http_host import is_loopback
 
 RULES = """

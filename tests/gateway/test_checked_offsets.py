@@ -7,9 +7,9 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from group_coordinator.gateway.checked_offsets import CheckedOffsets
-from group_coordinator.gateway.group_events import GroupEvent
-from group_coordinator.gateway.topic_cache import ABSENT, UNKNOWN, Answers, Topic, TopicCache
+from group_coordinator.coordinating.gateway.checked_offsets import CheckedOffsets
+from group_coordinator.coordinating.gateway.group_events import GroupEvent
+from group_coordinator.coordinating.gateway.topic_cache import ABSENT, UNKNOWN, Answers, Topic, TopicCache
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     HeartbeatRequest,

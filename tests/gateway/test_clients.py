@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from group_coordinator.gateway.config import GatewayConfig
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
 from schemas.history import (
     MemberExpired,
     MemberFenced,

@@ -12,8 +12,8 @@ from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from group_coordinator.gateway.codec import body_start, response_body_start, response_payload
-from group_coordinator.gateway.frames import parse_request_head
+from group_coordinator.coordinating.gateway.codec import body_start, response_body_start, response_payload
+from group_coordinator.coordinating.gateway.frames import parse_request_head
 from schemas.kafka.codec import decode, encode
 from schemas.wire import DecodeError, EncodeError, encode_count
 from tests.gateway.random_messages import MESSAGES, random_message, wire_class

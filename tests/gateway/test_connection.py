@@ -9,7 +9,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest, MetadataResponse
 
-from group_coordinator.gateway.config import Bounds
+from group_coordinator.coordinating.gateway.config import Bounds
 from schemas.error_codes import ErrorCode
 from schemas.message_versions import GroupResponse
 from schemas.messages import DescribeGroupsResponse, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse

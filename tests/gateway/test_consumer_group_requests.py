@@ -7,10 +7,10 @@ from random import Random
 import pytest
 from msgspec.structs import asdict
 
-from group_coordinator.gateway.consumer_groups import in_kafkas_order
-from group_coordinator.gateway.frames import parse_request_head
-from group_coordinator.gateway.held_requests import EACH_MAX
-from group_coordinator.gateway.translation import read_request, read_response, write_response
+from group_coordinator.coordinating.gateway.consumer_groups import in_kafkas_order
+from group_coordinator.coordinating.gateway.frames import parse_request_head
+from group_coordinator.coordinating.gateway.held_requests import EACH_MAX
+from group_coordinator.coordinating.gateway.translation import read_request, read_response, write_response
 from schemas.consumer_group_messages import (
     ConsumerGroupAssignment,
     ConsumerGroupDescribeRequest,

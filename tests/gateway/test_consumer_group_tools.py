@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.gateway.clients.consumers import Consumers, share
 from tests.gateway.clients.reading import reads
 from tests.gateway.conftest import PARTITIONS, Produce

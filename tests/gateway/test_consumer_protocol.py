@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.gateway.config import GatewayConfig
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft, RequestRefused
 from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library, consumers_of, share

@@ -13,12 +13,12 @@ import pytest
 from confluent_kafka import KafkaError
 
 from coordinator_state import GroupConfig
-from group_coordinator.gateway.answer_sizes import AnswerSizes
-from group_coordinator.gateway.config import GatewayConfig, GatewayError
-from group_coordinator.gateway.coordinator_client import EventsClient
-from group_coordinator.gateway.group_events import GroupEvent
-from group_coordinator.gateway.handover import TopicRecord
-from group_coordinator.gateway.metrics import GatewayMetrics
+from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
+from group_coordinator.coordinating.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
+from group_coordinator.coordinating.gateway.group_events import GroupEvent
+from group_coordinator.coordinating.gateway.handover import TopicRecord
+from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json

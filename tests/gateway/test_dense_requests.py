@@ -15,11 +15,11 @@ from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 from msgspec.structs import replace
 
-from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.held_requests import EACH_MAX
-from group_coordinator.gateway.rate_limited_log import LINES_PER_WINDOW, WINDOW_S, RateLimitedLog
-from group_coordinator.gateway.refusals import refusal
-from group_coordinator.gateway.request_bounds import cost_of_listing
+from group_coordinator.coordinating.gateway.connection import Connection
+from group_coordinator.coordinating.gateway.held_requests import EACH_MAX
+from group_coordinator.coordinating.gateway.rate_limited_log import LINES_PER_WINDOW, WINDOW_S, RateLimitedLog
+from group_coordinator.coordinating.gateway.refusals import refusal
+from group_coordinator.coordinating.gateway.request_bounds import cost_of_listing
 from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupRequest, SyncGroupRequest
 from tests.gateway import wire

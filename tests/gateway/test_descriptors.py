@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from group_coordinator.gateway.descriptors import connections_that_fit
+from group_coordinator.coordinating.gateway.descriptors import connections_that_fit
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from group_coordinator.gateway.fair_scheduler import FairScheduler
+from group_coordinator.coordinating.gateway.fair_scheduler import FairScheduler
 from tests.gateway import wire
 from tests.gateway.machines import connection, fed
 from tests.gateway.raw_requests import commit_of, find_coordinators
@@ -29,7 +29,7 @@ def run_turns(work: Callable[[FairScheduler, list[str]], None]) -> list[str]:
 
 
 def test_between_two_long_turns_the_loop_sees_to_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.gateway.fair_scheduler.SLICE_S", 0.0)
+    monkeypatch.setattr("group_coordinator.coordinating.gateway.fair_scheduler.SLICE_S", 0.0)
 
     def work(scheduler: FairScheduler, seen: list[str]) -> None:
         for name in "abc":
@@ -39,7 +39,7 @@ def test_between_two_long_turns_the_loop_sees_to_everything_else(monkeypatch: py
 
 
 def test_who_has_more_comes_again_behind_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.gateway.fair_scheduler.SLICE_S", 0.0)
+    monkeypatch.setattr("group_coordinator.coordinating.gateway.fair_scheduler.SLICE_S", 0.0)
 
     def work(scheduler: FairScheduler, seen: list[str]) -> None:
         left = {"a": 3, "b": 1}

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from group_coordinator.gateway.answer_sizes import AnswerSizes
-from group_coordinator.gateway.fan_out import FanOut
-from group_coordinator.gateway.translation import write_response
+from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
+from group_coordinator.coordinating.gateway.fan_out import FanOut
+from group_coordinator.coordinating.gateway.translation import write_response
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
     DescribedGroup,

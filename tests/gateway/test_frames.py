@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.gateway.frames import LENGTH, FrameError, FrameSplitter, frame, parse_request_head
+from group_coordinator.coordinating.gateway.frames import LENGTH, FrameError, FrameSplitter, frame, parse_request_head
 
 _PAYLOADS = st.lists(st.tuples(st.binary(max_size=200), st.booleans()), max_size=12)
 

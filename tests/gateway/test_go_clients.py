@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.server import Gateway
 from schemas.history import MemberExpired, MemberLeft, RequestRefused
 from tests.gateway.clients.consumers import (
     GO_LIBRARIES,

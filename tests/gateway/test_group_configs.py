@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.gateway.codec import request_payload, response_body_start, response_payload
-from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.frames import RequestHead, frame
-from group_coordinator.gateway.group_configs import CONFIG_APIS, GROUP, ConfigsRequest
-from group_coordinator.gateway.group_events import GroupEvent, OnAnswer
-from group_coordinator.gateway.own_settings import OwnSettings, write_to
-from group_coordinator.gateway.refusals import refusal
+from group_coordinator.coordinating.gateway.codec import request_payload, response_body_start, response_payload
+from group_coordinator.coordinating.gateway.connection import Connection
+from group_coordinator.coordinating.gateway.frames import RequestHead, frame
+from group_coordinator.coordinating.gateway.group_configs import CONFIG_APIS, GROUP, ConfigsRequest
+from group_coordinator.coordinating.gateway.group_events import GroupEvent, OnAnswer
+from group_coordinator.coordinating.gateway.own_settings import OwnSettings, write_to
+from group_coordinator.coordinating.gateway.refusals import refusal
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_group_event
 from schemas.group_metadata_events import GroupConfiguration

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from group_coordinator.gateway.group_lists import ANSWER_WITHIN_S, SILENT_S, GroupLists
-from group_coordinator.gateway.handover import TopicRecord
-from group_coordinator.gateway.published_groups import PublishedGroups
+from group_coordinator.coordinating.gateway.group_lists import ANSWER_WITHIN_S, SILENT_S, GroupLists
+from group_coordinator.coordinating.gateway.handover import TopicRecord
+from group_coordinator.coordinating.gateway.published_groups import PublishedGroups
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot
 from schemas.messages import ListedGroup

@@ -16,14 +16,14 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from group_coordinator.gateway import coordinator_client, unrecorded_answers
-from group_coordinator.gateway.answer_sizes import AnswerSizes
-from group_coordinator.gateway.config import GatewayConfig
-from group_coordinator.gateway.coordinator_client import EventsClient
-from group_coordinator.gateway.group_events import GroupEvent
-from group_coordinator.gateway.handover import TopicRecord
-from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.system.answer_sockets import AnswerDatagram, AnswerSender, HandedAnswer
+from group_coordinator.coordinating.answer_sockets import AnswerDatagram, AnswerSender, HandedAnswer
+from group_coordinator.coordinating.gateway import coordinator_client, unrecorded_answers
+from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
+from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
+from group_coordinator.coordinating.gateway.group_events import GroupEvent
+from group_coordinator.coordinating.gateway.handover import TopicRecord
+from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json
 from schemas.messages import HeartbeatRequest, HeartbeatResponse, LeaveGroupResponse, Response

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from group_coordinator.gateway.handover import Handover, TopicRecord
+from group_coordinator.coordinating.gateway.handover import Handover, TopicRecord
 
 
 def test_a_reader_waits_while_the_loop_does_not_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.gateway.handover._HANDED_OVER_BYTES_MAX", 1_000)
-    monkeypatch.setattr("group_coordinator.gateway.handover._SLICE_BYTES", 300)
+    monkeypatch.setattr("group_coordinator.coordinating.gateway.handover._HANDED_OVER_BYTES_MAX", 1_000)
+    monkeypatch.setattr("group_coordinator.coordinating.gateway.handover._SLICE_BYTES", 300)
     received: list[TopicRecord] = []
     outstanding = []
 
@@ -42,8 +42,8 @@ def test_a_reader_waits_while_the_loop_does_not_follow(monkeypatch: pytest.Monke
 
 
 def test_a_reader_that_is_told_to_end_does_not_wait_for_a_loop_that_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.gateway.handover._HANDED_OVER_BYTES_MAX", 1_000)
-    monkeypatch.setattr("group_coordinator.gateway.handover._SLICE_BYTES", 300)
+    monkeypatch.setattr("group_coordinator.coordinating.gateway.handover._HANDED_OVER_BYTES_MAX", 1_000)
+    monkeypatch.setattr("group_coordinator.coordinating.gateway.handover._SLICE_BYTES", 300)
 
     class Busy:
         def call_soon_threadsafe(self, call: Callable[[], None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.gateway.config import Bounds
+from group_coordinator.coordinating.gateway.config import Bounds
 from schemas.consumer_group_messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.message_versions import GroupRequest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.gateway import issued_member_ids
-from group_coordinator.gateway.digests import digest
-from group_coordinator.gateway.issued_member_ids import IssuedMemberIds
+from group_coordinator.coordinating.gateway import issued_member_ids
+from group_coordinator.coordinating.gateway.issued_member_ids import IssuedMemberIds
+from group_coordinator.ground.digests import digest
 from tests.gateway.accounts import Clock
 
 

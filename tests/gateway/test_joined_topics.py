@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from msgspec import UNSET, UnsetType
 
-from group_coordinator.gateway.joined_topics import PUBLISHED_WITHIN_S, JoinedTopics
-from group_coordinator.gateway.published_groups import PublishedGroup
-from group_coordinator.gateway.topic_cache import ABSENT, Answers, Topic, TopicCache, Verdict
-from group_coordinator.gateway.topic_images import TopicImages
+from group_coordinator.coordinating.gateway.joined_topics import PUBLISHED_WITHIN_S, JoinedTopics
+from group_coordinator.coordinating.gateway.published_groups import PublishedGroup
+from group_coordinator.coordinating.gateway.topic_cache import ABSENT, Answers, Topic, TopicCache, Verdict
+from group_coordinator.coordinating.gateway.topic_images import TopicImages
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.group_metadata_events import TopicMetadata
 from schemas.messages import JoinGroupRequest

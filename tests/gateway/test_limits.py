@@ -11,13 +11,13 @@ from contextlib import suppress
 
 import pytest
 
-from group_coordinator.gateway.admission import LIGHT_BYTES
-from group_coordinator.gateway.answer_sizes import UNKNOWN_BYTES, AnswerSizes
-from group_coordinator.gateway.config import Bounds
-from group_coordinator.gateway.handover import TopicRecord
-from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.gateway.published_groups import PublishedGroups
-from group_coordinator.operations.gateway_metrics import incomplete_lists
+from group_coordinator.coordinating.gateway.admission import LIGHT_BYTES
+from group_coordinator.coordinating.gateway.answer_sizes import UNKNOWN_BYTES, AnswerSizes
+from group_coordinator.coordinating.gateway.config import Bounds
+from group_coordinator.coordinating.gateway.handover import TopicRecord
+from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
+from group_coordinator.coordinating.gateway.published_groups import PublishedGroups
+from group_coordinator.coordinating.operations.gateway_metrics import incomplete_lists
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot, SnapshotMember
 from schemas.message_versions import GroupResponse
@@ -80,7 +80,7 @@ def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_con
     memory: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is written and not taken would lie in the transport for ever, and no bound would count it."""
-    monkeypatch.setattr("group_coordinator.gateway.session._LAST_WORDS_S", 0.5)
+    monkeypatch.setattr("group_coordinator.coordinating.gateway.session._LAST_WORDS_S", 0.5)
     describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
     with front(Bounds(connections_max_idle_ms=500, login_timeout_ms=100)) as gateway:
         gateway.on_ask = lambda pending, reply: reply(described("g", 16 * MIB))
@@ -92,7 +92,7 @@ def test_what_was_written_to_a_client_that_does_not_read_goes_soon_after_the_con
 
 
 def test_connections_that_are_held_open_and_not_used_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.gateway.proxy_server._SILENT_S", 0.5)
+    monkeypatch.setattr("group_coordinator.coordinating.gateway.proxy_server._SILENT_S", 0.5)
     with front(connections_max=30) as gateway:
         waiting = connect(gateway)
         gateway.holds = True

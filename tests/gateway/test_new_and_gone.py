@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.history import OffsetsDeleted
 from streaming.topics import TopicSettings
 from tests.gateway.pump import Pump

@@ -15,7 +15,7 @@ import pytest
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from group_coordinator.gateway.offset_topics import (
+from group_coordinator.coordinating.gateway.offset_topics import (
     BY_ID_FROM,
     Rules,
     commit_answer,
@@ -28,7 +28,7 @@ from group_coordinator.gateway.offset_topics import (
     without_gone,
     without_id,
 )
-from group_coordinator.gateway.topic_cache import ABSENT, UNKNOWN, Answers, Topic
+from group_coordinator.coordinating.gateway.topic_cache import ABSENT, UNKNOWN, Answers, Topic
 from schemas.error_codes import ErrorCode
 from schemas.kafka.json_form import from_json, uuid_from_json
 from schemas.message_versions import GroupRequest, request_of, response_of

@@ -11,9 +11,9 @@ from contextlib import suppress
 
 import pytest
 
-from group_coordinator.gateway.buffered import Buffered
-from group_coordinator.gateway.config import Address, Bounds
-from group_coordinator.gateway.proxy_server import ProxyServer
+from group_coordinator.coordinating.gateway.buffered import Buffered
+from group_coordinator.coordinating.gateway.config import Address, Bounds
+from group_coordinator.coordinating.gateway.proxy_server import ProxyServer
 from tests.gateway.accounts import Clock, Someone
 from tests.gateway.proxies import Alone, connect, front, is_closed_within
 from tests.gateway.raw_requests import produce, varint

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.server import Gateway
 from schemas.history import MemberExpired, ProtocolChosen, RebalanceCompleted
 from schemas.messages import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest, Request, SyncGroupRequest
 from tests.gateway.clients import consumers as libraries

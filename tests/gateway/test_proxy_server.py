@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from group_coordinator.gateway.config import Bounds, GatewayError
+from group_coordinator.coordinating.gateway.config import Bounds, GatewayError
 from tests.gateway import wire
 from tests.gateway.proxies import FIXTURES, connect, front, is_closed_within
 from tests.waiting import wait_until, wait_until_still

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.gateway.server import Gateway
-from group_coordinator.kafka_topics.reader import read_topic
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.ground.kafka_topics.reader import read_topic
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.history import RebalanceStarted, decode_history
 from streaming.config import StreamingConfig
 from tests.gateway.answer_audit import wait_for_the_query

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer.group import OffsetFetchResponse as WireOffsetFetchResponse
 
-from group_coordinator.gateway.admission import Admission
-from group_coordinator.gateway.brokers import Coordinators
-from group_coordinator.gateway.config import Bounds
-from group_coordinator.gateway.pending_request import PendingRequest
-from group_coordinator.gateway.refusals import refusal
-from group_coordinator.gateway.translation import write_response
-from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
+from group_coordinator.coordinating.gateway.admission import Admission
+from group_coordinator.coordinating.gateway.brokers import Coordinators
+from group_coordinator.coordinating.gateway.config import Bounds
+from group_coordinator.coordinating.gateway.pending_request import PendingRequest
+from group_coordinator.coordinating.gateway.refusals import refusal
+from group_coordinator.coordinating.gateway.translation import write_response
+from group_coordinator.coordinating.gateway.versions import GROUP_APIS, GROUP_VERSIONS
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from group_coordinator.gateway.versions import GROUP_APIS, GROUP_VERSIONS
+from group_coordinator.coordinating.gateway.versions import GROUP_APIS, GROUP_VERSIONS
 from schemas.events import decode_request_event, encode_request_event, groups_named
 from schemas.message_versions import request_of
 from schemas.messages import ApiKey, FindCoordinatorRequest, ListGroupsRequest

@@ -9,15 +9,15 @@ import pytest
 from kafka.protocol.admin.cluster import DescribeClusterResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 
-from group_coordinator.gateway.config import Address
-from group_coordinator.gateway.rewriting import (
+from group_coordinator.coordinating.gateway.config import Address
+from group_coordinator.coordinating.gateway.rewriting import (
     refuse_api_versions,
     rewrite_api_versions,
     rewrite_describe_cluster,
     rewrite_find_coordinator,
     rewrite_metadata,
 )
-from group_coordinator.gateway.versions import GROUP_VERSIONS, accepted_versions, offered_versions
+from group_coordinator.coordinating.gateway.versions import GROUP_VERSIONS, accepted_versions, offered_versions
 
 OURS = accepted_versions(rewrites_addresses=True, taps=False)
 BROKER = {

@@ -12,7 +12,7 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from group_coordinator.gateway.connection import Connection
+from group_coordinator.coordinating.gateway.connection import Connection
 from tests.gateway import wire
 from tests.gateway.machines import carried, connection, fed
 

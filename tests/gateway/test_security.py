@@ -15,9 +15,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.topics import TopicSettings, admin_client
 from tests.gateway.clients.consumers import Library, consumers_of, share, with_kafka_python
 from tests.gateway.pump import Pump

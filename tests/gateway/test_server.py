@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.gateway.config import Address, Bounds, GatewayConfig, GatewayError, Route
-from group_coordinator.gateway.server import Gateway
-from group_coordinator.system.processor_time import SLICE_NS, slice_ns
+from group_coordinator.coordinating.gateway.config import Address, Bounds, GatewayConfig, GatewayError, Route
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.ground.system.processor_time import SLICE_NS, slice_ns
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from schemas.history import MemberExpired, RebalanceStarted
 from streaming.topics import TopicSettings, admin_client, ensure_topics
 from tests.gateway import wire

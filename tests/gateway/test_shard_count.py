@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.config import GatewayConfig, GatewayError
-from group_coordinator.gateway.server import Gateway
-from group_coordinator.gateway.shard_count import ShardCount
+from group_coordinator.coordinating.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.shard_count import ShardCount
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest
 from schemas.shards import partitions_were_added, problem_of_ends
@@ -54,7 +54,7 @@ def test_a_gateway_ends_and_none_begins(
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     producer.produce(events, SOMETHING, b"g", partition=0)
     producer.flush()
-    monkeypatch.setattr("group_coordinator.gateway.shard_count.START_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("group_coordinator.coordinating.gateway.shard_count.START_TIMEOUT_S", 1.0)
     with Gateway(gateway_config) as gateway:
         admin.create_partitions([NewPartitions(events, 2)])[events].result(20)
         wait_until(lambda: not gateway.is_ready)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway import signs_of_life
-from group_coordinator.gateway.config import GatewayConfig
-from group_coordinator.gateway.server import Gateway
-from group_coordinator.kafka_topics.reader import read_topic
+from group_coordinator.coordinating.gateway import signs_of_life
+from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.ground.kafka_topics.reader import read_topic
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.query_progress import GatewayAlive, decode_progress, key_of
 from streaming.topics import TopicSettings
 from tests.gateway.pump import Pump

@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from coordinator_state import Answer, Coordinator, GroupConfig, group_event
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.config import Address, GatewayConfig, GatewayError
-from group_coordinator.gateway.pending_request import PendingRequest
-from group_coordinator.gateway.tap import FilesOutput, Tap
-from group_coordinator.gateway.translation import write_response
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.pending_request import PendingRequest
+from group_coordinator.coordinating.gateway.tap import FilesOutput, Tap
+from group_coordinator.coordinating.gateway.translation import write_response
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope, decode_group_event, decode_response_event, decode_tick

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from group_coordinator.gateway.pending_request import PendingRequest
-from group_coordinator.gateway.tap_log import TapLog, TappedAnswer, TappedEvent
-from group_coordinator.gateway.tap_topics import FoundTopics, OnTopics, topic_metadata
+from group_coordinator.coordinating.gateway.pending_request import PendingRequest
+from group_coordinator.coordinating.gateway.tap_log import TapLog, TappedAnswer, TappedEvent
+from group_coordinator.coordinating.gateway.tap_topics import FoundTopics, OnTopics, topic_metadata
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as PythonTopicPartition
 
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.server import Gateway
 from tests.gateway.clients.consumers import Consumers, share
 from tests.gateway.clients.reading import reads
 from tests.gateway.conftest import PARTITIONS, Produce

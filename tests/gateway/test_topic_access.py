@@ -29,9 +29,9 @@ from kafka.protocol.consumer.fetch import FetchResponse
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.config import GatewayConfig
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.topics import TopicSettings
 from tests.gateway import wire
 from tests.gateway.filtered_connections import fetch_request

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from group_coordinator.gateway.topic_cache import (
+from group_coordinator.coordinating.gateway.topic_cache import (
     ABSENT,
     ABSENT_S,
     BLIND_S,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.gateway.topic_fields import find_topics
-from group_coordinator.gateway.versions import GROUP_APIS, TOPIC_APIS, accepted_versions
+from group_coordinator.coordinating.gateway.topic_fields import find_topics
+from group_coordinator.coordinating.gateway.versions import GROUP_APIS, TOPIC_APIS, accepted_versions
 from schemas.kafka.codec import decode_struct, encode_struct, is_flexible
 from schemas.kafka.definitions import StructDefinition, definition_of, names_of
 from schemas.wire import DecodeError

@@ -20,8 +20,8 @@ from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
 
-from group_coordinator.gateway.group_configs import ConfigsResponse
-from group_coordinator.gateway.versions import TOPIC_APIS
+from group_coordinator.coordinating.gateway.group_configs import ConfigsResponse
+from group_coordinator.coordinating.gateway.versions import TOPIC_APIS
 from tests.gateway import wire
 from tests.gateway.filtered_connections import HONEST, SECRET, access, connection, fetch_request, sent, told
 from tests.gateway.machines import carried, fed

@@ -6,10 +6,10 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from group_coordinator.gateway.handover import TopicRecord
-from group_coordinator.gateway.published_groups import PublishedGroup, PublishedGroups
-from group_coordinator.gateway.topic_images import TopicImages
-from group_coordinator.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX
+from group_coordinator.coordinating.gateway.handover import TopicRecord
+from group_coordinator.coordinating.gateway.published_groups import PublishedGroup, PublishedGroups
+from group_coordinator.coordinating.gateway.topic_images import TopicImages
+from group_coordinator.ground.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX
 from schemas.consumer_protocol import Subscription, TopicPartition, encode_subscription
 from schemas.events import encode_json
 from schemas.group_metadata_events import TopicMetadata

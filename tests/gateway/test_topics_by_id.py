@@ -7,10 +7,10 @@ from uuid import UUID
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from group_coordinator.gateway.codec import response_payload
-from group_coordinator.gateway.connection import Connection
-from group_coordinator.gateway.frames import frame
-from group_coordinator.gateway.pending_request import PendingRequest
+from group_coordinator.coordinating.gateway.codec import response_payload
+from group_coordinator.coordinating.gateway.connection import Connection
+from group_coordinator.coordinating.gateway.frames import frame
+from group_coordinator.coordinating.gateway.pending_request import PendingRequest
 from schemas import messages
 from schemas.error_codes import ErrorCode
 from tests.gateway import wire

@@ -6,9 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from group_coordinator.gateway.server import Gateway
-from group_coordinator.jars.java import SHORT_LIVED, find_java
-from group_coordinator.jars.resolving import tools_jars
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
+from group_coordinator.coordinating.jars.resolving import tools_jars
 
 
 def tool(gateway: Gateway, *arguments: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from group_coordinator.gateway.handover import TopicRecord
+from group_coordinator.coordinating.gateway.handover import TopicRecord
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.events import encode_json
 from schemas.group_metadata_events import DescribedTopic

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from group_coordinator.command_line.main import app
 from group_coordinator.command_line.replay_output import read_history_files
-from group_coordinator.dashboard.report import write_report
-from group_coordinator.tables.files import write_tables
+from group_coordinator.watching.dashboard.report import write_report
+from group_coordinator.watching.tables.files import write_tables
 
 _DOCUMENT = re.compile(r'data-document="([^"]+)">([^<]*)</script>')
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from group_coordinator.narrative.rebalances import rebalances
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Rebalance
+from group_coordinator.watching.narrative.rebalances import rebalances
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Rebalance
 from schemas.history import (
     GroupCreated,
     History,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec import Struct
 
-from group_coordinator.command_line.summary import Summary
-from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.history import fold
-from group_coordinator.history.classic import MEANINGS
-from group_coordinator.history.meaning import Meaning
-from group_coordinator.history.view import HistoryView
-from group_coordinator.tables.fold import GroupTables
-from group_coordinator.tables.rows import Member, Ownership
+from group_coordinator.watching.commands.summary import Summary
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.history import fold
+from group_coordinator.watching.history.classic import MEANINGS
+from group_coordinator.watching.history.meaning import Meaning
+from group_coordinator.watching.history.view import HistoryView
+from group_coordinator.watching.tables.fold import GroupTables
+from group_coordinator.watching.tables.rows import Member, Ownership
 from schemas.history import AssignedTopic, Cause, HistoryRecord, MemberAssignment, MemberIdentity
 
 

@@ -8,12 +8,12 @@ from typing import Protocol
 import pytest
 from msgspec import UNSET
 
-from group_coordinator.command_line.group_tables import member_lines, state_lines
-from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.history.fold import GroupFold
-from group_coordinator.history.holding import Holder, target_of
-from group_coordinator.tables.fold import GroupTables
-from group_coordinator.tables.rows import Ownership, Target
+from group_coordinator.watching.commands.group_tables import member_lines, state_lines
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.history.fold import GroupFold
+from group_coordinator.watching.history.holding import Holder, target_of
+from group_coordinator.watching.tables.fold import GroupTables
+from group_coordinator.watching.tables.rows import Ownership, Target
 from schemas.history import (
     AssignedTopic,
     GroupSnapshot,

@@ -8,7 +8,7 @@ from typing import get_args
 
 from msgspec.structs import replace
 
-from group_coordinator.history.fold import MEANINGS, GroupFold, in_order
+from group_coordinator.watching.history.fold import MEANINGS, GroupFold, in_order
 from schemas.history import History, HistoryRecord, RequestRefused
 from tests.tables.example_history import example_history
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from group_coordinator.jars.java import JavaError, find_java
-from group_coordinator.jars.resolving import (
+from group_coordinator.coordinating.jars.java import JavaError, find_java
+from group_coordinator.coordinating.jars.resolving import (
     JARS_EXPECTED,
     JarsError,
     broker_jars,
@@ -74,7 +74,8 @@ def ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeIvy:
 
 def resolve_in_a_process() -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "group_coordinator.jars"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "group_coordinator.coordinating.jars"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )
 
 
@@ -195,8 +196,8 @@ RUN = ("group_coordinator.command_line.main", "run")
         (("group_coordinator.command_line.main", "demo"), None),
         (("group_coordinator.command_line.main", "replay", REQUEST_LOG), None),
         (("group_coordinator.command_line.main", "replay", "coordinator.events"), None),
-        (("group_coordinator.embedded_kafka",), None),
-        (("group_coordinator.embedded_kafka.write_class_archives",), None),
+        (("group_coordinator.proving.embedded_kafka",), None),
+        (("group_coordinator.proving.embedded_kafka.write_class_archives",), None),
         (("benchmarks.gateway",), None),
         (("benchmarks.query",), None),
     ],

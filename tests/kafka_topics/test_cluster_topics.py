@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.kafka_topics.cluster_topics import ClusterTopics, SharedRacks
+from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics, SharedRacks
 from schemas.events import encode_json
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.known_topics import VERSIONS_KEY, KnownTopic, VersionsBegin

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Uuid
 from confluent_kafka.admin import TopicDescription
 
-from group_coordinator.kafka_topics.described import topic_id_of
+from group_coordinator.ground.kafka_topics.described import topic_id_of
 
 
 def described(high: int, low: int) -> TopicDescription:

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.errors import TopicReadError
-from group_coordinator.kafka_topics.follower import TopicFollower
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.errors import TopicReadError
+from group_coordinator.ground.kafka_topics.follower import TopicFollower
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.making_topics import make_topic
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
@@ -80,7 +80,7 @@ def test_an_empty_topic_is_caught_up_at_once(kafka: EmbeddedKafka, admin: AdminC
 
 
 def test_a_start_without_kafka_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.kafka_topics.errors.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("group_coordinator.ground.kafka_topics.errors.TIMEOUT_S", 0.2)
     follower = TopicFollower(NOWHERE, "test", lambda messages: None)
     with pytest.raises(TopicReadError, match="does not answer within"):
         follower.start(from_end=[("t", 0)])

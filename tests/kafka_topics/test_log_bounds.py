@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.kafka_topics.log_bounds import can_be
+from group_coordinator.ground.kafka_topics.log_bounds import can_be
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
-from group_coordinator.kafka_topics.log_bounds import log_bounds
-from group_coordinator.kafka_topics.reader import TopicReader, partition_count, read_topic
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
+from group_coordinator.ground.kafka_topics.log_bounds import log_bounds
+from group_coordinator.ground.kafka_topics.reader import TopicReader, partition_count, read_topic
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.making_topics import make_topic
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
@@ -84,7 +84,7 @@ def test_the_bounds_of_many_partitions(admin: AdminClient, topic: str) -> None:
 
 
 def test_a_kafka_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("group_coordinator.kafka_topics.errors.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("group_coordinator.ground.kafka_topics.errors.TIMEOUT_S", 0.2)
     with pytest.raises(
         TopicReadError, match=r"Kafka at 127\.0\.0\.1:1 does not answer within 0\.2 s: .*Check --bootstrap-servers\."
     ):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from group_coordinator.coordinating.members.consumer_member import ConsumerGroupMember
+from group_coordinator.coordinating.members.effects import Send, TopicNamesNeeded
 from group_coordinator.local_group import topic_id
-from group_coordinator.members.consumer_member import ConsumerGroupMember
-from group_coordinator.members.effects import Send, TopicNamesNeeded
 from schemas.consumer_group_messages import (
     ConsumerGroupAssignment,
     ConsumerGroupHeartbeatRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from group_coordinator.members.kafka_member import Member
+from group_coordinator.coordinating.members.kafka_member import Member
 from tests.waiting import wait_until
 
 

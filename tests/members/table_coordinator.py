@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coordinator_state import Answer, Coordinator, GroupConfig, RequestEvent
 from coordinator_state import Output as CoordinatorOutput
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.settings.topic_names import Topics
 from schemas.events import decode_request_event, encode_json
 
 N = TypeVar("N")

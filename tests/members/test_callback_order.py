@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from group_coordinator.members.config import MemberConfig
-from group_coordinator.members.effects import Closed, Lost, Revoked
-from group_coordinator.members.host import HostedMember, MemberHost
-from group_coordinator.members.kafka_member import Member
+from group_coordinator.coordinating.members.config import MemberConfig
+from group_coordinator.coordinating.members.effects import Closed, Lost, Revoked
+from group_coordinator.coordinating.members.host import HostedMember, MemberHost
+from group_coordinator.coordinating.members.kafka_member import Member
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from tests.members.bench import P0

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from coordinator_state import Answer, GroupConfig
 from coordinator_state.consumer.group import consumer_group
-from group_coordinator.members.consumer_member import ConsumerGroupMember
-from group_coordinator.members.effects import (
+from group_coordinator.coordinating.members.consumer_member import ConsumerGroupMember
+from group_coordinator.coordinating.members.effects import (
     CommitFailed,
     Committed,
     Failed,

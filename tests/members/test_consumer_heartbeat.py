@@ -7,10 +7,16 @@ from uuid import NAMESPACE_OID
 
 import pytest
 
-from group_coordinator.members.config import MemberConfig
-from group_coordinator.members.effects import CoordinatorUnknown, Failed, GaveUp, Lost, PollIntervalExceeded
-from group_coordinator.members.new_member import new_member
-from group_coordinator.members.requests import request_ids
+from group_coordinator.coordinating.members.config import MemberConfig
+from group_coordinator.coordinating.members.effects import (
+    CoordinatorUnknown,
+    Failed,
+    GaveUp,
+    Lost,
+    PollIntervalExceeded,
+)
+from group_coordinator.coordinating.members.new_member import new_member
+from group_coordinator.coordinating.members.requests import request_ids
 from schemas.consumer_group_messages import (
     ConsumerGroupAssignment,
     ConsumerGroupHeartbeatRequest,

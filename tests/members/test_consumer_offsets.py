@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.members.effects import CommitFailed, Committed, OffsetAndMetadata, Positioned
+from group_coordinator.coordinating.members.effects import CommitFailed, Committed, OffsetAndMetadata, Positioned
 from schemas.error_codes import ErrorCode
 from schemas.messages import OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
 from tests.members.bench import P0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.members.effects import Assigned, CoordinatorUnknown, Failed, Lost, Revoked
+from group_coordinator.coordinating.members.effects import Assigned, CoordinatorUnknown, Failed, Lost, Revoked
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatResponse, JoinGroupRequest
 from tests.members.bench import P0, Bench

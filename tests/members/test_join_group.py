@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.members.effects import CoordinatorUnknown, Failed, GaveUp, Lost, Revoked
+from group_coordinator.coordinating.members.effects import CoordinatorUnknown, Failed, GaveUp, Lost, Revoked
 from schemas.consumer_protocol import Subscription, decode_subscription
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatResponse, JoinGroupRequest, JoinGroupResponse

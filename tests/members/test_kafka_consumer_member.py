@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.members.effects import OffsetAndMetadata
-from group_coordinator.members.host import MemberHost
-from group_coordinator.members.kafka_member import CommitError, Member
+from group_coordinator.coordinating.members.effects import OffsetAndMetadata
+from group_coordinator.coordinating.members.host import MemberHost
+from group_coordinator.coordinating.members.kafka_member import CommitError, Member
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired

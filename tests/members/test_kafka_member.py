@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.members.effects import OffsetAndMetadata
-from group_coordinator.members.host import HostError, MemberHost
-from group_coordinator.members.kafka_member import CommitError, Member, MemberError, NoOffsetError
+from group_coordinator.coordinating.members.effects import OffsetAndMetadata
+from group_coordinator.coordinating.members.host import HostError, MemberHost
+from group_coordinator.coordinating.members.kafka_member import CommitError, Member, MemberError, NoOffsetError
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft
@@ -69,7 +69,7 @@ def test_partitions_that_are_added_to_the_events_end_a_host_and_none_begins(
         place.coordinator.paused = True  # who does not hear the coordinator looks where it is
         with pytest.raises(HostError, match="had 1 partition and has 2 partitions now"):
             host.wait_for(lambda: False, 20)
-    monkeypatch.setattr("group_coordinator.members.host.START_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("group_coordinator.coordinating.members.host.START_TIMEOUT_S", 1.0)
     with pytest.raises(HostError, match="Nobody coordinates partition 1"):
         MemberHost(kafka.bootstrap_servers, prefix=place.prefix)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.members.effects import Closed, Committed, OffsetAndMetadata, Revoked
+from group_coordinator.coordinating.members.effects import Closed, Committed, OffsetAndMetadata, Revoked
 from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse
 from tests.members.bench import P0, Bench

@@ -6,10 +6,10 @@ from uuid import NAMESPACE_DNS, NAMESPACE_OID
 
 import pytest
 
-from group_coordinator.members.config import MemberConfig
-from group_coordinator.members.effects import Send
-from group_coordinator.members.member import GroupMember
-from group_coordinator.members.requests import request_ids
+from group_coordinator.coordinating.members.config import MemberConfig
+from group_coordinator.coordinating.members.effects import Send
+from group_coordinator.coordinating.members.member import GroupMember
+from group_coordinator.coordinating.members.requests import request_ids
 from schemas.java_hash import group_partition
 
 

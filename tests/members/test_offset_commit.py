@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.members.effects import (
+from group_coordinator.coordinating.members.effects import (
     CommitFailed,
     Committed,
     CoordinatorUnknown,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.members.effects import Failed, LogBoundsNeeded, NoOffsetToReset, Positioned
+from group_coordinator.coordinating.members.effects import Failed, LogBoundsNeeded, NoOffsetToReset, Positioned
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatResponse, OffsetFetchResponse, OffsetFetchResponseGroup
 from tests.members.bench import P0, P1, Bench

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from msgspec import UNSET
 
+from group_coordinator.coordinating.members.published_topics import PublishedTopics
 from group_coordinator.local_group import topic_id
-from group_coordinator.members.published_topics import PublishedTopics
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.events import encode_json
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from coordinator_state import Answer
-from group_coordinator.members.effects import Assigned, CoordinatorUnknown, Failed, Lost, PollIntervalExceeded, Revoked
+from group_coordinator.coordinating.members.effects import (
+    Assigned,
+    CoordinatorUnknown,
+    Failed,
+    Lost,
+    PollIntervalExceeded,
+    Revoked,
+)
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.history import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.members.effects import Assigned, Closed, Lost, Positioned, Revoked, TopicNamesNeeded
+from group_coordinator.coordinating.members.effects import Assigned, Closed, Lost, Positioned, Revoked, TopicNamesNeeded
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.messages import OffsetCommitRequest

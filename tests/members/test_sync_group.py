@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.members.effects import Assigned, Failed, PartitionCountsNeeded
+from group_coordinator.coordinating.members.effects import Assigned, Failed, PartitionCountsNeeded
 from schemas.consumer_protocol import (
     Assignment,
     Subscription,

@@ -17,10 +17,9 @@ from msgspec import UNSET, UnsetType
 from coordinator_state import Answer, Coordinator, GroupConfig
 from coordinator_state import Output as CoordinatorOutput
 from coordinator_state.outputs import group_event
-from group_coordinator.local_group import names_of, topic_metadata
-from group_coordinator.members.action_queue import ActionQueue
-from group_coordinator.members.config import MemberConfig
-from group_coordinator.members.effects import (
+from group_coordinator.coordinating.members.action_queue import ActionQueue
+from group_coordinator.coordinating.members.config import MemberConfig
+from group_coordinator.coordinating.members.effects import (
     Assigned,
     GaveUp,
     LogBoundsNeeded,
@@ -31,8 +30,9 @@ from group_coordinator.members.effects import (
     Send,
     TopicNamesNeeded,
 )
-from group_coordinator.members.new_member import new_member
-from group_coordinator.members.requests import request_ids
+from group_coordinator.coordinating.members.new_member import new_member
+from group_coordinator.coordinating.members.requests import request_ids
+from group_coordinator.local_group import names_of, topic_metadata
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import (

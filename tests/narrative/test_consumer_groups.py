@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.command_line.explanation import explanation
-from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.dashboard.health import verdict
-from group_coordinator.dashboard.settings import HealthSettings
-from group_coordinator.narrative import sentences, words
-from group_coordinator.narrative.rebalances import Rebalance, headline, rebalances
-from group_coordinator.narrative.steps import moves_of, steps
+from group_coordinator.watching.commands.explanation import explanation
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.dashboard.health import verdict
+from group_coordinator.watching.dashboard.settings import HealthSettings
+from group_coordinator.watching.narrative import sentences, words
+from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
+from group_coordinator.watching.narrative.steps import moves_of, steps
 from schemas.consumer_group_messages import LEAVE_STATIC_EPOCH
 from schemas.group_metadata_events import RegexesResolved
 from schemas.history import History, HistoryRecord, MemberExpired, MemberJoined, MemberLeft, MemberReplaced

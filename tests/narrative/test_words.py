@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.narrative import sentences, steps, words
+from group_coordinator.watching.narrative import sentences, steps, words
 from schemas.history import (
     AssignedTopic,
     Cause,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
-from group_coordinator.observed.offsets_log import Entry, UnknownRecord, read_line
+from group_coordinator.watching.observed.offsets_log import Entry, UnknownRecord, read_line
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from group_coordinator.observed.offsets_log import Entry
+from group_coordinator.watching.observed.offsets_log import Entry
 from schemas.records import (
     GroupMetadataValue,
     MemberMetadata,

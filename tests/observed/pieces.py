@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
-from group_coordinator.observed.observer import Observer
-from group_coordinator.observed.offsets_log import Entry
-from group_coordinator.recordings.broker_lines import BrokerLine
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.offsets_log import Entry
 from tests.observed.recorded import entries, lines
 
 Piece = Entry | BrokerLine

@@ -6,7 +6,7 @@ import gzip
 import json
 from typing import Any
 
-from group_coordinator.observed.polled import PolledGroup
+from group_coordinator.watching.observed.polled import PolledGroup
 from schemas.history import AssignedTopic, MemberIdentity
 from tests.observed.recorded import CLUSTERS
 

@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from group_coordinator.observed.cluster import Observed, observe
-from group_coordinator.observed.offsets_log import Entry, OffsetsDump, read_dump
-from group_coordinator.recordings.broker_lines import BrokerLine
-from group_coordinator.recordings.broker_log import BrokerLog
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import AnyRow, Commit, Expiry, Member, Ownership, Rebalance
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.broker_logs.broker_log import BrokerLog
+from group_coordinator.watching.observed.cluster import Observed, observe
+from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, read_dump
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import AnyRow, Commit, Expiry, Member, Ownership, Rebalance
 from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, OffsetsCommitted, RecordingGap
 from schemas.observed_history import GroupRestored, OwnershipNotKnown, TargetAssignmentComputed
 

@@ -19,12 +19,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from group_coordinator.command_line.replay_source import replay_source, watched_source
-from group_coordinator.observed.offsets_log import LogRecord
-from group_coordinator.recordings.broker_lines import MemberDeparted, MemberFailed, MemberFencedOut
-from group_coordinator.recordings.kafka_request_log import RequestLog
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import AnyRow, Commit, Expiry, Member, Ownership
+from group_coordinator.proving.commands.replay_source import replay_source, watched_source
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.watching.broker_logs.broker_lines import MemberDeparted, MemberFailed, MemberFencedOut
+from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import AnyRow, Commit, Expiry, Member, Ownership
 from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, decode_history
 from schemas.messages import OffsetCommitRequest
 from schemas.observed_history import GroupConverted, MemberGone

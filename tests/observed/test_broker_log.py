@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.observed.cluster import observe
-from group_coordinator.recordings import broker_lines as line_events
-from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent
-from group_coordinator.recordings.broker_log import BrokerLog
+from group_coordinator.watching.broker_logs import broker_lines as line_events
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, LineEvent
+from group_coordinator.watching.broker_logs.broker_log import BrokerLog
+from group_coordinator.watching.observed.cluster import observe
 from schemas.events import encode_json
 from tests.observed.recorded import CLUSTERS, entries, lines
 

@@ -6,9 +6,9 @@ from random import Random
 
 from msgspec.structs import replace
 
-from group_coordinator.observed.clock_skew import Skew, Skews
-from group_coordinator.observed.offsets_log import LogRecord
-from group_coordinator.recordings.broker_lines import AssignmentTaken, BrokerLine
+from group_coordinator.watching.broker_logs.broker_lines import AssignmentTaken, BrokerLine
+from group_coordinator.watching.observed.clock_skew import Skew, Skews
+from group_coordinator.watching.observed.offsets_log import LogRecord
 
 SKEW_MS = 60_000
 SET_AT = 10_000

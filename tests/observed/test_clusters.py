@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from group_coordinator.narrative.rebalances import rebalances as explained
-from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import LogRecord
+from group_coordinator.watching.narrative.rebalances import rebalances as explained
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.events import encode_json
 from schemas.history import (
     GroupEmpty,

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.narrative.rebalances import headline, rebalances
-from group_coordinator.narrative.sentences import sentence
-from group_coordinator.narrative.steps import steps
-from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import Entry
-from group_coordinator.recordings.broker_lines import BrokerLine
-from group_coordinator.recordings.broker_log import BrokerLog
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Event
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.broker_logs.broker_log import BrokerLog
+from group_coordinator.watching.narrative.rebalances import headline, rebalances
+from group_coordinator.watching.narrative.sentences import sentence
+from group_coordinator.watching.narrative.steps import steps
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.offsets_log import Entry
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Event
 from schemas.history import (
     GroupDead,
     GroupStable,

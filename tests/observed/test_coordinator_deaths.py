@@ -7,11 +7,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.narrative.rebalances import headline
-from group_coordinator.narrative.rebalances import rebalances as explained
-from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import Entry
-from group_coordinator.recordings.broker_lines import (
+from group_coordinator.watching.broker_logs.broker_lines import (
     AssignmentTaken,
     BrokerLine,
     GroupLoaded,
@@ -25,9 +21,13 @@ from group_coordinator.recordings.broker_lines import (
     PartitionLoaded,
     RebalancePrepared,
 )
-from group_coordinator.recordings.broker_patterns import NO_GROUP
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Member
+from group_coordinator.watching.broker_logs.broker_patterns import NO_GROUP
+from group_coordinator.watching.narrative.rebalances import headline
+from group_coordinator.watching.narrative.rebalances import rebalances as explained
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.offsets_log import Entry
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Member
 from schemas.history import (
     GroupStable,
     History,

@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from group_coordinator.narrative import sentences
-from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.evidence import ALL, Bounds
-from group_coordinator.observed.offsets_log import CommitRecord, Entry, LogRecord, TransactionMarker
-from group_coordinator.recordings.broker_lines import BrokerLine
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Ownership
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.narrative import sentences
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.evidence import ALL, Bounds
+from group_coordinator.watching.observed.offsets_log import CommitRecord, Entry, LogRecord, TransactionMarker
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Ownership
 from schemas.history import GroupRecorded, MemberJoined, RebalanceStarted, RecordingGap
 from tests.observed.recorded import entries, lines, quiet_polls
 

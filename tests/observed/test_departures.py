@@ -7,10 +7,7 @@ from typing import Literal
 
 import pytest
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import Entry, LogRecord
-from group_coordinator.recordings.broker_lines import (
+from group_coordinator.watching.broker_logs.broker_lines import (
     BrokerLine,
     GroupDeleted,
     GroupEmptied,
@@ -21,8 +18,11 @@ from group_coordinator.recordings.broker_lines import (
     RebalancePrepared,
     StaticMemberReplaced,
 )
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Expiry, Rebalance
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.offsets_log import Entry, LogRecord
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Expiry, Rebalance
 from schemas.events import encode_json
 from schemas.group_states import GroupState
 from schemas.history import GroupDead, History, MemberExpired, MemberLeft, OffsetsCommitted, RebalanceStarted

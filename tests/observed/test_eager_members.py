@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.narrative import sentences
-from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import Entry
-from group_coordinator.recordings.broker_lines import BrokerLine, RebalancePrepared
-from group_coordinator.tables.rows import Ownership
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, RebalancePrepared
+from group_coordinator.watching.narrative import sentences
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.offsets_log import Entry
+from group_coordinator.watching.tables.rows import Ownership
 from schemas.consumer_protocol import (
     Assignment,
     Subscription,

@@ -11,14 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from benchmarks.watch_growth import ChurningGroup
-from group_coordinator.dashboard.index import Index
-from group_coordinator.observed import following, observer
-from group_coordinator.observed.evidence import ALL, BOUNDED, Bounds
-from group_coordinator.observed.observer import GroupUpdate, Observer
-from group_coordinator.observed.offsets_log import LogRecord
-from group_coordinator.observed.state import encode_state, restore_state
-from group_coordinator.recordings.broker_lines import BrokerLine, JoinPhaseEnded, MemberIdGiven
-from group_coordinator.watch.index_updater import IndexUpdater
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, JoinPhaseEnded, MemberIdGiven
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed import following, observer
+from group_coordinator.watching.observed.evidence import ALL, BOUNDED, Bounds
+from group_coordinator.watching.observed.observer import GroupUpdate, Observer
+from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.state import encode_state, restore_state
+from group_coordinator.watching.watch.index_updater import IndexUpdater
 from schemas.events import encode_json
 from schemas.history import History
 from tests.observed.pieces import Piece, add, mixed, pieces

@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.recordings.broker_lines import BrokerLine, GroupEmptied, JoinPhaseEnded, RebalancePrepared
-from group_coordinator.recordings.broker_log import BrokerLog
-from group_coordinator.watch.following_logs import FollowedLogs
+from group_coordinator.watching.broker_logs.broker_lines import (
+    BrokerLine,
+    GroupEmptied,
+    JoinPhaseEnded,
+    RebalancePrepared,
+)
+from group_coordinator.watching.broker_logs.broker_log import BrokerLog
+from group_coordinator.watching.watch.following_logs import FollowedLogs
 
 CONTEXT = "[GroupCoordinator id=1 topic=__consumer_offsets partition=3] "
 LOGGER = " (org.apache.kafka.coordinator.group.GroupMetadataManager)"

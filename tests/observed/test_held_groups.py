@@ -8,10 +8,10 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.observed.evidence import ALL, BOUNDED, Bounds
-from group_coordinator.observed.observer import Observer
-from group_coordinator.observed.state import encode_state, restore_state
-from group_coordinator.recordings.broker_lines import BrokerLine, MemberIdGiven
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, MemberIdGiven
+from group_coordinator.watching.observed.evidence import ALL, BOUNDED, Bounds
+from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.state import encode_state, restore_state
 from schemas.history import OffsetsCommitted
 from tests.observed.commits import commit
 from tests.observed.pieces import add, mixed, pieces

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tracemalloc
 
-from group_coordinator.observed.member_lines import LINES_BYTES_MAX, MEMBERS_BYTES_MAX, MemberLines
-from group_coordinator.recordings.broker_lines import BrokerLine, InstanceFenced
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, InstanceFenced
+from group_coordinator.watching.observed.member_lines import LINES_BYTES_MAX, MEMBERS_BYTES_MAX, MemberLines
 
 
 def line(number: int, member_id: str) -> BrokerLine:

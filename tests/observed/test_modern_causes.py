@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.narrative import sentences, words
-from group_coordinator.narrative.rebalances import because, rebalances
-from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import LogRecord
-from group_coordinator.recordings.broker_lines import BrokerLine, LineEvent, MemberDeparted, MemberFencedOut
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Member
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, LineEvent, MemberDeparted, MemberFencedOut
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.narrative import sentences, words
+from group_coordinator.watching.narrative.rebalances import because, rebalances
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Member
 from schemas.group_states import GroupState
 from schemas.history import GroupEmpty, History, MemberDropped, MemberLeft, MemberReplaced, RebalanceStarted
 from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted, GroupEpochBumped

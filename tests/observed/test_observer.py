@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.evidence import ALL, Bounds
-from group_coordinator.observed.observer import GroupUpdate, Observer
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Commit
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.evidence import ALL, Bounds
+from group_coordinator.watching.observed.observer import GroupUpdate, Observer
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Commit
 from schemas.history import History, OffsetsCommitted
 from tests.observed.commits import commit, marker
 from tests.observed.pieces import add, mixed, pieces

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.observed.offsets_log import dump_line, read_line, read_raw
+from group_coordinator.watching.observed.offsets_log import dump_line, read_line, read_raw
 from schemas.kafka.record_batches import RawRecord
 from tests.observed.recorded import CLUSTERS
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.dashboard.facts import GroupFacts
-from group_coordinator.narrative import sentences
-from group_coordinator.observed.polled import PolledGroup, Polls
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Commit, Ownership
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.narrative import sentences
+from group_coordinator.watching.observed.polled import PolledGroup, Polls
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Commit, Ownership
 from schemas.history import History, MemberReplaced, RebalanceStarted
 from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted
 from tests.observed.polls import polled_group, recorded_polls

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import get_args
 
-from group_coordinator.narrative import sentences
+from group_coordinator.watching.narrative import sentences
 from schemas.history import History
 from schemas.observed_history import ObservedHistory
 from tests.observed.recorded import CLUSTERS, observed

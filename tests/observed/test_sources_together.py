@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.narrative.rebalances import rebalances
-from group_coordinator.narrative.steps import steps
+from group_coordinator.watching.narrative.rebalances import rebalances
+from group_coordinator.watching.narrative.steps import steps
 from tests.observed.recorded import NAMES
 from tests.observed.scores import DUMP, LOGS, REQUESTS, Scores, history, scores
 

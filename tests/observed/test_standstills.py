@@ -9,18 +9,18 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from group_coordinator.narrative import sentences
-from group_coordinator.observed.cluster import observe
-from group_coordinator.observed.offsets_log import Entry
-from group_coordinator.recordings.broker_lines import (
+from group_coordinator.watching.broker_logs.broker_lines import (
     BrokerLine,
     GroupLoaded,
     LineEvent,
     LogSilent,
     MemberFailed,
 )
-from group_coordinator.recordings.broker_log import BrokerLog
-from group_coordinator.recordings.broker_patterns import NO_GROUP
+from group_coordinator.watching.broker_logs.broker_log import BrokerLog
+from group_coordinator.watching.broker_logs.broker_patterns import NO_GROUP
+from group_coordinator.watching.narrative import sentences
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.offsets_log import Entry
 from schemas.history import MemberExpired
 from schemas.observed_history import CoordinatorStalled
 from tests.observed.commits import commit

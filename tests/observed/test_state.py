@@ -8,11 +8,11 @@ from random import Random
 import msgspec
 import pytest
 
-from group_coordinator.observed.evidence import ALL, Bounds
-from group_coordinator.observed.observer import Observer
-from group_coordinator.observed.state import StateError, encode_state, restore_state
-from group_coordinator.recordings import broker_lines
-from group_coordinator.recordings.broker_lines import LineEvent
+from group_coordinator.watching.broker_logs import broker_lines
+from group_coordinator.watching.broker_logs.broker_lines import LineEvent
+from group_coordinator.watching.observed.evidence import ALL, Bounds
+from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.state import StateError, encode_state, restore_state
 from tests.observed.commits import commit
 from tests.observed.pieces import add, mixed, pieces
 

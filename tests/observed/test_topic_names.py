@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.command_line.observed_source import observed_source
-from group_coordinator.observed.doubts import unnamed_topics
-from group_coordinator.observed.offsets_log import LogRecord
-from group_coordinator.observed.topic_names import NamesInRecords
-from group_coordinator.recordings.topic_id_lines import topic_names_in
+from group_coordinator.watching.broker_logs.topic_id_lines import topic_names_in
+from group_coordinator.watching.commands.observed_source import observed_source
+from group_coordinator.watching.observed.doubts import unnamed_topics
+from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.topic_names import NamesInRecords
 from tests.observed.recorded import CLUSTERS, lines, observed, polls
 
 ID = "2fbe5a31fe4a4e919758a5b66d8da479"

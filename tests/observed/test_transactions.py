@@ -7,8 +7,8 @@ from base64 import b64encode
 
 import pytest
 
-from group_coordinator.observed.cluster import Observed, observe
-from group_coordinator.observed.offsets_log import CommitRecord, UnknownRecord, read_line
+from group_coordinator.watching.observed.cluster import Observed, observe
+from group_coordinator.watching.observed.offsets_log import CommitRecord, UnknownRecord, read_line
 from schemas.history import OffsetsCommitted
 from schemas.observed_history import OffsetsRemoved, TransactionalOffsetsAborted, TransactionalOffsetsPending
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value

@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from group_coordinator.jars.java import SHORT_LIVED, find_java
-from group_coordinator.jars.resolving import tools_jars
+from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
+from group_coordinator.coordinating.jars.resolving import tools_jars
 
 TIMEOUT_S = 120.0
 

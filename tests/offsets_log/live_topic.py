@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from confluent_kafka import Producer
 
 from coordinator_state import LogRecord
-from group_coordinator.kafka_topics.reader import read_topic
+from group_coordinator.ground.kafka_topics.reader import read_topic
 from schemas.java_hash import group_partition
 from schemas.messages import (
     DeleteGroupsRequest,

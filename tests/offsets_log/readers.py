@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from coordinator_state.replay import StoredGroup, StoredGroups
-from group_coordinator.command_line.groups import read_offsets, read_snapshots
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.coordinating.commands.groups import read_offsets, read_snapshots
+from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.history import GroupSnapshot
 from schemas.kafka import records as kafka_records
 from schemas.kafka.json_form import to_json

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator_state import Output
-from group_coordinator.command_line.committed_offsets import (
+from group_coordinator.coordinating.commands.committed_offsets import (
     CommittedOffsets,
     CsvError,
     OffsetsAsOf,

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from typer.testing import CliRunner
 
-from group_coordinator.command_line.groups import read_offsets
 from group_coordinator.command_line.main import app
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.coordinating.commands.groups import read_offsets
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.output_records import OutputRecord
 from schemas.records import GroupMetadataKey, encode_key
 from streaming.config import StreamingConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.offsets_log.live_topic import every_kind_of_record, make_topics, outputs_of, write
 from tests.offsets_log.readers import CONSUMER_TYPES, require_kafka_reads_as_we_do
 from tests.streaming.mixed_groups import SETTINGS

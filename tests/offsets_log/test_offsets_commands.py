@@ -10,10 +10,10 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
-from group_coordinator.command_line.committed_offsets import CommittedOffsets, from_csv
 from group_coordinator.command_line.main import app
-from group_coordinator.command_line.offsets_target import Target
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.coordinating.commands.committed_offsets import CommittedOffsets, from_csv
+from group_coordinator.coordinating.commands.offsets_target import Target
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from schemas.output_records import OutputRecord

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 
 USER, PASSWORD = "coordinator", 'hush "hush" \\ 100% = secret'
 KINDS = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")

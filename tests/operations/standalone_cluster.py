@@ -17,7 +17,7 @@ from typing import Any
 
 import pyspark
 
-from group_coordinator.embedded_kafka.broker import free_port
+from group_coordinator.proving.embedded_kafka.broker import free_port
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from group_coordinator.operations import metrics as m
-from group_coordinator.operations.group_table import GroupTable
-from group_coordinator.operations.metrics import Metrics
-from group_coordinator.operations.tally import Tally
+from group_coordinator.ground.monitoring import metrics as m
+from group_coordinator.ground.monitoring.metrics import Metrics
+from group_coordinator.watching.group_metrics.group_table import GroupTable
+from group_coordinator.watching.group_metrics.tally import Tally
 from schemas.history import decode_history
 from schemas.output_records import OutputRecord
 from schemas.records_file import Record

@@ -12,12 +12,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.gateway.server import Gateway
-from group_coordinator.kafka_topics.reader import read_topic
-from group_coordinator.members.kafka_member import Member
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.coordinating.members.kafka_member import Member
+from group_coordinator.ground.kafka_topics.reader import read_topic
+from group_coordinator.ground.settings.topic_names import Topics
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.config import StreamingConfig
 from tests.operations.acl_lines import acl_lines, paste
 from tests.streaming.running_app import RunningApp

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from group_coordinator.embedded_kafka.broker import free_port
-from group_coordinator.jars.resolving import spark_jars
-from group_coordinator.kafka_topics.reader import read_topic
+from group_coordinator.coordinating.jars.resolving import spark_jars
+from group_coordinator.ground.kafka_topics.reader import read_topic
+from group_coordinator.proving.embedded_kafka.broker import free_port
 from schemas.events import decode_response_event, encode_request_event
 from schemas.messages import (
     OffsetCommitRequest,

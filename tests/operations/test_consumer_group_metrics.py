@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 
 from coordinator_state import AssignmentChange
-from group_coordinator.history.fold import tell
-from group_coordinator.operations import metrics as m
-from group_coordinator.operations import pending_offsets
-from group_coordinator.operations.group_table import STATES, GroupTable
-from group_coordinator.operations.light_records import read_snapshot
-from group_coordinator.operations.metrics import Metrics
-from group_coordinator.operations.pending_offsets import PendingOffsets
-from group_coordinator.operations.tally import HistoryCounts
+from group_coordinator.ground.monitoring import metrics as m
+from group_coordinator.ground.monitoring.metrics import Metrics
+from group_coordinator.watching.group_metrics import pending_offsets
+from group_coordinator.watching.group_metrics.group_table import STATES, GroupTable
+from group_coordinator.watching.group_metrics.light_records import read_snapshot
+from group_coordinator.watching.group_metrics.pending_offsets import PendingOffsets
+from group_coordinator.watching.group_metrics.tally import HistoryCounts
+from group_coordinator.watching.history.fold import tell
 from schemas.events import TransactionEnded, encode_json
 from schemas.history import HistoryRecord, OffsetsCommitted
 from schemas.observed_history import GroupEpochBumped, TargetAssignmentComputed, TransactionalOffsetsPending

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import pytest
 
-from group_coordinator.command_line.dashboard_thread import index_of_dashboard, start_dashboard
-from group_coordinator.command_line.live_groups import LiveGroups, group_size
-from group_coordinator.dashboard import RunningServer
-from group_coordinator.dashboard.index import Index
-from group_coordinator.kafka_topics.bounds import Bounds, Partition
-from group_coordinator.operations import metrics as m
-from group_coordinator.operations.operations import Operations
+from group_coordinator.coordinating.commands.dashboard_thread import index_of_dashboard, start_dashboard
+from group_coordinator.coordinating.commands.live_groups import LiveGroups, group_size
+from group_coordinator.coordinating.operations.operations import Operations
+from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
+from group_coordinator.ground.monitoring import metrics as m
+from group_coordinator.watching.dashboard import RunningServer
+from group_coordinator.watching.dashboard.index import Index
 from schemas.foreign_json import json_decoder
 from schemas.history import History, MemberJoined, decode_history
 from streaming.topics import TopicReport
@@ -116,7 +116,7 @@ def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
     all_logs = Logs()
     for module in ("kafka_topics.follower", "command_line.live_groups"):
         monkeypatch.setattr(f"group_coordinator.{module}.TopicReader", lambda *_, **__: MemoryReader(all_logs))
-    monkeypatch.setattr("group_coordinator.dashboard.end_poller.log_bounds", lambda *_: {})
+    monkeypatch.setattr("group_coordinator.watching.dashboard.end_poller.log_bounds", lambda *_: {})
     return all_logs
 
 

@@ -11,9 +11,9 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import yaml
 
-from group_coordinator.operations.gateway_metrics import GATEWAY_METRICS
-from group_coordinator.operations.group_table import STATES
-from group_coordinator.operations.metrics import METRICS, Metric
+from group_coordinator.coordinating.operations.gateway_metrics import GATEWAY_METRICS
+from group_coordinator.ground.monitoring.metrics import METRICS, Metric
+from group_coordinator.watching.group_metrics.group_table import STATES
 from schemas.history import MemberDropped, RebalanceCompleted
 from schemas.settings import settings_of
 from streaming.config import StreamingConfig

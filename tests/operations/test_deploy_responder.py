@@ -11,10 +11,10 @@ import pytest
 import typer
 import yaml
 
-from group_coordinator.command_line.gateway_settings import GatewaySettings
 from group_coordinator.command_line.main import app
-from group_coordinator.gateway.authorization import parse_rules
-from group_coordinator.settings import loading
+from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
+from group_coordinator.coordinating.gateway.authorization import parse_rules
+from group_coordinator.ground.settings import loading
 from schemas.settings import settings_of
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash

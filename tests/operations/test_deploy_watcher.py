@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from group_coordinator.command_line.main import app
-from group_coordinator.operations.metrics import OF_A_WATCHER
+from group_coordinator.ground.monitoring.metrics import OF_A_WATCHER
 from schemas.settings import settings_of
 from streaming.config import StreamingConfig
 from tests.operations.promql import series
@@ -102,7 +102,7 @@ def test_the_alerts_that_hold_for_watched_groups() -> None:
 
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready"])
 def test_probes_ask_for_what_there_is(path: str) -> None:
-    from group_coordinator.operations import server
+    from group_coordinator.ground.monitoring import server
 
     assert path in Path(str(server.__file__)).read_text()
     probes = yaml.safe_dump(MANIFEST) + yaml.safe_dump(COMPOSE)

@@ -13,10 +13,10 @@ from urllib.error import HTTPError
 import pytest
 from prometheus_client import CollectorRegistry
 
-from group_coordinator.dashboard.documents import Documents
-from group_coordinator.dashboard.index import Index
-from group_coordinator.operations.server import operations_server
-from group_coordinator.system.ended_threads import ended_threads, forget_ended_threads, note_ended_threads
+from group_coordinator.ground.monitoring.server import operations_server
+from group_coordinator.ground.system.ended_threads import ended_threads, forget_ended_threads, note_ended_threads
+from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.index import Index
 
 
 class Well:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.operations.gateway_metrics import (
+from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
+from group_coordinator.coordinating.operations.gateway_metrics import (
     ANSWER_SECONDS,
     BROKEN,
     GATEWAY_METRICS,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from group_coordinator.operations import group_table, metrics
-from group_coordinator.operations.group_table import GroupTable
-from group_coordinator.operations.light_records import LightSnapshot, read_snapshot
+from group_coordinator.ground.monitoring import metrics
+from group_coordinator.watching.group_metrics import group_table
+from group_coordinator.watching.group_metrics.group_table import GroupTable
+from group_coordinator.watching.group_metrics.light_records import LightSnapshot, read_snapshot
 from schemas.group_states import REBALANCING, GroupState
 
 NAMED = (metrics.GROUP_REBALANCING, metrics.GROUP_REBALANCES, metrics.GROUP_MEMBERS)

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.http_server.server import HttpServer
-from group_coordinator.operations.health import STALE_AFTER_S, START_LIMIT_S, Health
-from group_coordinator.operations.metrics import Metrics
-from group_coordinator.operations.server import CONNECTIONS_MAX, operations_server
+from group_coordinator.ground.http_server.server import HttpServer
+from group_coordinator.ground.monitoring.health import STALE_AFTER_S, START_LIMIT_S, Health
+from group_coordinator.ground.monitoring.metrics import Metrics
+from group_coordinator.ground.monitoring.server import CONNECTIONS_MAX, operations_server
 
 
 class Clock:

@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.follower import TopicFollower
-from group_coordinator.kafka_topics.reader import read_topic
+from group_coordinator.ground.kafka_topics.follower import TopicFollower
+from group_coordinator.ground.kafka_topics.reader import read_topic
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from schemas.isolation import ISOLATION_LEVEL, READER_PROPERTIES
 from streaming.config import StreamingConfig
@@ -24,8 +24,11 @@ from streaming.source import events_stream
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("streaming", "group_coordinator")
-READER = "group_coordinator/kafka_topics/reader.py"
-APPLICATIONS = ("group_coordinator/members/partition_reader.py", "group_coordinator/command_line/demo_clients.py")
+READER = "group_coordinator/ground/kafka_topics/reader.py"
+APPLICATIONS = (
+    "group_coordinator/coordinating/members/partition_reader.py",
+    "group_coordinator/proving/commands/demo_clients.py",
+)
 """Their consumers read an application's topics, by its own isolation level."""
 ABORTED, OPEN, LATER = b"aborted", b"open", b"later"
 KEYS = [ABORTED, OPEN, LATER]

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from coordinator_state import GroupConfig
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.operations import metrics as m
+from group_coordinator.ground.monitoring import metrics as m
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.error_codes import ErrorCode
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import (

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.operations.group_log import LINES_PER_WINDOW, WINDOW_S, GroupLog
-from group_coordinator.operations.logs import OURS, configure_logs
+from group_coordinator.coordinating.operations.group_log import LINES_PER_WINDOW, WINDOW_S, GroupLog
+from group_coordinator.ground.monitoring.logs import OURS, configure_logs
 from schemas.history import decode_history
 from tests.operations.records import CONFIG, log, outputs
 
@@ -49,7 +49,8 @@ def test_json_lines_have_the_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert {line["group_id"] for line in lines} == {"payments"}
     assert any(line.get("happened") == "rebalance_started" and "joined" in line["message"] for line in lines)
     assert lines[-1] | {"time": ""} == {
-        "time": "", "level": "warning", "logger": "group_coordinator.operations.group_log", "group_id": "payments",
+        "time": "", "level": "warning", "logger": "group_coordinator.coordinating.operations.group_log",
+        "group_id": "payments",
         "reason": "bad_body", "message": "dead letter of e, partition 0, offset 7: so\nwrong",
     }  # fmt: skip
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lines[0]["time"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pickle
 
-from group_coordinator.operations.group_table import Recently
-from group_coordinator.operations.names import NAME_CHARACTERS_MAX, kept_name
-from group_coordinator.operations.repeats import Repeats
+from group_coordinator.watching.group_metrics.group_table import Recently
+from group_coordinator.watching.group_metrics.names import NAME_CHARACTERS_MAX, kept_name
+from group_coordinator.watching.group_metrics.repeats import Repeats
 
 LONG = "g" * 32_000
 

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from group_coordinator.operations.logs import JsonLines, TextLines
-from group_coordinator.operations.printable import printable, printable_lines
+from group_coordinator.ground.monitoring.logs import JsonLines, TextLines
+from group_coordinator.ground.monitoring.printable import printable, printable_lines
 
 HOSTILE = [
     "\x1b[2J", "\x1b]0;title\x07", "a\r\nERROR forged", "\x9b31m", "\x7f", "\u202egnp.exe", "\u2028x", "\u200b",

@@ -10,14 +10,14 @@ import pytest
 from typer.testing import CliRunner
 
 from group_coordinator.command_line.main import app
-from group_coordinator.kafka_topics.reader import read_topic
-from group_coordinator.members.kafka_member import Member
-from group_coordinator.operations import metrics as m
-from group_coordinator.operations.group_log import GroupLog
-from group_coordinator.operations.group_table import GroupTable
-from group_coordinator.operations.metrics import Metrics
-from group_coordinator.operations.tally import Tally
-from group_coordinator.operations.topics_reader import TopicsReader
+from group_coordinator.coordinating.members.kafka_member import Member
+from group_coordinator.coordinating.operations.group_log import GroupLog
+from group_coordinator.coordinating.operations.topics_reader import TopicsReader
+from group_coordinator.ground.kafka_topics.reader import read_topic
+from group_coordinator.ground.monitoring import metrics as m
+from group_coordinator.ground.monitoring.metrics import Metrics
+from group_coordinator.watching.group_metrics.group_table import GroupTable
+from group_coordinator.watching.group_metrics.tally import Tally
 from streaming.config import StreamingConfig
 from streaming.ticker import Ticker
 from streaming.topics import TopicError, admin_client, ensure_topics

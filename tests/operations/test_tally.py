@@ -8,8 +8,8 @@ from typing import get_args
 import msgspec
 import pytest
 
-from group_coordinator.operations import metrics as m
-from group_coordinator.operations.repeats import Remembered, Repeats
+from group_coordinator.ground.monitoring import metrics as m
+from group_coordinator.watching.group_metrics.repeats import Remembered, Repeats
 from schemas.events import SESSION_RENEWAL, GroupEventBody, SessionRenewal
 from schemas.history import decode_history
 from tests.operations.records import APPEND_MS, log, outputs

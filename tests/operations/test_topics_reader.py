@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Message
 
-from group_coordinator.operations import metrics as m
-from group_coordinator.operations import topics_reader
-from group_coordinator.operations.group_log import GroupLog
-from group_coordinator.operations.topics_reader import TopicsReader
+from group_coordinator.coordinating.operations import topics_reader
+from group_coordinator.coordinating.operations.group_log import GroupLog
+from group_coordinator.coordinating.operations.topics_reader import TopicsReader
+from group_coordinator.ground.monitoring import metrics as m
 from schemas.query_progress import WRITER_HEADER
 from tests.operations.records import log, outputs
 from tests.operations.tally_bench import TOPICS, bench

@@ -14,8 +14,8 @@ from tests.operations.standalone_cluster import ROOT, build_wheel
 
 PACKAGES = ("coordinator_state", "group_coordinator", "schemas", "streaming")
 DATA = (
-    "group_coordinator/dashboard/static/index.html",
-    "group_coordinator/jars/ivy.xml",
+    "group_coordinator/watching/dashboard/static/index.html",
+    "group_coordinator/coordinating/jars/ivy.xml",
     "schemas/json/history.schema.json",
     "schemas/py.typed",
     "streaming/log4j2.properties",

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from coordinator_state import Coordinator, LogRecord, Output, group_event
-from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import Following, follow
-from group_coordinator.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.recordings.events_import import EventsImport
+from group_coordinator.proving.recordings.following import Following, follow
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from schemas.events import decode_group_event, decode_tick
 from schemas.records import GroupMetadataKey, GroupMetadataValue, decode_record
 

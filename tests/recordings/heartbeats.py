@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from group_coordinator.recordings.group_requests import GroupRequest
-from group_coordinator.recordings.request_lines import LoggedRequest
+from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.request_lines import LoggedRequest
 from schemas.messages import HeartbeatRequest
 
 SECOND_US = 1_000_000

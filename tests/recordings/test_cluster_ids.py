@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.observed_source import observed_source
-from group_coordinator.recordings.broker_log import BrokerLog
-from group_coordinator.recordings.cluster_ids import cluster_id_of_dump
-from group_coordinator.watch.following_logs import FollowedLogs
+from group_coordinator.watching.broker_logs.broker_log import BrokerLog
+from group_coordinator.watching.broker_logs.cluster_ids import cluster_id_of_dump
+from group_coordinator.watching.commands.observed_source import observed_source
+from group_coordinator.watching.watch.following_logs import FollowedLogs
 from tests.observed.recorded import CLUSTERS
 
 IDS = {"old-2.8": "4pFwibn7S5WSOTk0EUqM8w", "old-3.9": "zOu5ZlK-TgWf4FNQllmKrg", "roll-4.2": "Jw8_2JgPQYaf42d2EFea_g"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.recordings.recording import RecordingReport, verify_recording
+from group_coordinator.proving.recordings.recording import RecordingReport, verify_recording
 
 CLUSTERS = Path(__file__).parents[1] / "fixtures" / "clusters"
 OLD = pytest.mark.parametrize("name", ["old-2.8", "old-3.9"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from group_coordinator.recordings.commits_in_sight import CommitsInSight
+from group_coordinator.proving.recordings.commits_in_sight import CommitsInSight
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.recordings.heartbeats import request as heartbeat
 

@@ -14,9 +14,9 @@ import pytest
 from coordinator_state import Coordinator, LogRecord, Output, group_event
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.group import Group
-from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import Following
-from group_coordinator.recordings.recording import verify_recording
+from group_coordinator.proving.recordings.events_import import EventsImport
+from group_coordinator.proving.recordings.following import Following
+from group_coordinator.proving.recordings.recording import verify_recording
 from schemas.events import decode_group_event, decode_tick
 from schemas.kafka.records import decode_record
 from tests.recordings.broker_logs import FIXTURES, followed, followed_lines, lines_of, outputs_of

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.recordings.consumer_group_settings import NOT_KNOWN
-from group_coordinator.recordings.following import Following
-from group_coordinator.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.consumer_group_settings import NOT_KNOWN
+from group_coordinator.proving.recordings.following import Following
+from group_coordinator.proving.recordings.group_requests import GroupRequest
 from schemas.history import MemberExpired, MemberLeft
 from schemas.observed_history import MemberGone
 from tests.recordings.broker_logs import CLUSTERS, followed, followed_lines, lines_of, outputs_of, request_logs_of

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from group_coordinator.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from tests.recordings import disturbances
 from tests.recordings.disturbances import Disturbance, Files
 

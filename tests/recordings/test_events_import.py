@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from coordinator_state import Answer
-from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import follow
-from group_coordinator.recordings.group_requests import GroupRequest, group_requests
-from group_coordinator.recordings.kafka_request_log import DeadLetter, RequestLog
+from group_coordinator.proving.recordings.events_import import EventsImport
+from group_coordinator.proving.recordings.following import follow
+from group_coordinator.proving.recordings.group_requests import GroupRequest, group_requests
+from group_coordinator.proving.recordings.kafka_request_log import DeadLetter, RequestLog
 from schemas.events import decode_tick
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupResponse, OffsetCommitRequest

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.command_line.broker_log_report import doubts
-from group_coordinator.recordings.following import Following, follow
-from group_coordinator.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.commands.broker_log_report import doubts
+from group_coordinator.proving.recordings.following import Following, follow
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from schemas.history import GroupRecorded, RecordingGap
 from tests.recordings.broker_logs import (
     CLUSTERS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from coordinator_state.classic import timers
 from coordinator_state.timers import PUBLICATION, Timer
-from group_coordinator.recordings.coordinator_log import LogEntry
-from group_coordinator.recordings.hash_order import put_expiration_first
+from group_coordinator.proving.recordings.coordinator_log import LogEntry
+from group_coordinator.proving.recordings.hash_order import put_expiration_first
 from tests.coordinator_state.harness import GroupHarness
 
 

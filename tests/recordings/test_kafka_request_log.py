@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.recordings.kafka_request_log import DeadLetter, RequestLog
-from group_coordinator.recordings.request_lines import LoggedRequest
+from group_coordinator.proving.recordings.kafka_request_log import DeadLetter, RequestLog
+from group_coordinator.proving.recordings.request_lines import LoggedRequest
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recordings"
 MIXED = FIXTURES / "mixed.request.log.gz"

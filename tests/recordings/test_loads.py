@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from group_coordinator.recordings.broker_lines import BrokerLine, GroupLoaded, GroupUnloaded
-from group_coordinator.recordings.loads import Places, loads_of, waited_for_move, with_restarts
+from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, GroupLoaded, GroupUnloaded
 from tests.recordings.heartbeats import SECOND_US, request
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.recordings.offsets_log import OffsetsLog, read_offsets_log
-from group_coordinator.recordings.recording import verify_recording
+from group_coordinator.proving.recordings.offsets_log import OffsetsLog, read_offsets_log
+from group_coordinator.proving.recordings.recording import verify_recording
 from schemas.bounded_lines import LINE_MAX_BYTES
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recordings"

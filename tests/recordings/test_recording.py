@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.recordings.recording import RecordingReport, verify_recording
+from group_coordinator.proving.recordings.recording import RecordingReport, verify_recording
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recordings"
 NAMES = sorted(path.name.removesuffix(".request.log.gz") for path in FIXTURES.glob("*.request.log.gz"))

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from group_coordinator.recordings.line_times import LineError
-from group_coordinator.recordings.request_lines import LoggedRequest, read_line
+from group_coordinator.proving.recordings.request_lines import LoggedRequest, read_line
+from group_coordinator.watching.broker_logs.line_times import LineError
 
 HEARTBEAT = {
     "isForwarded": False,

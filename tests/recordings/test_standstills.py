@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from tests.observed.recorded import CLUSTERS, entries
 from tests.recordings.broker_logs import FIXTURES
 from tests.recordings.disturbances import as_kafka_writes, from_on

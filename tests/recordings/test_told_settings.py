@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from coordinator_state import LogRecord
-from group_coordinator.command_line.broker_log_report import flags, keep_settings, kept_settings
-from group_coordinator.recordings.broker_settings import Setting, parse_settings, settings_of
-from group_coordinator.recordings.offsets_log import LoggedRecord
-from group_coordinator.recordings.recording import verify_recording
+from group_coordinator.proving.commands.broker_log_report import flags, keep_settings, kept_settings
+from group_coordinator.proving.recordings.broker_settings import Setting, parse_settings, settings_of
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord
+from group_coordinator.proving.recordings.recording import verify_recording
 from schemas.consumer_group_messages import LEAVE_EPOCH
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import of_type, subscription

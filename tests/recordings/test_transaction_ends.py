@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import follow
-from group_coordinator.recordings.kafka_request_log import RequestLog
-from group_coordinator.recordings.offsets_log import read_offsets_log
-from group_coordinator.recordings.recording import RecordingReport, verify_recording
-from group_coordinator.recordings.transaction_ends import transaction_ends
+from group_coordinator.proving.recordings.events_import import EventsImport
+from group_coordinator.proving.recordings.following import follow
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.recordings.offsets_log import read_offsets_log
+from group_coordinator.proving.recordings.recording import RecordingReport, verify_recording
+from group_coordinator.proving.recordings.transaction_ends import transaction_ends
 from schemas.events import TransactionEnded, decode_group_event
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record, encode_key, encode_offset_commit_value
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
 from tests.responder.running_world import Configure, World
 from tests.responder.shard_without_query import Shard, shard_of

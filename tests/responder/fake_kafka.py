@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError
 
-from group_coordinator.kafka_topics.bounds import Bounds, Partition
+from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
 
 
 class FakeRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.responder import loop
+from group_coordinator.coordinating.responder import loop
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest
 from schemas.query_progress import QueryProgress, encode_progress, key_of

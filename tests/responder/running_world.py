@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
-from group_coordinator.responder.auditor import Auditor, AuditorThread, undecided_since_ms
-from group_coordinator.responder.processes import ResponderProcesses
+from group_coordinator.coordinating.responder.auditor import Auditor, AuditorThread, undecided_since_ms
+from group_coordinator.coordinating.responder.processes import ResponderProcesses
+from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
 from schemas.messages import HeartbeatResponse
 from schemas.query_progress import WRITER_HEADER
 from streaming.config import StreamingConfig

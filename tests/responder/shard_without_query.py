@@ -12,12 +12,12 @@ from multiprocessing.context import SpawnProcess
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
-from group_coordinator.responder.loop import Responder
-from group_coordinator.responder.permission import ResponderRefusedError
-from group_coordinator.responder.protocol import ExitCode
-from group_coordinator.responder.ticking import ResponderTicker
+from group_coordinator.coordinating.responder.loop import Responder
+from group_coordinator.coordinating.responder.permission import ResponderRefusedError
+from group_coordinator.coordinating.responder.protocol import ExitCode
+from group_coordinator.coordinating.responder.ticking import ResponderTicker
+from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_tick
 from schemas.query_progress import WRITER_HEADER, GatewayAlive, encode_progress, key_of
 from streaming.answered_ahead import AnsweredClocks

@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import pytest
 
-from group_coordinator.gateway.answer_sizes import AnswerSizes
-from group_coordinator.gateway.config import GatewayConfig
-from group_coordinator.gateway.coordinator_client import EventsClient
-from group_coordinator.gateway.group_events import GroupEvent
-from group_coordinator.gateway.handover import TopicRecord
-from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.responder.answering import AnsweringShard
+from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
+from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
+from group_coordinator.coordinating.gateway.group_events import GroupEvent
+from group_coordinator.coordinating.gateway.handover import TopicRecord
+from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
+from group_coordinator.coordinating.responder.answering import AnsweringShard
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_request_event, encode_tick
 from schemas.messages import (

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator_state import StateError
-from group_coordinator.responder.answering import AnsweringShard
+from group_coordinator.coordinating.responder.answering import AnsweringShard
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import (
     DeleteGroupsRequest,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.command_line.own_responders import audit_values
-from group_coordinator.kafka_topics.errors import TopicReadError
-from group_coordinator.operations import metrics
-from group_coordinator.responder import auditor
-from group_coordinator.responder.auditor import Auditor, AuditorThread
+from group_coordinator.coordinating.commands.own_responders import audit_values
+from group_coordinator.coordinating.responder import auditor
+from group_coordinator.coordinating.responder.auditor import Auditor, AuditorThread
+from group_coordinator.ground.kafka_topics.errors import TopicReadError
+from group_coordinator.ground.monitoring import metrics
 from schemas.query_progress import DECIDED_AT_HEADER, WRITER_HEADER, AnswerDifference
 from streaming.stored_group import CommittedBatch
 from streaming.watcher import ShardProgress

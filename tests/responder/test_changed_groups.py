@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.responder import changed_groups
-from group_coordinator.responder.answering import AnsweringShard
-from group_coordinator.responder.changed_groups import KEPT_S
+from group_coordinator.coordinating.responder import changed_groups
+from group_coordinator.coordinating.responder.answering import AnsweringShard
+from group_coordinator.coordinating.responder.changed_groups import KEPT_S
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import (
     DeleteGroupsRequest,

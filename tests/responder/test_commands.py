@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
-from group_coordinator.system.processor_time import SLICE_NS, slice_ns
+from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.ground.system.processor_time import SLICE_NS, slice_ns
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from schemas.messages import HeartbeatResponse
 from schemas.query_progress import WRITER_HEADER
 from streaming.config import StreamingConfig

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator_state import Answer
-from group_coordinator.responder.answering import AnsweringShard
+from group_coordinator.coordinating.responder.answering import AnsweringShard
 from schemas.events import encode_json
 from streaming.config import StreamingConfig
 from streaming.stored_group import ShardState

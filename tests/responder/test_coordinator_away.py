@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.gateway.server import Gateway
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import SESSION_RENEWAL
 from schemas.query_progress import WRITER_HEADER
 from streaming.config import StreamingConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.responder.ticking import TickerElection
+from group_coordinator.coordinating.responder.ticking import TickerElection
 
 PAUSE_MS = 3_000
 SILENCE_MS = 2_000

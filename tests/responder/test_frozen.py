@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from group_coordinator.kafka_topics.reader import read_topic
-from group_coordinator.responder.protocol import ExitCode
+from group_coordinator.coordinating.responder.protocol import ExitCode
+from group_coordinator.ground.kafka_topics.reader import read_topic
 from schemas.events import decode_tick
 from streaming import answered_ahead
 from streaming.answered_ahead import begin_progress

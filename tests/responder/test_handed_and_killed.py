@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import pytest
 
-from group_coordinator.gateway import unrecorded_answers
-from group_coordinator.gateway.answer_sizes import AnswerSizes
-from group_coordinator.gateway.config import GatewayConfig
-from group_coordinator.gateway.coordinator_client import EventsClient
-from group_coordinator.gateway.group_events import GroupEvent
-from group_coordinator.gateway.metrics import GatewayMetrics
-from group_coordinator.kafka_topics.reader import offset_of, read_topic
-from group_coordinator.system.answer_sockets import AnswerSender, HandedAnswer
+from group_coordinator.coordinating.answer_sockets import AnswerSender, HandedAnswer
+from group_coordinator.coordinating.gateway import unrecorded_answers
+from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
+from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
+from group_coordinator.coordinating.gateway.group_events import GroupEvent
+from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
+from group_coordinator.ground.kafka_topics.reader import offset_of, read_topic
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseDocument, encode_json
 from schemas.messages import HeartbeatResponse, Response

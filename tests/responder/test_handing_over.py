@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from group_coordinator.gateway.request_ids import RequestIds
-from group_coordinator.responder import loop
-from group_coordinator.responder.loop import Responder
-from group_coordinator.responder.permission import ResponderError, ResponderRefusedError
-from group_coordinator.system.answer_sockets import AnswerSender, AnswerSocket, HandedAnswer
+from group_coordinator.coordinating.answer_sockets import AnswerSender, AnswerSocket, HandedAnswer
+from group_coordinator.coordinating.gateway.request_ids import RequestIds
+from group_coordinator.coordinating.responder import loop
+from group_coordinator.coordinating.responder.loop import Responder
+from group_coordinator.coordinating.responder.permission import ResponderError, ResponderRefusedError
 from schemas.events import encode_tick
 from schemas.query_progress import (
     DECIDED_AT_HEADER,

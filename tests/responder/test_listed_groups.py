@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.gateway.config import Address, GatewayConfig
-from group_coordinator.gateway.server import Gateway
+from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
 from tests.making_topics import make_topic
 from tests.responder.shard_without_query import SESSION_MS, Shard
 from tests.streaming.running_app import TIMEOUT_S

@@ -12,10 +12,14 @@ from confluent_kafka import Message
 from msgspec.structs import replace
 
 from coordinator_state import GroupCoordinator, encode_group, group_event
-from group_coordinator.kafka_topics.reader import headers_of
-from group_coordinator.responder import loop
-from group_coordinator.responder.loop import Responder
-from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
+from group_coordinator.coordinating.responder import loop
+from group_coordinator.coordinating.responder.loop import Responder
+from group_coordinator.coordinating.responder.permission import (
+    ResponderAloneError,
+    ResponderError,
+    ResponderRefusedError,
+)
+from group_coordinator.ground.kafka_topics.reader import headers_of
 from schemas.events import decode_group_event, decode_tick, encode_request_event, encode_tick
 from schemas.messages import (
     JoinGroupProtocol,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from group_coordinator.responder.permission import (
+from group_coordinator.coordinating.responder.permission import (
     ResponderAloneError,
     ResponderError,
     ResponderRefusedError,

@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from group_coordinator.responder import process as one_process
-from group_coordinator.responder import processes
-from group_coordinator.responder.permission import ResponderAloneError, ResponderRefusedError
-from group_coordinator.responder.process import SILENT_AFTER_S, ResponderState
-from group_coordinator.responder.processes import ResponderProcesses
-from group_coordinator.responder.protocol import ResponderStatus, decode_status, encode_line
+from group_coordinator.coordinating.responder import process as one_process
+from group_coordinator.coordinating.responder import processes
+from group_coordinator.coordinating.responder.permission import ResponderAloneError, ResponderRefusedError
+from group_coordinator.coordinating.responder.process import SILENT_AFTER_S, ResponderState
+from group_coordinator.coordinating.responder.processes import ResponderProcesses
+from group_coordinator.coordinating.responder.protocol import ResponderStatus, decode_status, encode_line
 from streaming.child_processes import ChildProcess, end_process
 from streaming.config import StreamingConfig
 from streaming.stored_group import Groups, ShardState, StateInPieces, StoredGroup, in_pieces
@@ -201,7 +201,7 @@ def test_a_responder_starts_answers_is_silent_ends_and_begins_again(monkeypatch:
     wait_until(lambda: running.reports() == {0: (ResponderState.ANSWERING, "")})
     with monkeypatch.context() as later:
         now_s = time.monotonic() + SILENT_AFTER_S + 1
-        later.setattr("group_coordinator.responder.process.time.monotonic", lambda: now_s)
+        later.setattr("group_coordinator.coordinating.responder.process.time.monotonic", lambda: now_s)
         assert running.reports()[0].state is ResponderState.SILENT
     os.kill(running.process_ids[0], signal.SIGKILL)
     assert begins.acquire(timeout=60)
@@ -213,7 +213,7 @@ def test_a_responder_starts_answers_is_silent_ends_and_begins_again(monkeypatch:
 
 TAKES_ALL = """
 import sys
-from group_coordinator.responder.protocol import ResponderStatus, encode_line, read_start
+from group_coordinator.coordinating.responder.protocol import ResponderStatus, encode_line, read_start
 groups = read_start(sys.stdin.buffer).state.groups
 size = sum(len(key) + len(group.membership) + len(group.offsets) for key, group in groups.items())
 print(encode_line(ResponderStatus(groups=len(groups), state_bytes=size)).decode(), flush=True)
@@ -373,7 +373,7 @@ def test_a_responder_that_ends_before_it_answers_is_started_less_and_less_often(
         tries_s.append(time.monotonic())
         return pieces_of(EMPTY)
 
-    ends_at_once = "from sys import stdin; from group_coordinator.responder.protocol import read_start; "
+    ends_at_once = "from sys import stdin; from group_coordinator.coordinating.responder.protocol import read_start; "
     ends_at_once += "read_start(stdin.buffer); exit(1)"
     monkeypatch.setattr(processes, "_POLL_S", 0.01)
     monkeypatch.setattr(one_process, "START_INTERVAL_S", 0.1)

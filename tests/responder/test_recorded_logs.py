@@ -22,8 +22,8 @@ from coordinator_state import (
     TransactionEndedEvent,
 )
 from coordinator_state.outputs import MetadataEvent
-from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.responder.answering import AnsweringShard
+from group_coordinator.coordinating.responder.answering import AnsweringShard
+from group_coordinator.proving.recordings.events_import import EventsImport
 from schemas.events import TopicsDeleted, encode_json, encode_request_event, encode_tick
 from schemas.output_records import OutputRecord
 from schemas.records_file import Record

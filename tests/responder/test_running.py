@@ -13,11 +13,15 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
-from group_coordinator.kafka_topics.reader import read_topic
-from group_coordinator.responder.loop import Responder
-from group_coordinator.responder.permission import ResponderAloneError, ResponderError, ResponderRefusedError
-from group_coordinator.responder.process import ResponderState
-from group_coordinator.responder.protocol import ResponderStatus
+from group_coordinator.coordinating.responder.loop import Responder
+from group_coordinator.coordinating.responder.permission import (
+    ResponderAloneError,
+    ResponderError,
+    ResponderRefusedError,
+)
+from group_coordinator.coordinating.responder.process import ResponderState
+from group_coordinator.coordinating.responder.protocol import ResponderStatus
+from group_coordinator.ground.kafka_topics.reader import read_topic
 from schemas.events import encode_tick
 from schemas.messages import JoinGroupProtocol, JoinGroupRequest
 from schemas.query_progress import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.query_progress import WRITER_HEADER
 from streaming.config import StreamingConfig
 from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wait_for

@@ -11,9 +11,9 @@ from itertools import pairwise
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.reader import headers_of
-from group_coordinator.responder.permission import ResponderAloneError
+from group_coordinator.coordinating.responder.permission import ResponderAloneError
+from group_coordinator.ground.kafka_topics.reader import headers_of
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_tick, encode_tick
 from streaming.answered_ahead import AnsweredClocks
 from streaming.ticker import machine_wall_ms

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from group_coordinator.gateway.refusals import refusal
+from group_coordinator.coordinating.gateway.refusals import refusal
 from schemas.error_codes import ErrorCode
 from schemas.messages import APIS, OffsetFetchRequest, Request
 from schemas.refusals import error_response

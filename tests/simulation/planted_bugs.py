@@ -26,7 +26,7 @@ from coordinator_state.classic.context import classic
 from coordinator_state.classic.kind import ClassicKind
 from coordinator_state.offsets import CommittedOffset, OffsetExpirationCondition, Offsets
 from coordinator_state.step import Step
-from group_coordinator.members.member import GroupMember
+from group_coordinator.coordinating.members.member import GroupMember
 from schemas.events import DeletedTopic
 from schemas.ticks import read_tick
 from schemas.wire import INT32

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator_state import Answer, GroupConfig, LogRecord, Output, decode_group
-from group_coordinator.members.effects import CoordinatorUnknown
+from group_coordinator.coordinating.members.effects import CoordinatorUnknown
 from schemas.error_codes import ErrorCode
 from schemas.events import decode_request_event
 from schemas.history import GroupDead, GroupEmpty, MemberExpired, RebalanceStarted

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from coordinator_state import Group
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.settings.topic_names import Topics
 from schemas.output_records import OutputRecord
 from simulation.driver import carry_clock
 from simulation.log import Log, Record

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from coordinator_state import GroupConfig
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.settings.topic_names import Topics
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest, JoinGroupProtocol, JoinGroupRequest, Request
 from streaming.operator_config import OperatorConfig

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.reader import headers_of
+from group_coordinator.ground.kafka_topics.reader import headers_of
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.error_codes import ErrorCode
 from schemas.events import encode_request_event
 from schemas.messages import (

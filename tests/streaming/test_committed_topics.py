@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Message
 
 from coordinator_state import LogRecord
-from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.reader import TopicReader
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.reader import TopicReader
 from streaming.committed_topics import CommittedTopics
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import of_type, subscription

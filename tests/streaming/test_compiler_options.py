@@ -9,8 +9,8 @@ from functools import cache
 
 import pytest
 
-from group_coordinator.command_line.responder import short_lived
-from group_coordinator.jars.java import find_java
+from group_coordinator.coordinating.commands.responder import short_lived
+from group_coordinator.coordinating.jars.java import find_java
 from streaming.config import StreamingConfig
 from streaming.session import java_options
 

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.kafka_topics.reader import TopicReader
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.reader import TopicReader
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from schemas.query_progress import WRITER_HEADER
 from streaming.events_tail import (

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from coordinator_state import AssignmentChange, Output
 from coordinator_state.topics_image import NO_TOPICS
-from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
+from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics
 from schemas.consumer_group_messages import TopicPartitions
 from schemas.error_codes import ErrorCode
 from schemas.events import encode_json

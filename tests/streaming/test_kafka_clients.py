@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from group_coordinator.settings.kafka_properties import (
+from group_coordinator.ground.settings.kafka_properties import (
     PROPERTIES,
     librdkafka_properties,
     properties_problems,

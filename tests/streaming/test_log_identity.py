@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatResponse
 from streaming import log_identity, query_failures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
+from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics
 from schemas.events import encode_json
 from schemas.known_topics import KnownTopic
 from streaming import matching_topics

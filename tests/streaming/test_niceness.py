@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from group_coordinator.system import idle_policy
+from group_coordinator.coordinating import idle_policy
 
 pytestmark = pytest.mark.spark
 
@@ -51,8 +51,8 @@ def test_the_jvm_and_its_workers_are_nice_and_we_are_not(niceness: int, kafka_ja
 POLICIES = """
 import os
 from pathlib import Path
-from group_coordinator.command_line.spark_jvm import jvm_process_id
-from group_coordinator.system import idle_policy
+from group_coordinator.coordinating.commands.spark_jvm import jvm_process_id
+from group_coordinator.ground.system import idle_policy
 from streaming.config import StreamingConfig
 from streaming.session import open_session
 

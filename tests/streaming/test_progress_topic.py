@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from schemas.query_progress import ProgressError, ResponderClaim, decode_progress, encode_progress, key_of
 from streaming.answered_ahead import is_settled_by_others

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from group_coordinator.output_files import write_files
-from group_coordinator.recordings.events_import import EventsImport
+from group_coordinator.ground.output_files import write_files
+from group_coordinator.proving.recordings.events_import import EventsImport
 from schemas.output_records import OutputRecord
 from schemas.records_file import Record, decode_record, encode_record
 from streaming.event_log import EventLogError, read_records, records_of_files
@@ -106,7 +106,7 @@ def test_hash_seeds_make_no_difference(log_file: Path, tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from tests.streaming.replays import CONFIG;"
         "from streaming.event_log import read_records; from streaming.replay import replay_in_process;"
-        "from group_coordinator.output_files import write_files;"
+        "from group_coordinator.ground.output_files import write_files;"
         "found = replay_in_process(read_records([Path(sys.argv[1])]), CONFIG);"
         "write_files((each for _, group in found for each in group), CONFIG.topics, Path(sys.argv[2]))"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator_state import GroupConfig
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.settings.topic_names import Topics
 from schemas.events import EventError, EventProblem, decode_group_event, encode_request_event
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from schemas.output_records import OutputRecord

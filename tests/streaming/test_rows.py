@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from coordinator_state import Answer, AssignmentChange, GroupConfig, LogRecord
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.settings.topic_names import Topics
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, EventProblem, decode_response_event
 from schemas.history import Cause, GroupCreated

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.reader import headers_of, offset_of, read_topic
-from group_coordinator.responder.answering import AnsweringShard
+from group_coordinator.coordinating.responder.answering import AnsweringShard
+from group_coordinator.ground.kafka_topics.reader import headers_of, offset_of, read_topic
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming import shard_state, stored_group
 from streaming.config import StreamingConfig

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, decode_tick, encode_tick
 from streaming.clock import REST_STEP_INTERVALS
 from streaming.ticker import Ticker

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.kafka_topics.cluster_topics import ClusterTopics
+from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_group_event
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.history import SnapshotSubscription

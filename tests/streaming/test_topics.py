@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.settings.topic_names import Topics
+from group_coordinator.ground.settings.topic_names import Topics
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.topics import TopicError, TopicSettings, admin_client, ensure_topics
 from tests.waiting import wait_until
 

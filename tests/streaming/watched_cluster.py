@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from msgspec import UNSET, UnsetType
 
-from group_coordinator.kafka_topics.described import topic_id_of
+from group_coordinator.ground.kafka_topics.described import topic_id_of
 from schemas.events import DeletedTopic, TopicsDeleted, decode_group_event, encode_json
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.history import GroupSnapshot, SnapshotSubscription

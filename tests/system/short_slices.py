@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from group_coordinator.system.processor_time import ask_for_short_slices
+from group_coordinator.ground.system.processor_time import ask_for_short_slices
 
 Answer = TypeVar("Answer")
 

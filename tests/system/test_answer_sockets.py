@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.gateway.request_ids import RequestIds
-from group_coordinator.system.answer_sockets import (
+from group_coordinator.coordinating.answer_sockets import (
     AnswerSender,
     AnswerSocket,
     AnswerSocketError,
     HandedAnswer,
 )
+from group_coordinator.coordinating.gateway.request_ids import RequestIds
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.system.disk_store import DiskStore
+from group_coordinator.ground.system.disk_store import DiskStore
 
 NAMES = ["", "a", "a\0b", "b/c", "\udcff", "é", "💩", "z" * 30_000]
 
@@ -45,7 +45,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     """The limit of a process on the size of a file stands for a disk without room."""
     program = (
         "import resource, signal\n"
-        "from group_coordinator.system.disk_store import DiskStore\n"
+        "from group_coordinator.ground.system.disk_store import DiskStore\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "store = DiskStore()\n"

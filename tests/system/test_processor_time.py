@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from group_coordinator.system.processor_time import SLICE_NS, ask_for_short_slices, slice_ns
+from group_coordinator.ground.system.processor_time import SLICE_NS, ask_for_short_slices, slice_ns
 from tests.system.short_slices import in_a_thread, slices_are_known
 
 

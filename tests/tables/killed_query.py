@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from group_coordinator.jars.resolving import spark_jars
-from group_coordinator.tables.rows import Table
-from group_coordinator.tables.spark_sinks import DELTA_SESSION_SETTINGS, DeltaSink
-from group_coordinator.tables.spark_tables import start_tables_query
+from group_coordinator.coordinating.jars.resolving import spark_jars
+from group_coordinator.coordinating.spark_tables.sinks import DELTA_SESSION_SETTINGS, DeltaSink
+from group_coordinator.coordinating.spark_tables.views import start_tables_query
+from group_coordinator.watching.tables.rows import Table
 from tests.tables.conftest import QUICK
 from tests.tables.spark_support import read_stream
 

@@ -12,12 +12,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from group_coordinator.tables.columns import columns
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.layout import Format
-from group_coordinator.tables.rows import MS_PER_DAY, TABLE_OF, TABLES, AnyRow
-from group_coordinator.tables.spark_rows import HISTORY_SCHEMA
-from group_coordinator.tables.spark_sinks import open_sink
+from group_coordinator.coordinating.spark_tables.rows import HISTORY_SCHEMA
+from group_coordinator.coordinating.spark_tables.sinks import open_sink
+from group_coordinator.watching.tables.columns import columns
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.layout import Format
+from group_coordinator.watching.tables.rows import MS_PER_DAY, TABLE_OF, TABLES, AnyRow
 from schemas.events import encode_json
 from schemas.history import History
 from schemas.records_file import Record, encode_record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from group_coordinator.tables.causes import cause_text
+from group_coordinator.watching.tables.causes import cause_text
 from schemas.history import Cause, MemberExpired, MemberIdentity
 from schemas.observed_history import ConsumerMember, ConsumerMemberJoined
 

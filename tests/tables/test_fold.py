@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from group_coordinator.tables.fold import GroupTables, StateError, fold, row_key
-from group_coordinator.tables.rows import (
+from group_coordinator.watching.tables.fold import GroupTables, StateError, fold, row_key
+from group_coordinator.watching.tables.rows import (
     TABLES,
     AnyRow,
     Commit,

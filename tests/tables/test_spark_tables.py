@@ -17,16 +17,21 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.tables.columns import columns
-from group_coordinator.tables.files import write_tables
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.layout import CHECKPOINT, Format, TablesError
-from group_coordinator.tables.rows import TABLE_OF, TABLES, Table
-from group_coordinator.tables.spark_rows import fold_batch, history_from_file
-from group_coordinator.tables.spark_sinks import DeltaSink, ParquetSink, open_sink
-from group_coordinator.tables.spark_tables import history_stream, start_tables_query, write_rows, write_tables_batch
-from group_coordinator.tables.versions import TableVersions
+from group_coordinator.coordinating.spark_tables.rows import fold_batch, history_from_file
+from group_coordinator.coordinating.spark_tables.sinks import DeltaSink, ParquetSink, open_sink
+from group_coordinator.coordinating.spark_tables.views import (
+    history_stream,
+    start_tables_query,
+    write_rows,
+    write_tables_batch,
+)
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.tables.columns import columns
+from group_coordinator.watching.tables.files import write_tables
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.layout import CHECKPOINT, Format, TablesError
+from group_coordinator.watching.tables.rows import TABLE_OF, TABLES, Table
+from group_coordinator.watching.tables.versions import TableVersions
 from schemas.history import History
 from tests.tables.example_history import example_history
 from tests.tables.spark_support import expected, raw, read_stream, tables_in, write_jsonl, write_pieces
@@ -254,7 +259,7 @@ def test_a_delta_table_of_an_earlier_version_gets_the_new_columns(tables_spark: 
 
 
 def refused(spark: SparkSession, directory: Path, records: tuple[History, ...]) -> DataFrame:
-    from group_coordinator.tables.spark_rows import table_rows
+    from group_coordinator.coordinating.spark_tables.rows import table_rows
 
     write_jsonl(directory / "history.jsonl", records)
     return table_rows(fold_batch(history_from_file(spark, str(directory / "history.jsonl"))), TABLES["refusals"])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from group_coordinator.tables.files import write_tables
-from group_coordinator.tables.spark_tables import register_views
+from group_coordinator.coordinating.spark_tables.views import register_views
+from group_coordinator.watching.tables.files import write_tables
 from tests.tables.example_history import example_history
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sql.md"

@@ -6,11 +6,11 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from group_coordinator.tables.files import write_tables
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.layout import CHECKPOINT, Format, TablesError
-from group_coordinator.tables.rows import TABLES, AnyRow
-from group_coordinator.tables.versions import TableVersions
+from group_coordinator.watching.tables.files import write_tables
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.layout import CHECKPOINT, Format, TablesError
+from group_coordinator.watching.tables.rows import TABLES, AnyRow
+from group_coordinator.watching.tables.versions import TableVersions
 from tests.tables.example_history import example_history
 
 ROWS = [("", row) for row in fold(example_history())]

@@ -27,14 +27,14 @@ from coordinator_state import (
     TransactionEndedEvent,
 )
 from coordinator_state.outputs import MetadataEvent
-from group_coordinator.recordings.group_requests import with_topic_ids
-from group_coordinator.recordings.kafka_json import (
+from group_coordinator.proving.recordings.group_requests import with_topic_ids
+from group_coordinator.watching.broker_logs.kafka_json import (
     list_groups_from_kafka,
     merge,
     request_from_kafka,
     response_to_kafka,
 )
-from group_coordinator.recordings.text_files import lines_of
+from group_coordinator.watching.broker_logs.text_files import lines_of
 from schemas.bounded_lines import too_long
 from schemas.events import RequestEnvelope, TransactionEnded
 from schemas.messages import ListGroupsResponse, OffsetCommitRequest

@@ -30,13 +30,13 @@ from confluent_kafka.admin import (
 )
 from msgspec import Struct
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.observed.observer import Observer
-from group_coordinator.observed.state import restore_state
-from group_coordinator.tables.fold import fold
-from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC, OffsetsTopicReader
-from group_coordinator.watch.source import WatchSource
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.state import restore_state
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.watch.offsets_topic import OFFSETS_TOPIC, OffsetsTopicReader
+from group_coordinator.watching.watch.source import WatchSource
 from schemas.history import History
 from tests.command_line.processes import command
 from tests.observed.recorded import CLUSTERS

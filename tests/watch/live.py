@@ -7,8 +7,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.index import Index
 
 
 def consumer(kafka: EmbeddedKafka, group_id: str, **properties: Any) -> Consumer:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.sources import EndedSource
-from group_coordinator.observed.evidence import BOUNDED
-from group_coordinator.observed.observer import Observer
-from group_coordinator.watch.conditions import Condition, Conditions
-from group_coordinator.watch.index_updater import IndexUpdater
-from group_coordinator.watch.writing import GroupHistory
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.sources import EndedSource
+from group_coordinator.watching.observed.evidence import BOUNDED
+from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.watch.conditions import Condition, Conditions
+from group_coordinator.watching.watch.index_updater import IndexUpdater
+from group_coordinator.watching.watch.writing import GroupHistory
 from tests.observed.pieces import Piece, add
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 
 DOOR = "WATCHED"
 """The name of the watcher's listener. Clients stay on the listener by which they came in."""

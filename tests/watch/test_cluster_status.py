@@ -5,11 +5,18 @@ from __future__ import annotations
 from datetime import UTC
 from pathlib import Path
 
-from group_coordinator.dashboard.watched import WatchedSource
-from group_coordinator.observed.clock_skew import Skew
-from group_coordinator.recordings.broker_log import FileRead
-from group_coordinator.watch.cluster_status import NO_LOG, NO_REQUESTS, NOT_FOLLOWED, Cluster, not_known, of_logs
-from group_coordinator.watch.following_logs import FollowedLogs
+from group_coordinator.watching.broker_logs.broker_log import FileRead
+from group_coordinator.watching.dashboard.watched import WatchedSource
+from group_coordinator.watching.observed.clock_skew import Skew
+from group_coordinator.watching.watch.cluster_status import (
+    NO_LOG,
+    NO_REQUESTS,
+    NOT_FOLLOWED,
+    Cluster,
+    not_known,
+    of_logs,
+)
+from group_coordinator.watching.watch.following_logs import FollowedLogs
 from tests.watch.broker_lines import line
 
 CLUSTER = Cluster(servers="prod:9092", id="abc", brokers={1: "a:9092", 2: "b:9092"})

@@ -13,17 +13,17 @@ import pytest
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.replay_output import read_history_files
-from group_coordinator.command_line.watch_outputs import open_outputs
-from group_coordinator.command_line.watch_settings import WatchSettings
-from group_coordinator.command_line.watch_sources import WatchOptions, watch_source
-from group_coordinator.dashboard import RunningServer, start_server
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.sources import SourceError
-from group_coordinator.kafka_topics.bounds import Bounds
-from group_coordinator.observed.evidence import BOUNDED
-from group_coordinator.settings.loading import ConfigError, load
-from group_coordinator.watch.clusters import ClusterSources
-from group_coordinator.watch.writing import WrittenSource
+from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.settings.loading import ConfigError, load
+from group_coordinator.watching.commands.watch_outputs import open_outputs
+from group_coordinator.watching.commands.watch_settings import WatchSettings
+from group_coordinator.watching.commands.watch_sources import WatchOptions, watch_source
+from group_coordinator.watching.dashboard import RunningServer, start_server
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.sources import SourceError
+from group_coordinator.watching.observed.evidence import BOUNDED
+from group_coordinator.watching.watch.clusters import ClusterSources
+from group_coordinator.watching.watch.writing import WrittenSource
 from tests.dashboard.http import document
 from tests.observed.pieces import mixed
 from tests.waiting import wait_until

@@ -13,14 +13,19 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.observed.evidence import ALL
-from group_coordinator.observed.offsets_log import LogRecord, read_raw
-from group_coordinator.recordings.broker_lines import LineEvent, MemberDeparted, MemberFailed, RebalancePrepared
-from group_coordinator.recordings.broker_log import BrokerLog
-from group_coordinator.watch.offsets_topic import OFFSETS_TOPIC, OffsetsTopicReader
-from group_coordinator.watch.source import TopicRefusedError, WatchSource
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.broker_logs.broker_lines import (
+    LineEvent,
+    MemberDeparted,
+    MemberFailed,
+    RebalancePrepared,
+)
+from group_coordinator.watching.broker_logs.broker_log import BrokerLog
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.evidence import ALL
+from group_coordinator.watching.observed.offsets_log import LogRecord, read_raw
+from group_coordinator.watching.watch.offsets_topic import OFFSETS_TOPIC, OffsetsTopicReader
+from group_coordinator.watching.watch.source import TopicRefusedError, WatchSource
 from schemas.group_states import GroupState
 from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, RebalanceStarted
 from schemas.java_hash import group_partition

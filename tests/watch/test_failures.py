@@ -16,16 +16,16 @@ from urllib.error import HTTPError
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from group_coordinator.command_line import watch
-from group_coordinator.command_line.watch_outputs import open_outputs
-from group_coordinator.dashboard import start_server
-from group_coordinator.dashboard.index import Index
-from group_coordinator.observed.polled import Polls
-from group_coordinator.watch import polling, source
-from group_coordinator.watch.clusters import ClusterSources
-from group_coordinator.watch.metrics import watch_endpoint
-from group_coordinator.watch.polled_groups import Poll
-from group_coordinator.watch.writing import HistorySource, WrittenSource
+from group_coordinator.watching.commands import watch
+from group_coordinator.watching.commands.watch_outputs import open_outputs
+from group_coordinator.watching.dashboard import start_server
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.polled import Polls
+from group_coordinator.watching.watch import polling, source
+from group_coordinator.watching.watch.clusters import ClusterSources
+from group_coordinator.watching.watch.metrics import watch_endpoint
+from group_coordinator.watching.watch.polled_groups import Poll
+from group_coordinator.watching.watch.writing import HistorySource, WrittenSource
 from schemas.kafka.record_batches import RawRecord
 from tests.command_line.calls import call, text_of
 from tests.dashboard.http import document

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.recordings.broker_lines import MemberAdded, MemberFailed
-from group_coordinator.watch.following_logs import FollowedLogs
+from group_coordinator.watching.broker_logs.broker_lines import MemberAdded, MemberFailed
+from group_coordinator.watching.watch.following_logs import FollowedLogs
 from tests.watch.broker_lines import line
 
 

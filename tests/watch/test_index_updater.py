@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.observed.evidence import ALL, BOUNDED, Bounds
-from group_coordinator.observed.observer import Observer
-from group_coordinator.observed.polled import Polls
-from group_coordinator.watch.index_updater import IndexUpdater
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.evidence import ALL, BOUNDED, Bounds
+from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.polled import Polls
+from group_coordinator.watching.watch.index_updater import IndexUpdater
 from schemas.events import encode_json
 from tests.observed.pieces import add, mixed, pieces
 from tests.observed.polls import polled_group, recorded_polls

@@ -14,11 +14,11 @@ from pathlib import Path
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.observed.evidence import ALL
-from group_coordinator.watch.polling import PollSource
-from group_coordinator.watch.source import WatchSource
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.evidence import ALL
+from group_coordinator.watching.watch.polling import PollSource
+from group_coordinator.watching.watch.source import WatchSource
 from tests.command_line.calls import call
 from tests.waiting import wait_until
 from tests.watch.live import committed, consumer, owned, with_topic

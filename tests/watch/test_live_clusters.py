@@ -9,12 +9,12 @@ from pathlib import Path
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.command_line.watch_settings import WatchSettings
-from group_coordinator.command_line.watch_sources import WatchOptions, watch_source
-from group_coordinator.dashboard import start_server
-from group_coordinator.dashboard.index import Index
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.observed.evidence import BOUNDED
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.commands.watch_settings import WatchSettings
+from group_coordinator.watching.commands.watch_sources import WatchOptions, watch_source
+from group_coordinator.watching.dashboard import start_server
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.evidence import BOUNDED
 from tests.dashboard.http import document
 from tests.waiting import wait_until
 from tests.watch.live import committed, consumer, with_topic

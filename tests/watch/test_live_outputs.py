@@ -8,12 +8,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.command_line.replay_output import read_history_files
-from group_coordinator.command_line.watch_outputs import open_outputs
-from group_coordinator.dashboard import start_server
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.observed.evidence import ALL
-from group_coordinator.watch.source import WatchSource
-from group_coordinator.watch.writing import WrittenSource
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.commands.watch_outputs import open_outputs
+from group_coordinator.watching.dashboard import start_server
+from group_coordinator.watching.observed.evidence import ALL
+from group_coordinator.watching.watch.source import WatchSource
+from group_coordinator.watching.watch.writing import WrittenSource
 from tests.command_line.calls import call
 from tests.waiting import wait_until
 from tests.watch.live import committed, consumer, owned, with_topic

@@ -13,14 +13,14 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from group_coordinator.command_line.observed_source import observed_source
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.sources import EndedSource
-from group_coordinator.dashboard.watched import Watched, WatchedSource
-from group_coordinator.operations.metrics import METRICS
-from group_coordinator.watch.conditions import Condition, Conditions
-from group_coordinator.watch.metrics import WatchedGroups, watch_endpoint
-from group_coordinator.watch.writing import GroupHistory
+from group_coordinator.ground.monitoring.metrics import METRICS
+from group_coordinator.watching.commands.observed_source import observed_source
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.sources import EndedSource
+from group_coordinator.watching.dashboard.watched import Watched, WatchedSource
+from group_coordinator.watching.watch.conditions import Condition, Conditions
+from group_coordinator.watching.watch.metrics import WatchedGroups, watch_endpoint
+from group_coordinator.watching.watch.writing import GroupHistory
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted
 from tests.observed.recorded import CLUSTERS

@@ -7,11 +7,11 @@ import threading
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.watch import name_questions
-from group_coordinator.watch.name_questions import NameQuestions
-from group_coordinator.watch.source import WatchSource
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.watch import name_questions
+from group_coordinator.watching.watch.name_questions import NameQuestions
+from group_coordinator.watching.watch.source import WatchSource
 from tests.waiting import wait_until
 from tests.watch.live import consumer, with_topic
 

@@ -7,8 +7,8 @@ from kafka import TopicPartition
 from kafka.consumer.fetcher import Fetcher
 from kafka.record import MemoryRecords
 
-from group_coordinator.watch.offsets_topic import BYTES_OF_RECORDS, WholeBatches, uncompress
-from group_coordinator.watch.python_client import PropertyError, python_properties
+from group_coordinator.watching.watch.offsets_topic import BYTES_OF_RECORDS, WholeBatches, uncompress
+from group_coordinator.watching.watch.python_client import PropertyError, python_properties
 from schemas.kafka.record_batches import read_stretch
 from tests.schemas.kafka.batches import batch
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.observed.polled import PolledGroup, Polls
-from group_coordinator.watch.index_updater import IndexUpdater
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.polled import PolledGroup, Polls
+from group_coordinator.watching.watch.index_updater import IndexUpdater
 from schemas.history import AssignedTopic
 from tests.observed.polls import polled_group, recorded_polls
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.observed.polled import PolledGroup, Polls
-from group_coordinator.watch import polling
-from group_coordinator.watch.polled_groups import GROUPS, GroupPoller, Poll
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.observed.polled import PolledGroup, Polls
+from group_coordinator.watching.watch import polling
+from group_coordinator.watching.watch.polled_groups import GROUPS, GroupPoller, Poll
 from schemas.history import GroupDead
 from tests.waiting import wait_until
 

@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.watch.polling import PollSource
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.watch.polling import PollSource
 from tests.command_line.processes import command, wait_for
 from tests.making_topics import make_topic
 from tests.waiting import wait_until

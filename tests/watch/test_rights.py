@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka, free_port
-from group_coordinator.watch.polling import PollSource
-from group_coordinator.watch.source import TopicRefusedError, WatchSource
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.watch.polling import PollSource
+from group_coordinator.watching.watch.source import TopicRefusedError, WatchSource
 from streaming.config import StreamingConfig
 from tests.operations.acl_lines import acl_lines, paste
 from tests.operations.secure_broker import KINDS, secure_broker

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from group_coordinator.watch.separate_process import ProcessEndedError, SeparateProcess
+from group_coordinator.watching.watch.separate_process import ProcessEndedError, SeparateProcess
 from tests.waiting import wait_until
 from tests.watch.doubling import double
 
@@ -62,7 +62,7 @@ def test_an_interrupt_is_left_to_the_process_that_asks(process: SeparateProcess)
 
 OWNER = """
 import time
-from group_coordinator.watch.separate_process import SeparateProcess
+from group_coordinator.watching.watch.separate_process import SeparateProcess
 from tests.watch.doubling import double
 if __name__ == "__main__":
     process = SeparateProcess("double", double, 2)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.dashboard.index import Index
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.watch.clusters import ClusterSource
-from group_coordinator.watch.polling import PollSource
-from group_coordinator.watch.source import WatchSource
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.watch.clusters import ClusterSource
+from group_coordinator.watching.watch.polling import PollSource
+from group_coordinator.watching.watch.source import WatchSource
 from tests.waiting import wait_until
 from tests.watch.live import committed, consumer, owned, with_topic
 

@@ -11,14 +11,14 @@ from random import Random
 import pytest
 
 from group_coordinator.command_line.replay_output import read_history_files
-from group_coordinator.command_line.watch_outputs import open_outputs
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.sources import Note, note_of
-from group_coordinator.observed.evidence import BOUNDED
-from group_coordinator.observed.observer import Observer
-from group_coordinator.observed.state import encode_state, restore_state
-from group_coordinator.tables.files import write_tables
-from group_coordinator.watch.writing import GroupHistory, WriteGivenUpError, WrittenSource
+from group_coordinator.watching.commands.watch_outputs import open_outputs
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.sources import Note, note_of
+from group_coordinator.watching.observed.evidence import BOUNDED
+from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.state import encode_state, restore_state
+from group_coordinator.watching.tables.files import write_tables
+from group_coordinator.watching.watch.writing import GroupHistory, WriteGivenUpError, WrittenSource
 from schemas.history import History
 from tests.observed.pieces import add, mixed, pieces
 from tests.waiting import wait_until

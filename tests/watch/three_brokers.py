@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from group_coordinator.embedded_kafka import broker_properties
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.embedded_kafka import broker_properties
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 
 OFFSETS_PARTITIONS = 6
 _REPLICATED = {

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from group_coordinator.command_line.output_options import Format, TablesFormat
-from group_coordinator.command_line.watch_outputs import OutputOptions
-from group_coordinator.settings.topic_names import Topics
-from group_coordinator.tables.rows import TABLES
+from group_coordinator.ground.settings.topic_names import Topics
+from group_coordinator.watching.commands.watch_outputs import OutputOptions
+from group_coordinator.watching.tables.rows import TABLES
 
 TOPICS = Topics.of_prefix("coordinator")
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from group_coordinator.dashboard.documents import Documents
-from group_coordinator.dashboard.index import Index
-from group_coordinator.dashboard.what_if import summary
+from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.what_if import summary
 
 
 class Handover(NamedTuple):

@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 
 from coordinator_state import GroupConfig
-from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import follow
-from group_coordinator.recordings.kafka_request_log import RequestLog
-from group_coordinator.what_if.group_log import GroupLog, group_log
+from group_coordinator.proving.recordings.events_import import EventsImport
+from group_coordinator.proving.recordings.following import follow
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.what_if.group_log import GroupLog, group_log
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process

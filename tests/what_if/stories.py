@@ -24,11 +24,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec import Struct
 
 from coordinator_state import GroupConfig
-from group_coordinator.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import follow
-from group_coordinator.recordings.kafka_request_log import RequestLog
-from group_coordinator.what_if.group_log import GroupLog, group_log
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.proving.recordings.events_import import EventsImport
+from group_coordinator.proving.recordings.following import follow
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.what_if.group_log import GroupLog, group_log
 from schemas.records_file import Record
 from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library, compile_java, consumers_of
 from tests.watch.request_log import REQUEST_LOGGER

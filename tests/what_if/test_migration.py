@@ -12,13 +12,13 @@ from statistics import mean
 import pytest
 
 from coordinator_state import GroupConfig
-from group_coordinator.assignors import ASSIGNORS
-from group_coordinator.recordings.events_import import EventsImport
-from group_coordinator.recordings.following import follow
-from group_coordinator.recordings.kafka_request_log import RequestLog
-from group_coordinator.what_if.change import Change
-from group_coordinator.what_if.group_log import group_log
-from group_coordinator.what_if.what_if import play
+from group_coordinator.coordinating.assignors import ASSIGNORS
+from group_coordinator.proving.recordings.events_import import EventsImport
+from group_coordinator.proving.recordings.following import follow
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.what_if.group_log import group_log
+from group_coordinator.proving.what_if.what_if import play
+from group_coordinator.watching.dashboard.change import Change
 from schemas.history import decode_history
 from schemas.observed_history import GroupConverted
 from schemas.records_file import Record

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from coordinator_state import GroupConfig
 from coordinator_state.outputs import MetadataEvent
-from group_coordinator.assignors import ASSIGNORS
-from group_coordinator.what_if.change import Change
-from group_coordinator.what_if.what_if import play
+from group_coordinator.coordinating.assignors import ASSIGNORS
+from group_coordinator.proving.what_if.what_if import play
+from group_coordinator.watching.dashboard.change import Change
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.history import MemberExpired, MemberJoined, decode_history
 from schemas.observed_history import ConsumerMember, ConsumerMemberJoined, TargetAssignmentComputed

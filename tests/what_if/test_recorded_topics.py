@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from coordinator_state.topics_image import NO_TOPICS
-from group_coordinator.what_if.recorded_topics import KnownTopics
+from group_coordinator.proving.what_if.recorded_topics import KnownTopics
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 
 

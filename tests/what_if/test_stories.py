@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.assignors import ASSIGNORS
-from group_coordinator.what_if.change import Change
-from group_coordinator.what_if.what_if import REPETITIONS, play
+from group_coordinator.coordinating.assignors import ASSIGNORS
+from group_coordinator.proving.what_if.what_if import REPETITIONS, play
+from group_coordinator.watching.dashboard.change import Change
 from tests.what_if.pages import summary_of
 from tests.what_if.stories import (
     CONFIG,

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from coordinator_state import GroupConfig
-from group_coordinator.assignors import ASSIGNORS
-from group_coordinator.tables.fold import fold
-from group_coordinator.tables.rows import Ownership, Rebalance
-from group_coordinator.what_if.change import Change
-from group_coordinator.what_if.group_log import LogClock, WhatIfError, group_log
-from group_coordinator.what_if.reading import read_clients
-from group_coordinator.what_if.what_if import play
+from group_coordinator.coordinating.assignors import ASSIGNORS
+from group_coordinator.proving.what_if.group_log import LogClock, WhatIfError, group_log
+from group_coordinator.proving.what_if.reading import read_clients
+from group_coordinator.proving.what_if.what_if import play
+from group_coordinator.watching.dashboard.change import Change
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Ownership, Rebalance
 from schemas.events import encode_json
 from schemas.history import decode_history
 from schemas.recorded import RecordingGap

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, TypeVar
 
 import pytest
 
-from group_coordinator.jars.java import SHORT_LIVED, find_java
-from group_coordinator.jars.resolving import tools_jars
+from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
+from group_coordinator.coordinating.jars.resolving import tools_jars
 from tests.waiting import wait_until
 
 Library = Literal["librdkafka", "kafka-python", "java", "franz-go", "sarama"]

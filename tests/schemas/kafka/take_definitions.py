@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from zipfile import ZipFile
 
-from group_coordinator.jars.resolving import broker_jars
+from group_coordinator.coordinating.jars.resolving import broker_jars
 
 ROOT = Path(__file__).parents[3] / "schemas" / "kafka"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.jars.resolving import jars_directory
+from group_coordinator.coordinating.jars.resolving import jars_directory
 from tests.schemas.kafka.take_definitions import ROOT, definition_files
 
 

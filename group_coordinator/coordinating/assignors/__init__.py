@@ -1,0 +1,70 @@
+"""Partition assignors: Kafka's four, order of the lists included, and a place for others.
+
+    assignor = load_assignors()[response.protocol_name]
+    assignment = assignor.assign({"orders": TopicMetadata(partition_count=6)}, members)
+
+They differ from Kafka's only where Kafka crashes or gives a partition to a member that does not subscribe to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from group_coordinator.coordinating.assignors.contract import (
+    Assignor,
+    GroupAssignment,
+    MemberSubscription,
+    RebalanceProtocol,
+    TopicMetadata,
+    Topics,
+)
+from group_coordinator.coordinating.assignors.cooperative_sticky import CooperativeStickyAssignor
+from group_coordinator.coordinating.assignors.entry_points import (
+    ENTRY_POINT_GROUP,
+    AssignorLoadError,
+    with_entry_points,
+)
+from group_coordinator.coordinating.assignors.range import RangeAssignor
+from group_coordinator.coordinating.assignors.round_robin import RoundRobinAssignor
+from group_coordinator.coordinating.assignors.sticky import StickyAssignor
+
+__all__ = [
+    "ASSIGNORS",
+    "ENTRY_POINT_GROUP",
+    "Assignor",
+    "AssignorLoadError",
+    "CooperativeStickyAssignor",
+    "GroupAssignment",
+    "MemberSubscription",
+    "RangeAssignor",
+    "RebalanceProtocol",
+    "RoundRobinAssignor",
+    "StickyAssignor",
+    "TopicMetadata",
+    "Topics",
+    "load_assignors",
+]
+
+_STANDARD: tuple[Assignor, ...] = (
+    RangeAssignor(),
+    RoundRobinAssignor(),
+    StickyAssignor(),
+    CooperativeStickyAssignor(),
+)
+
+ASSIGNORS: Mapping[str, Assignor] = MappingProxyType({assignor.name: assignor for assignor in _STANDARD})
+"""Kafka's assignors by protocol name."""
+
+
+def load_assignors() -> Mapping[str, Assignor]:
+    """Return Kafka's assignors and those that installed packages register, by protocol name.
+
+    A package registers an object (not a class) that fulfils `Assignor`:
+
+        [project.entry-points."group_coordinator.assignors"]
+        by-weight = "our_package.assignors:BY_WEIGHT"
+
+    Raises AssignorLoadError when one cannot be loaded, is no assignor, or has the name of another one.
+    """
+    return with_entry_points(ASSIGNORS)

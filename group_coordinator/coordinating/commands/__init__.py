@@ -1,0 +1,1 @@
+"""The commands that run the coordinator, or speak to it."""

@@ -1,0 +1,348 @@
+"""The gateway answers some requests itself; it sends all others to the coordinator group by group, and merges the
+answers.
+
+It answers FindCoordinator (a pure function), ListGroups (from what coordinator and responders say of groups), requests
+that are not allowed, and the first JoinGroup of a new member, which only asks for a member id (KIP-394).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from typing import Protocol, cast
+from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from group_coordinator.coordinating.gateway.answer_sizes import SIZED, AnswerSizes
+from group_coordinator.coordinating.gateway.authorization import Authorizer
+from group_coordinator.coordinating.gateway.brokers import Coordinators, Node
+from group_coordinator.coordinating.gateway.config import Bounds
+from group_coordinator.coordinating.gateway.consumer_groups import (
+    in_kafkas_order,
+    subscribes_to_refused,
+    with_operations,
+    without_refused,
+)
+from group_coordinator.coordinating.gateway.fan_out import FanOut
+from group_coordinator.coordinating.gateway.group_configs import ConfigsRequest
+from group_coordinator.coordinating.gateway.group_events import GroupEvent, OnAnswer
+from group_coordinator.coordinating.gateway.held_requests import HeldRequest, HeldRequests, key_of
+from group_coordinator.coordinating.gateway.id_bounds import ids_problem
+from group_coordinator.coordinating.gateway.issued_member_ids import IssuedMemberIds
+from group_coordinator.coordinating.gateway.own_settings import OwnSettings
+from group_coordinator.coordinating.gateway.pending_request import AnyResponse, PendingRequest
+from group_coordinator.coordinating.gateway.refusals import refusal
+from group_coordinator.coordinating.gateway.request_bounds import weight_of_deciding
+from group_coordinator.coordinating.gateway.topic_access import TopicAccess
+from schemas.consumer_group_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+)
+from schemas.error_codes import ErrorCode
+from schemas.events import groups_named
+from schemas.message_versions import GroupResponse
+from schemas.messages import (
+    Coordinator,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    Request,
+    Response,
+    SyncGroupRequest,
+)
+
+Reply = Callable[[AnyResponse], None]
+
+_MEMBER_ID_REQUIRED_VERSION = 4
+_WEIGHED_MAX = 100
+"""Of so many groups of a request the answers are reckoned with; of more, each is asked when there is room for its
+answer."""
+_UNVOUCHED_VERSION = _MEMBER_ID_REQUIRED_VERSION - 1
+
+
+class CoordinatorClient(Protocol):
+    """The coordinator answers every event exactly once, in doubt with a code that costs no membership."""
+
+    def ask(self, event: GroupEvent, on_answer: OnAnswer) -> None: ...
+
+
+class Groups(Protocol):
+    """The groups, as clients were answered (`group_coordinator.coordinating.gateway.group_lists`)."""
+
+    def list(self, on_listed: Callable[[Iterable[ListedGroup] | None], None]) -> None: ...
+
+
+class RequestRouter:
+    """The router takes the requests of all connections. A gateway has one; it holds no state of groups."""
+
+    def __init__(
+        self,
+        coordinator: CoordinatorClient,
+        groups: Groups,
+        nodes: Callable[[], tuple[Node, ...]],
+        authorizer: Authorizer,
+        *,
+        hands_out_member_ids: bool = True,
+        bounds: Bounds | None = None,
+        sizes: AnswerSizes | None = None,
+        topics: TopicAccess | None = None,
+        own_settings: OwnSettings | None = None,
+        now_ms: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`sizes` knows how long answers are. `topics` knows which topics clients may name; None: all. `own_settings`
+        alters and describes the settings of groups."""
+        self._coordinator = coordinator
+        self._groups = groups
+        self._nodes = nodes
+        self._authorizer = authorizer
+        self._hands_out_member_ids = hands_out_member_ids
+        self._bounds = bounds or Bounds()
+        self._sizes = sizes or AnswerSizes()
+        self._topics = topics
+        self._own_settings = own_settings
+        self._issued_ids = IssuedMemberIds(now_ms)
+        self._held_requests = HeldRequests()
+
+    @property
+    def held_requests(self) -> int:
+        """The number of groups for which a request waits for its answer."""
+        return len(self._held_requests)
+
+    def ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
+        """Answer a request, now or later. `node_id` is the broker for which the gateway stands; None is any."""
+        context = _RequestContext(pending=pending, reply=reply)
+        if not isinstance(pending.request, ConfigsRequest):
+            problem = ids_problem(pending.request, pending.client_id, self._bounds.id_bytes_max)
+            if problem is not None:
+                reply(refusal(pending.request, problem))
+                return
+        match pending.request:
+            case FindCoordinatorRequest() as request:
+                brokers = Coordinators(self._nodes())
+                coordinators = [self._find(context, key, brokers) for key in request.coordinator_keys]
+                reply(FindCoordinatorResponse(coordinators=tuple(coordinators)))
+            case ListGroupsRequest() as request:
+                self._groups.list(partial(self._list, context, request, node_id))
+            case (JoinGroupRequest() | SyncGroupRequest() | ConsumerGroupHeartbeatRequest()) as request:
+                self._hold_request(context, request)
+            case DescribeGroupsRequest() as request:
+                shown = replace(context, reply=partial(self._show_classic, context, request))
+                self._ask_groups(shown, [replace(request, groups=(group_id,)) for group_id in request.groups])
+            case ConsumerGroupDescribeRequest() as request:
+                shown = replace(context, reply=partial(self._show, context, request))
+                self._ask_groups(shown, [replace(request, group_ids=(group_id,)) for group_id in request.group_ids])
+            case DeleteGroupsRequest() as request:
+                # Brokers drop repeated names before they ask the coordinator.
+                names = dict.fromkeys(request.groups_names)
+                self._ask_groups(context, [replace(request, groups_names=(group_id,)) for group_id in names])
+            case OffsetFetchRequest() as request:
+                self._ask_groups(context, [replace(request, groups=(group,)) for group in request.groups])
+            case ConfigsRequest() as request:
+                assert self._own_settings is not None
+                self._own_settings.ask(request, partial(self._allows, context), reply)
+            case request:
+                self._ask_group(context, request, reply)
+
+    def weigh(self, pending: PendingRequest) -> int:
+        """Return about how many bytes of answers a request leads to, or how many it must count as because it takes the
+        coordinator long to decide: it decides one request after the other."""
+        request = pending.request
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            return weight_of_deciding(request)
+        if not isinstance(request, SIZED):
+            return 0  # an answer that is about as long as its request, or is given here, or must not wait for others
+        groups = dict.fromkeys(groups_named(request))
+        expected = sum([self._sizes.expect(pending.api, group_id) for group_id in islice(groups, _WEIGHED_MAX)])
+        return min(expected, self._bounds.answer_bytes_max)
+
+    # -------------------------------------------------------------------------------------------------- to the groups
+
+    def _ask_groups(self, context: _RequestContext, requests: list[Request]) -> None:
+        """Send the requests, and reply when all have their answers."""
+        if len(requests) == 1:
+            self._ask_group(context, requests[0], lambda answer: context.reply(_merged(context, [answer])))
+            return
+        fan_out = FanOut(
+            context.pending.api,
+            requests,
+            partial(self._ask_group, context),
+            self._sizes,
+            self._bounds.answer_bytes_max,
+            self._bounds.groups_per_request_max,
+        )
+        fan_out.begin(lambda answers: context.reply(_merged(context, answers)))
+
+    def _ask_group(self, context: _RequestContext, request: Request, on_answer: OnAnswer) -> None:
+        (group_id,) = groups_named(request)
+        if not self._allows(context, group_id):
+            on_answer(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        elif self._subscribes_to_refused(context, request):
+            on_answer(refusal(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        else:
+            self._coordinator.ask(context.event(group_id, request), on_answer)
+
+    def _subscribes_to_refused(self, context: _RequestContext, request: Request) -> bool:
+        return (
+            self._topics is not None
+            and isinstance(request, ConsumerGroupHeartbeatRequest)
+            and subscribes_to_refused(request, self._topics, context.pending.principal)
+        )
+
+    def _show(
+        self, context: _RequestContext, request: ConsumerGroupDescribeRequest, answer: GroupResponse
+    ) -> None:
+        """Show consumer groups as far as the client may see their topics."""
+        assert isinstance(answer, ConsumerGroupDescribeResponse)
+        if self._topics is not None:
+            answer = without_refused(answer, self._topics, context.pending.principal)
+        if request.include_authorized_operations:
+            answer = replace(answer, groups=with_operations(answer.groups))
+        context.reply(in_kafkas_order(answer))
+
+    def _show_classic(self, context: _RequestContext, request: DescribeGroupsRequest, answer: GroupResponse) -> None:
+        assert isinstance(answer, DescribeGroupsResponse)
+        if request.include_authorized_operations:
+            answer = replace(answer, groups=with_operations(answer.groups))
+        context.reply(answer)
+
+    def _allows(self, context: _RequestContext, group_id: str) -> bool:
+        return self._authorizer.allows(context.pending.principal, context.pending.client_host, group_id)
+
+    # ----------------------------------------------------------------------------- JoinGroup, SyncGroup, heartbeats
+
+    def _hold_request(self, context: _RequestContext, request: HeldRequest) -> None:
+        """Count a request, for the number of them under way is bounded for each member."""
+        key = key_of(request)
+        if not self._held_requests.begin(key):
+            context.reply(refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+
+        def release_and_reply(answer: GroupResponse) -> None:
+            self._held_requests.end(key)
+            context.reply(answer)
+
+        counted_context = replace(context, reply=release_and_reply)
+        if isinstance(request, JoinGroupRequest):
+            self._join(counted_context, request)
+        else:
+            self._ask_group(counted_context, request, release_and_reply)
+
+    def _join(self, context: _RequestContext, request: JoinGroupRequest) -> None:
+        pending, group_id = context.pending, request.group_id
+        if not self._allows(context, group_id):
+            context.reply(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
+        version, new_member_id = pending.api_version, None
+        if not request.member_id:
+            prefix = pending.client_id if request.group_instance_id is None else request.group_instance_id
+            new_member_id = f"{prefix}-{uuid4()}"
+            if self._asks_for_member_id_only(version, request):
+                self._issued_ids.remember(group_id, new_member_id)
+                context.reply(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=new_member_id))
+                return
+        elif self._issued_ids.take(group_id, request.member_id):
+            # The coordinator has not heard of this id: it is told as the one to give out, in a version that takes a
+            # new member without asking it back.
+            new_member_id = request.member_id
+            request, version = replace(request, member_id=""), _UNVOUCHED_VERSION
+        event = context.event(group_id, request, version=version, new_member_id=new_member_id)
+        self._coordinator.ask(event, context.reply)
+
+    def _asks_for_member_id_only(self, version: int, request: JoinGroupRequest) -> bool:
+        return (
+            self._hands_out_member_ids and version >= _MEMBER_ID_REQUIRED_VERSION and request.group_instance_id is None
+        )
+
+    # --------------------------------------------------------------------------------------------- without the groups
+
+    def _find(self, context: _RequestContext, group_id: str, brokers: Coordinators) -> Coordinator:
+        if not self._allows(context, group_id):
+            return _no_coordinator(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        node = brokers.of(group_id)
+        if node is None:
+            return _no_coordinator(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return Coordinator(
+            key=group_id, node_id=node.node_id, host=node.address.host, port=node.address.port, error_message=""
+        )
+
+    def _list(
+        self,
+        context: _RequestContext,
+        request: ListGroupsRequest,
+        node_id: int | None,
+        listed: Iterable[ListedGroup] | None,
+    ) -> None:
+        """Show the groups of this broker: admin tools ask all brokers and merge their answers."""
+        if listed is None:
+            context.reply(ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        states = {state.strip().lower() for state in request.states_filter}
+        types = {kind.lower() for kind in request.types_filter}
+        brokers = None if node_id is None else Coordinators(self._nodes())
+
+        def is_wanted(group: ListedGroup) -> bool:
+            coordinator = None if brokers is None else brokers.of(group.group_id)
+            return (
+                (coordinator is None or coordinator.node_id == node_id)
+                and (not states or group.group_state.lower() in states)
+                and (not types or group.group_type in types)
+                and self._allows(context, group.group_id)
+            )
+
+        context.reply(ListGroupsResponse(groups=tuple(filter(is_wanted, listed))))
+
+
+class _RequestContext(Struct, frozen=True, kw_only=True):
+    """One request and the way back to its client."""
+
+    pending: PendingRequest
+    reply: Reply
+
+    def event(
+        self, group_id: str, request: Request, *, version: int | None = None, new_member_id: str | None = None
+    ) -> GroupEvent:
+        return GroupEvent(
+            group_id=group_id,
+            api=self.pending.api,
+            api_version=self.pending.api_version if version is None else version,
+            client_id=self.pending.client_id,
+            client_host=f"/{self.pending.client_host}",
+            new_member_id=new_member_id,
+            request=request,
+            size=self.pending.size,
+            principal=self.pending.principal,
+        )
+
+
+def _merged(context: _RequestContext, answers: list[Response]) -> GroupResponse:
+    """Return one answer made of the answers of all groups, in the order of the request."""
+    match context.pending.request:
+        case DescribeGroupsRequest():
+            described = cast(list[DescribeGroupsResponse], answers)
+            return DescribeGroupsResponse(groups=tuple(group for answer in described for group in answer.groups))
+        case ConsumerGroupDescribeRequest():
+            shown = cast(list[ConsumerGroupDescribeResponse], answers)
+            return ConsumerGroupDescribeResponse(groups=tuple(group for answer in shown for group in answer.groups))
+        case DeleteGroupsRequest():
+            deleted = cast(list[DeleteGroupsResponse], answers)
+            return DeleteGroupsResponse(results=tuple(result for answer in deleted for result in answer.results))
+    fetched = cast(list[OffsetFetchResponse], answers)
+    return OffsetFetchResponse(groups=tuple(group for answer in fetched for group in answer.groups))
+
+
+def _no_coordinator(group_id: str, error_code: ErrorCode) -> Coordinator:
+    return Coordinator(key=group_id, node_id=-1, error_code=error_code)

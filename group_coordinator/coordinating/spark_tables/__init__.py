@@ -1,0 +1,1 @@
+"""The tables of a history, written and read by Spark."""

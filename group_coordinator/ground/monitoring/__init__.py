@@ -1,0 +1,1 @@
+"""What every long-running process shows of itself: metrics, health, logs."""

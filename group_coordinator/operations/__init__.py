@@ -1,4 +1,0 @@
-"""Operators see the process through its metrics, health and logs.
-
-`Operations(config)` is all of it; `group_coordinator.command_line.run` hands it to the app as its watcher.
-"""

@@ -1,0 +1,139 @@
+"""The demo's clients: real members of `group_coordinator/coordinating/members/`, each in a thread, that consume real
+records and can be made to fail."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from confluent_kafka import KafkaException, Producer
+
+from group_coordinator.coordinating.members.host import HostError, MemberHost
+from group_coordinator.coordinating.members.kafka_member import Member, MemberError
+
+_POLL_S = 0.3
+_RECORDS_PER_POLL = 20
+_PACE_S = 0.1
+"""Between two records: slow enough to watch."""
+
+Ending = Literal["leave", "crash", "bounce"]
+
+
+class DemoMember:
+    """One program that consumes. `start` and `end` it as often as you like: each start is a new member."""
+
+    def __init__(
+        self,
+        host: MemberHost,
+        group_id: str,
+        name: str,
+        topics: Iterable[str],
+        *,
+        commits_itself: bool = False,
+        **settings: Any,
+    ) -> None:
+        """`settings`: as `configure` takes them. `commits_itself`: by hand after each record, with metadata."""
+        self.name = name
+        self.group_id = group_id
+        self.records = 0
+        """How many it has consumed."""
+        self.failure: str | None = None
+        self._host = host
+        self._topics = tuple(topics)
+        self._commits_itself = commits_itself
+        self._settings: Mapping[str, Any] = {}
+        self.configure(**settings)
+        self._ending: Ending = "leave"
+        self._ended = threading.Event()
+        self._stall_s = 0.0
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def configure(self, **settings: Any) -> None:
+        """Have these settings, of `group_coordinator.coordinating.members.config.MemberConfig`, from the next start
+        on."""
+        self._settings = {
+            "client_id": self.name,
+            "enable_auto_commit": not self._commits_itself,
+            "max_poll_records": _RECORDS_PER_POLL,
+            "auto_offset_reset": "earliest",
+            **settings,
+        }
+
+    def start(self) -> None:
+        """Begin to consume, as a new member. One that is still ending ends first."""
+        if self._thread is not None:
+            self._thread.join()
+        self._ended.clear()
+        self._stall_s = 0.0
+        self._thread = threading.Thread(target=self._consume, name=self.name, daemon=True)
+        self._thread.start()
+
+    def end(self, ending: Ending) -> None:
+        """`leave` the group, `crash` (fall silent), or `bounce` (a static member that stops without leaving)."""
+        self._ending = ending
+        self._ended.set()
+
+    def stall(self, duration_s: float) -> None:
+        """Take that long for the next record."""
+        self._stall_s = duration_s
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _consume(self) -> None:
+        try:
+            member = Member(self._host, self.group_id, self._topics, **self._settings)
+            while not self._ended.is_set():
+                for record in member.poll(_POLL_S):
+                    self.records += 1
+                    if self._commits_itself:
+                        member.commit({record.topic_partition: record.offset + 1}, wait=False)
+                    if self._ended.wait(_PACE_S):
+                        break
+                if self._stall_s:
+                    stall_s, self._stall_s = self._stall_s, 0.0
+                    self._ended.wait(stall_s)
+            if self._ending == "crash":
+                member.abandon()
+            else:
+                member.close()  # a static member stays in the group by itself
+        except (HostError, MemberError) as problem:
+            if not self._ended.is_set():
+                self.failure = str(problem)
+
+
+class RecordSource:
+    """Writes records to topics, evenly over their partitions, from `start` until `stop`."""
+
+    def __init__(self, properties: Mapping[str, str], partitions: Mapping[str, int], records_per_second: int) -> None:
+        self._producer = Producer({**properties, "linger.ms": 50, "log_level": 0})
+        self._places = [(topic, number) for topic, count in partitions.items() for number in range(count)]
+        self._pause_s = 1.0 / records_per_second
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._produce, name="records", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _produce(self) -> None:
+        number = 0
+        while not self._stopped.wait(self._pause_s):
+            topic, partition = self._places[number % len(self._places)]
+            number += 1
+            try:
+                self._producer.produce(topic, f"{topic} number {number}".encode(), partition=partition)
+                self._producer.poll(0)
+            except (BufferError, KafkaException):
+                continue  # the broker is gone for a moment; the demo's records are nobody's loss
+        self._producer.purge()

@@ -1,0 +1,70 @@
+"""Which version of Kafka a log is of, by what the log itself shows. The habits: `coordinator_state.kafka_versions`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from coordinator_state.kafka_versions import KAFKA_VERSIONS, KafkaVersion, version_named
+from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord
+from group_coordinator.proving.recordings.old_brokers import is_of_old_broker
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.consumer_group_records import METADATA_TYPE, TARGET_METADATA_TYPE
+from schemas.error_codes import ErrorCode
+from schemas.kafka.records import decode_record
+from schemas.wire import INT16
+
+_OF_EPOCHS = frozenset({METADATA_TYPE, TARGET_METADATA_TYPE})
+
+
+def shown_version(
+    told: str | None, answered: str | None, records: Mapping[str, list[LoggedRecord]]
+) -> tuple[KafkaVersion, str] | None:
+    """Return the version of the brokers, and what shows it; None if nothing does.
+
+    `told`: what a broker's log says. `answered`: what the answers to ApiVersions show. `records`: those of the offsets
+    log.
+    """
+    if told is not None:
+        return version_named(told), f"as the broker's log tells: Kafka {told}"
+    if answered is not None:
+        return version_named(answered), "as the answers to ApiVersions show"
+    by_records = _version_of_records(record for of_group in records.values() for record in of_group)
+    return None if by_records is None else (version_named(by_records), "as the offsets log shows")
+
+
+def version_of_requests(groups: Mapping[str, Sequence[GroupRequest]]) -> tuple[KafkaVersion, str] | None:
+    """Return the version that the answers to members show, where nothing else does."""
+    if any(is_of_old_broker(request.logged.connection) for requests in groups.values() for request in requests):
+        return version_named("3.9"), "as its connections show"
+    if any(_began_at_epoch_0(requests) for requests in groups.values()):
+        return KAFKA_VERSIONS["4.2"], "as the first epochs of groups show: 4.2 at most"
+    return None
+
+
+def _began_at_epoch_0(requests: Sequence[GroupRequest]) -> bool:
+    """Return whether a member got partitions in epoch 1 of a group that was no classic one before."""
+    joins = [request.request for request in requests if request.logged.api == "JoinGroup"]
+    return not joins and any(
+        isinstance(request.request, ConsumerGroupHeartbeatRequest)
+        and request.request.member_epoch == JOIN_EPOCH
+        and request.response.get("errorCode") == ErrorCode.NONE
+        and request.response.get("memberEpoch") == 1
+        and bool((request.response.get("assignment") or {}).get("topicPartitions"))
+        for request in requests
+    )
+
+
+def _version_of_records(records: Iterable[LoggedRecord]) -> str | None:
+    """Return the version by the fields that each version has added to the records of epochs."""
+    version = None
+    for record in records:
+        if record.value is None or INT16.unpack_from(record.key)[0] not in _OF_EPOCHS:
+            continue
+        decoded = decode_record(record.key, record.value)
+        value: dict[str, Any] = {} if isinstance(decoded, int) else decoded.value or {}
+        if "assignment_timestamp" in value:
+            return "4.3"
+        version = "4.2" if "metadata_hash" in value else version or "4.0"
+    return version

@@ -1,0 +1,235 @@
+"""When other brokers took over the coordination of groups, as brokers' logs tell it, or as the request logs show it.
+
+A broker that loads a group has what the offsets log has of it, and gives each member a new session. Its log tells when;
+without it, the answers show that another broker coordinates the group, or that the same one did not for a while.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from group_coordinator.proving.recordings.expectations import LATE_MS, MAY_BE_PARKED, Load
+from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.recorded_groups import HAND_OVER_US
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, GroupLoaded
+
+_ANYWHERE = "FindCoordinator"
+"""Any broker answers this for any group."""
+RETRY_US = LATE_MS * 1000 // 2
+"""How long after a load the first member may come: it is refused until then, and asks again."""
+
+
+class Places:
+    """The brokers of a log: what is in one file, or has one address, is of one broker."""
+
+    def __init__(self, requests: Sequence[GroupRequest]) -> None:
+        """`requests`: of all groups."""
+        self._roots: dict[object, object] = {}
+        for request in requests:
+            self._join(*_marks(request))
+        self._ready_us: dict[object, list[int]] = {}
+        for request in requests:
+            if request.set_aside is None and request.logged.api != _ANYWHERE:
+                self._ready_us.setdefault(self.of(request), []).append(request.logged.ready_us)
+        for times in self._ready_us.values():
+            times.sort()
+        self._connections: dict[object, dict[str, tuple[int, int]]] = {}
+        for request in requests:
+            logged, of_place = request.logged, self._connections.setdefault(self.of(request), {})
+            first_us, last_us = of_place.get(logged.connection, (logged.arrival_us, logged.ready_us))
+            of_place[logged.connection] = min(first_us, logged.arrival_us), max(last_us, logged.ready_us)
+
+    def of(self, request: GroupRequest) -> object:
+        return self._root(_marks(request)[0])
+
+    def last_heard_us(self, before: GroupRequest, after: GroupRequest | None, load_us: int) -> int:
+        """Return when the old coordinator last answered before a load.
+
+        One that was started anew answers again, so of it only the group's last answer counts.
+        """
+        place = self.of(before)
+        if after is None or self.of(after) == place:
+            return before.logged.ready_us
+        times = self._ready_us[place]
+        return times[max(bisect_left(times, load_us) - 1, 0)]
+
+    def is_anew(self, place: object, from_us: int, until_us: int) -> bool:
+        """Return whether no connection of a broker outlived this time: it was started anew."""
+        return not any(
+            first_us < from_us and until_us < last_us for first_us, last_us in self._connections[place].values()
+        )
+
+    def _join(self, first: object, second: object) -> None:
+        self._roots[self._root(first)] = self._root(second)
+
+    def _root(self, mark: object) -> object:
+        while (parent := self._roots.setdefault(mark, mark)) != mark:
+            mark = parent
+        return mark
+
+
+def _marks(request: GroupRequest) -> tuple[object, object]:
+    return request.logged.file_index, request.logged.connection.split("-", 1)[0]
+
+
+def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], places: Places) -> list[Load]:
+    """Return the loads of one group. `requests` are all to it, with those that were refused before they reached it."""
+    coordinator_requests = sorted(
+        (request for request in requests if request.logged.api != _ANYWHERE),
+        key=lambda request: request.logged.handled_us,
+    )
+    accepted = _accepted(requests)
+    refusals = sorted((request for request in coordinator_requests if request.refused_as_coordinator), key=_ready_us)
+    loads = []
+    for line, unload_ms in _logged_loads(moves):
+        first = _first_after(accepted, line.time_ms * 1000, places)
+        if first:
+            after_it = accepted[first] if first < len(accepted) else None
+            loads.append(_load(accepted[first - 1], after_it, line, unload_ms, places))
+    for before, after in pairwise(accepted):
+        if any(before.logged.handled_us < load.loaded_us <= after.logged.ready_us + HAND_OVER_US for load in loads):
+            continue
+        refusals_between = _refused_between(refusals, before, after, places)
+        if places.of(before) != places.of(after) or refusals_between:
+            loads.append(_inferred(before, after, refusals_between, places))
+    return sorted(loads, key=lambda load: load.from_us)
+
+
+def with_restarts(
+    groups: Mapping[str, Sequence[GroupRequest]], loads: Mapping[str, list[Load]], places: Places
+) -> dict[str, list[Load]]:
+    """Return the loads of all groups, with those of a broker that was started anew, as another group shows: a group
+    that nobody asked for meanwhile was loaded then, too."""
+    restarts = _restarts({group_id: _accepted(requests) for group_id, requests in groups.items()}, loads, places)
+    return {
+        group_id: sorted([*own, *_missing(_accepted(groups[group_id]), own, restarts, places)], key=_from_us)
+        for group_id, own in loads.items()
+    }
+
+
+def _restarts(
+    accepted: Mapping[str, Sequence[GroupRequest]], loads: Mapping[str, list[Load]], places: Places
+) -> dict[object, list[Load]]:
+    """Return when each broker was started anew: after the last that any group had of it, before the first load."""
+    restarts: dict[object, list[Load]] = {}
+    all_loads = [(group_id, load) for group_id, of_group in loads.items() for load in of_group]
+    for group_id, load in sorted(all_loads, key=_load_us):
+        requests = accepted[group_id]
+        after = bisect_left(requests, load.loaded_us, key=_handled_us)
+        if after == len(requests) or not places.is_anew(places.of(requests[after]), load.from_us, load.loaded_us):
+            continue
+        of_place = restarts.setdefault(places.of(requests[after]), [])
+        if of_place and load.from_us < of_place[-1].loaded_us:
+            before = of_place.pop()
+            load = replace(before, from_us=max(before.from_us, load.from_us))
+        of_place.append(load)
+    return restarts
+
+
+def _missing(
+    accepted: Sequence[GroupRequest], own: Sequence[Load], restarts: Mapping[object, list[Load]], places: Places
+) -> Iterator[Load]:
+    """Yield the restarts between two requests of a group to the same broker that its own loads do not have."""
+    for place, of_place in restarts.items():
+        for load in of_place:
+            first = bisect_left(accepted, load.loaded_us, key=_handled_us)
+            if not 0 < first < len(accepted):
+                continue
+            before, after = accepted[first - 1], accepted[first]
+            from_us, until_us = before.logged.handled_us, after.logged.ready_us + HAND_OVER_US
+            is_there = places.of(before) == place == places.of(after)
+            if is_there and not any(from_us < each.loaded_us <= until_us for each in own):
+                yield replace(load, from_us=max(load.from_us, from_us + 1))
+
+
+def _load_us(load: tuple[str, Load]) -> int:
+    return load[1].loaded_us
+
+
+def _from_us(load: Load) -> int:
+    return load.from_us
+
+
+def _handled_us(request: GroupRequest) -> int:
+    return request.logged.handled_us
+
+
+def _accepted(requests: Sequence[GroupRequest]) -> list[GroupRequest]:
+    """Those that a coordinator took, in the order of time."""
+    accepted = (request for request in requests if request.logged.api != _ANYWHERE and request.set_aside is None)
+    return sorted(accepted, key=_handled_us)
+
+
+def _first_after(accepted: Sequence[GroupRequest], load_us: int, places: Places) -> int:
+    """The index of the first request that the new coordinator took: it may be answered before the load is logged."""
+    first = sum(request.logged.ready_us < load_us for request in accepted)
+    while (
+        0 < first < len(accepted)
+        and load_us - accepted[first - 1].logged.ready_us < HAND_OVER_US
+        and places.of(accepted[first - 1]) == places.of(accepted[first])
+    ):
+        first -= 1
+    return first
+
+
+def _logged_loads(moves: Sequence[BrokerLine]) -> list[tuple[BrokerLine, int | None]]:
+    """The loads that are told, each with the time of the unload before it."""
+    loads: list[tuple[BrokerLine, int | None]] = []
+    unload_ms = None
+    for line in moves:
+        if isinstance(line.event, GroupLoaded):
+            loads.append((line, unload_ms))
+            unload_ms = None
+        else:
+            unload_ms = line.time_ms
+    return loads
+
+
+def _load(
+    before: GroupRequest, after: GroupRequest | None, line: BrokerLine, unload_ms: int | None, places: Places
+) -> Load:
+    loaded_us = line.time_ms * 1000
+    last_us = unload_ms * 1000 if unload_ms is not None else places.last_heard_us(before, after, loaded_us)
+    return Load(from_us=_from(before, last_us, loaded_us), loaded_us=loaded_us, broker_id=line.broker)
+
+
+def _inferred(before: GroupRequest, after: GroupRequest, refusals: Sequence[GroupRequest], places: Places) -> Load:
+    first_us = after.logged.handled_us
+    of_new = [request.logged.ready_us for request in refusals if places.of(request) == places.of(after)]
+    loaded_us = max([first_us - RETRY_US, *(us for us in of_new if us <= first_us)])
+    from_us = _from(before, places.last_heard_us(before, after, first_us), first_us)
+    return Load(from_us=from_us, loaded_us=max(loaded_us, from_us))
+
+
+def _from(before: GroupRequest, last_us: int, loaded_us: int) -> int:
+    """The old coordinator's end: after its last answer to the group, before the load."""
+    return max(min(last_us, loaded_us), before.logged.handled_us) + 1
+
+
+def _refused_between(
+    refusals: Sequence[GroupRequest], before: GroupRequest, after: GroupRequest, places: Places
+) -> list[GroupRequest]:
+    """Requests that the group's broker refused between two that it took."""
+    known_places = (places.of(before), places.of(after))
+    first = bisect_right(refusals, before.logged.handled_us, key=_ready_us)
+    last = bisect_right(refusals, after.logged.handled_us, key=_ready_us)
+    return [refusal for refusal in refusals[first:last] if places.of(refusal) in known_places]
+
+
+def _ready_us(request: GroupRequest) -> int:
+    return request.logged.ready_us
+
+
+def waited_for_move(request: GroupRequest, loads: Sequence[Load]) -> bool:
+    """Return whether a request that was refused had reached the group, and waited until its coordinator moved."""
+    logged = request.logged
+    return (
+        request.refused_as_coordinator
+        and logged.api in MAY_BE_PARKED
+        and logged.ready_us - logged.handled_us > logged.local_us + HAND_OVER_US
+        and any(logged.handled_us < load.from_us <= logged.ready_us + LATE_MS * 1000 for load in loads)
+    )

@@ -1,0 +1,287 @@
+"""Records of a real `__consumer_offsets`: one JSON object a line, key and value in base64; and comparing ours with
+them.
+
+    {"partition":7,"offset":0,"timestamp_ms":1795265220047,"key":"AAIABWNyYXNo","value":null}
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from group_coordinator.proving.recordings.consumer_records import (
+    consumer_record_group,
+    describe_consumer_record,
+    is_of_consumer_group,
+    is_of_topics,
+    same_consumer_record,
+)
+from group_coordinator.watching.broker_logs.text_files import Damage, read_lines
+from schemas.records import (
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    UnknownKey,
+    Value,
+    decode_record,
+    encode_group_metadata_value,
+    encode_offset_commit_value,
+)
+
+_CONTROL_KEY_BYTES = 4
+_COMMIT = b"\x00\x01"
+_KINDS = {
+    range(9, 16): "share groups",
+    range(17, 24): "streams groups",
+}
+_VALUE_VERSION_BYTES = 2
+
+
+class LoggedRecord(Struct, frozen=True, kw_only=True):
+    """One record of the broker's log, about a group."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    group_id: str
+    key: bytes
+    value: bytes | None
+    producer_id: int | None = None
+    """Of a record that was written in a transaction."""
+
+
+class LoggedMarker(Struct, frozen=True, kw_only=True):
+    """The end of a transaction."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+
+
+class OffsetsLog(Struct):
+    """The records of a dump of `__consumer_offsets` that can be compared, and counts of the others."""
+
+    by_group: dict[str, list[LoggedRecord]] = field(default_factory=dict)
+    """The records by group, in the order of their offsets, whatever the order of the lines. What was written in a
+    transaction lies at the marker by which it was committed; what was not committed is not there."""
+    markers: list[LoggedMarker] = field(default_factory=list)
+    """The ends of transactions, by partition and offset."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """What cannot be compared -> how many records."""
+    damage: Damage = field(default_factory=Damage)
+
+    def doubts(self) -> Iterator[str]:
+        """Yield the doubts about this dump, in sentences."""
+        for kind, count in self.left_out.items():
+            yield f"{count:,} records of the offsets log {kind}: they are not compared."
+        if self.damage.lines:
+            yield f"{self.damage.lines} lines of the offsets log cannot be read and are left out: {self.damage}."
+
+
+class _Line(Struct):
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str | None
+    value: str | None
+    is_transactional: bool = False
+    producer_id: int | None = None
+    producer_epoch: int = -1
+    control: str | bool | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def read_offsets_log(path: Path) -> OffsetsLog:
+    """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
+    log = OffsetsLog()
+    places: dict[tuple[int, int], LoggedRecord | LoggedMarker] = {}
+    for record in read_lines(path, read_offsets_line, log.damage):
+        if isinstance(record, str):
+            _leave_out(log, record)
+        else:
+            before = places.setdefault((record.partition, record.offset), record)
+            if before is not record:
+                _leave_out(
+                    log, "come again" if before == record else "lie where another record lies: several logs are mixed"
+                )
+    entries = [places[place] for place in sorted(places)]
+    log.markers = [entry for entry in entries if isinstance(entry, LoggedMarker)]
+    for record in _committed(entries):
+        log.by_group.setdefault(record.group_id, []).append(record)
+    return log
+
+
+def _committed(entries: Iterable[LoggedRecord | LoggedMarker]) -> Iterator[LoggedRecord]:
+    """Yield the records that count, those of transactions at their markers, as our offsets topic has them."""
+    pending: dict[tuple[int, int], dict[bytes, LoggedRecord]] = {}
+    written_at: dict[bytes, int] = {}
+    for entry in entries:
+        if isinstance(entry, LoggedRecord):
+            if entry.producer_id is not None:
+                pending.setdefault((entry.partition, entry.producer_id), {})[entry.key] = entry
+                continue
+            yield entry
+            written_at[entry.key] = entry.offset
+            if entry.value is None:
+                for of_producer in pending.values():
+                    of_producer.pop(entry.key, None)
+            continue
+        ended = pending.pop((entry.partition, entry.producer_id), {})
+        for record in sorted(ended.values(), key=_place) if entry.committed else ():
+            if written_at.get(record.key, -1) < record.offset:
+                written_at[record.key] = record.offset
+                yield replace(record, offset=entry.offset, timestamp_ms=entry.timestamp_ms)
+
+
+def _place(record: LoggedRecord) -> tuple[str, int]:
+    key, _ = decode_record(record.key, record.value)
+    assert isinstance(key, OffsetCommitKey)
+    return key.topic, key.partition
+
+
+def _leave_out(log: OffsetsLog, kind: str) -> None:
+    log.left_out[kind] = log.left_out.get(kind, 0) + 1
+
+
+def read_offsets_line(line: bytes) -> LoggedRecord | LoggedMarker | str:
+    """Return the record of a line, or what the record is if it is none of a classic group. Raises
+    msgspec.DecodeError, ValueError, RecursionError."""
+    raw = _decode(line)
+    key = b64decode(raw.key or "", validate=True)
+    value = None if raw.value is None else b64decode(raw.value, validate=True)
+    if raw.control or _is_control_key(key):
+        return _marker(raw, key)
+    decoded_key, _ = decode_record(key, value)
+    if isinstance(decoded_key, UnknownKey):
+        if not is_of_consumer_group(key):
+            return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
+        if is_of_topics(key, value):
+            return "tell the topics of consumer groups, which Kafka 4.0 alone writes"
+        group_id = consumer_record_group(key, value)
+    else:
+        group_id = decoded_key.group_id
+    if raw.is_transactional and (raw.producer_id is None or not isinstance(decoded_key, OffsetCommitKey)):
+        return "were written in transactions of producers that are not told"
+    return LoggedRecord(
+        partition=raw.partition,
+        offset=raw.offset,
+        timestamp_ms=raw.timestamp_ms,
+        group_id=group_id,
+        key=key,
+        value=value,
+        producer_id=raw.producer_id if raw.is_transactional else None,
+    )
+
+
+def _marker(raw: _Line, key: bytes) -> LoggedMarker | str:
+    if raw.producer_id is None or not _is_control_key(key):
+        return "are markers of transactions whose producers are not told"
+    return LoggedMarker(
+        partition=raw.partition,
+        offset=raw.offset,
+        timestamp_ms=raw.timestamp_ms,
+        producer_id=raw.producer_id,
+        producer_epoch=raw.producer_epoch,
+        committed=key[2:] == _COMMIT,
+    )
+
+
+def _is_control_key(key: bytes) -> bool:
+    """Version and type, each of two bytes; no key of a group is so short."""
+    return len(key) == _CONTROL_KEY_BYTES and key[:2] == b"\x00\x00" and key[2:] in (b"\x00\x00", b"\x00\x01")
+
+
+def _kind(record_type: int) -> str:
+    """The kind of groups that has records of this type. Source: Kafka's `CoordinatorRecordType`."""
+    return next((kind for types, kind in _KINDS.items() if record_type in types), f"type {record_type}")
+
+
+def value_version(value: bytes) -> int:
+    return int.from_bytes(value[:_VALUE_VERSION_BYTES])
+
+
+def topic_ids_of(records: list[LoggedRecord]) -> dict[str, str]:
+    """Return the topics' ids by name, from the values of version 4."""
+    ids_by_name: dict[str, str] = {}
+    for record in records:
+        key, value = decode_record(record.key, record.value)
+        if isinstance(value, OffsetCommitValue) and value.topic_id is not None:
+            ids_by_name[key.topic] = value.topic_id  # type: ignore[union-attr]
+    return ids_by_name
+
+
+def same_record(own_key: bytes, own_value: bytes | None, broker_record: LoggedRecord, tolerance_ms: int) -> bool:
+    """Return whether two records are equal to the byte, except for times up to `tolerance_ms` apart and the order of
+    members."""
+    if own_key != broker_record.key or (own_value is None) != (broker_record.value is None):
+        return False
+    if own_value is None or broker_record.value is None:
+        return True
+    if value_version(own_value) != value_version(broker_record.value):
+        return False
+    if is_of_consumer_group(own_key):
+        return same_consumer_record(own_key, own_value, broker_record.value, tolerance_ms)
+    own, recorded = decode_record(own_key, own_value)[1], decode_record(broker_record.key, broker_record.value)[1]
+    aligned = _aligned(own, recorded, tolerance_ms)
+    if aligned is None or recorded is None:
+        return False
+    version = value_version(broker_record.value)
+    # The recorded value must also be exactly what our encoder makes of it.
+    return _encode(recorded, version) == broker_record.value and _encode(aligned, version) == _encode(
+        _sorted(recorded), version
+    )
+
+
+def _aligned(own: Value | None, recorded: Value | None, tolerance_ms: int) -> Value | None:
+    """Ours with the recorded times, if they are near enough; None if they are not."""
+    if isinstance(own, OffsetCommitValue) and isinstance(recorded, OffsetCommitValue):
+        if not _near(own.commit_timestamp_ms, recorded.commit_timestamp_ms, tolerance_ms):
+            return None
+        if not _near(own.expire_timestamp_ms, recorded.expire_timestamp_ms, tolerance_ms):
+            return None
+        return replace(
+            own,
+            commit_timestamp_ms=recorded.commit_timestamp_ms,
+            expire_timestamp_ms=recorded.expire_timestamp_ms,
+        )
+    if isinstance(own, GroupMetadataValue) and isinstance(recorded, GroupMetadataValue):
+        if not _near(own.current_state_timestamp_ms, recorded.current_state_timestamp_ms, tolerance_ms):
+            return None
+        return replace(_sorted(own), current_state_timestamp_ms=recorded.current_state_timestamp_ms)
+    return None
+
+
+def _near(own_ms: int, recorded_ms: int, tolerance_ms: int) -> bool:
+    return abs(own_ms - recorded_ms) <= tolerance_ms
+
+
+def _sorted(value: Value) -> Value:
+    if isinstance(value, GroupMetadataValue):
+        return replace(value, members=tuple(sorted(value.members, key=lambda member: member.member_id)))
+    return value
+
+
+def _encode(value: Value, version: int) -> bytes:
+    if isinstance(value, OffsetCommitValue):
+        return encode_offset_commit_value(value, version)
+    return encode_group_metadata_value(value, version)
+
+
+def describe_record(key: bytes, value: bytes | None) -> str:
+    """Describe a record, with the times in it."""
+    if is_of_consumer_group(key):
+        return describe_consumer_record(key, value)
+    decoded_key, decoded_value = decode_record(key, value)
+    value_text = "tombstone" if value is None else f"v{value_version(value)} {decoded_value}"
+    return re.sub(r"\b(OffsetCommit|GroupMetadata)(Key|Value)", r"\1", f"{decoded_key} = {value_text}")

@@ -1,0 +1,85 @@
+"""The steps of each group, as a request log tells them: what is replayed, and what the broker's side is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from group_coordinator.proving.recordings.commits_in_sight import CommitsInSight
+from group_coordinator.proving.recordings.coordinator_log import LogEntry
+from group_coordinator.proving.recordings.expectations import MAY_BE_PARKED, Expected, Fact, Generation, Load, Step
+from group_coordinator.proving.recordings.group_facts import resolutions_of
+from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord
+from group_coordinator.proving.recordings.session_ends import SessionEnds
+from schemas.messages import JoinGroupRequest
+
+ROUNDING_US = 1_000
+"""Times of lines are cut to milliseconds."""
+HAND_OVER_US = 50_000
+"""How long the coordinator's thread may need to take up what a handler gave it, on a busy machine."""
+
+
+def steps_of(requests: Iterable[GroupRequest]) -> list[Step]:
+    """Return one step for each request, with the times between which the broker handled it."""
+    return [_step(index, request) for index, request in enumerate(requests)]
+
+
+def _step(index: int, request: GroupRequest) -> Step:
+    logged = request.logged
+    latest_us = logged.ready_us + ROUNDING_US
+    if logged.api in MAY_BE_PARKED:
+        # When they were answered says little of when they were taken up.
+        latest_us = min(latest_us, logged.handled_us + logged.local_us + HAND_OVER_US)
+    return Step(
+        index=index,
+        request=request,
+        effect_us=logged.handled_us,
+        earliest_us=logged.arrival_us - ROUNDING_US,
+        latest_us=max(latest_us, logged.handled_us),
+    )
+
+
+def expected_of(
+    requests: Sequence[GroupRequest],
+    records: list[LoggedRecord] | None,
+    entries: list[LogEntry] | None,
+    loads: list[Load],
+    facts: list[Fact],
+    standstills_ms: Sequence[tuple[int, int]],
+) -> Expected:
+    """Return the broker's side of one group."""
+    expected = Expected(
+        records=records,
+        entries=entries,
+        loads=loads,
+        facts=facts,
+        resolutions=resolutions_of(records or ()),
+        sessions=SessionEnds(requests, entries, standstills_ms),
+        commits=CommitsInSight(requests),
+    )
+    for request in requests:
+        if not isinstance(request.request, JoinGroupRequest):
+            continue
+        answer, instance_id = request.response, request.request.group_instance_id
+        if answer.get("errorCode") == 0 and answer.get("leader"):  # a consumer group has none
+            _add_generation(expected, request)
+        if instance_id is not None and (member_id := request.new_member_id or request.request.member_id):
+            expected.instances[member_id] = instance_id
+    expected.generations.sort(key=lambda generation: generation.ready_us)
+    return expected
+
+
+def _add_generation(expected: Expected, request: GroupRequest) -> None:
+    answer, ready_us = request.response, request.logged.ready_us
+    number, leader = int(answer["generationId"]), str(answer["leader"])
+    matching = (
+        generation
+        for generation in reversed(expected.generations)
+        if (generation.number, generation.leader) == (number, leader)
+    )
+    generation = next(matching, None)
+    if generation is None:
+        generation = Generation(ready_us, number, leader)
+        expected.generations.append(generation)
+    generation.ready_us = min(generation.ready_us, ready_us)
+    generation.members |= {str(member["memberId"]) for member in answer.get("members") or ()}

@@ -1,0 +1,270 @@
+"""`verify recording`: a broker's request log replayed, and every answer compared with the one that the broker gave.
+
+With the broker's records of `__consumer_offsets` every record is compared too, with the log of its group coordinator
+every rebalance, its cause and its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, tzinfo
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from group_coordinator.proving.recordings.broker_settings import Setting, parse_settings
+from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
+from group_coordinator.proving.recordings.expectations import NOTHING, Disagreement
+from group_coordinator.proving.recordings.following import FollowedGroup, follow, moments_us
+from group_coordinator.proving.recordings.following_notes import notes_of
+from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
+from group_coordinator.proving.recordings.log_doubts import count as counted
+from group_coordinator.proving.recordings.offsets_log import OffsetsLog, read_offsets_log
+from schemas.java_hash import group_partition
+
+LETTERS_SHOWN = 10
+NOT_YET = "not understood yet"
+_WHAT = {"answer": "answer", "time": "time of an answer", "record": "offsets log", "log": "coordinator log"}
+
+
+class RecordingDifference(Struct, frozen=True, kw_only=True):
+    """One thing that the broker had otherwise."""
+
+    group_id: str
+    what: str
+    where: str
+    broker: str
+    here: str
+
+    def lines(self) -> Iterator[str]:
+        """Yield the place and both sides, for people."""
+        yield f"group {self.group_id}: {self.what}, {self.where}"
+        yield f"  broker: {self.broker}"
+        yield f"  here:   {self.here}"
+
+
+class Compared(Struct):
+    """The number of compared things of one kind."""
+
+    total: int = 0
+    differ: int = 0
+
+    @property
+    def equal(self) -> int:
+        return max(self.total - self.differ, 0)
+
+
+class RecordingReport(Struct, kw_only=True):
+    """The findings of a verification. `lines` tells them to people, the summary last."""
+
+    counts: LogCounts
+    groups: int = 0
+    requests: Compared = field(default_factory=Compared)
+    """Those that could be compared."""
+    not_compared: dict[str, int] = field(default_factory=dict)
+    """Why -> how many requests."""
+    records: Compared | None = None
+    log_entries: Compared | None = None
+    differences: list[RecordingDifference] = field(default_factory=list)
+    settings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Everything else that a reader must know: orders that were searched, requests that were inferred."""
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    """The first lines that cannot be read."""
+    doubts: tuple[str, ...] = ()
+    """Why the log may not tell what happened."""
+
+    @property
+    def agrees(self) -> bool:
+        """True if nothing that was to be verified differs."""
+        return not self.differences and self.nothing_verified is None
+
+    @property
+    def nothing_verified(self) -> str | None:
+        """The thing that was to be verified and has nothing that could be compared; None if there is none."""
+        if not self.requests.total:
+            if self.not_compared:
+                return f"Nothing was verified: none of {sum(self.not_compared.values())} requests can be compared."
+            lines, damaged = self.counts.lines, self.counts.damaged_lines
+            finding = f"no group requests in {counted(lines, 'line')}, {damaged:,} of which cannot be read"
+            return f"Nothing was verified: {finding}. Is it a broker's request log (kafka.request.logger) at DEBUG?"
+        for side, compared in (
+            ("offsets log has records", self.records),
+            ("coordinator log has entries", self.log_entries),
+        ):
+            if compared is not None and not compared.total:
+                if any(NOT_YET in reason for reason in self.not_compared):
+                    return f"Nothing of it was verified: the groups of its time are of kinds that are {NOT_YET}."
+                return (
+                    f"Nothing of it was verified: the {side} of none of these groups in the time of the request log. "
+                    "Is it of another time zone?"
+                )
+        return None
+
+    def summary(self) -> str:
+        """Return `N requests, N equal, N differ, N cannot be compared (why)`."""
+        not_compared = sum(self.not_compared.values())
+        reasons = "; ".join(f"{count} {reason}" for reason, count in self.not_compared.items())
+        return (
+            f"{self.requests.total + not_compared} requests, {self.requests.equal} equal, "
+            f"{self.requests.differ} differ, "
+            f"{not_compared} cannot be compared" + (f" ({reasons})" if reasons else "")
+        )
+
+    def lines(self) -> Iterator[str]:
+        """Yield all findings, for people."""
+        counts = self.counts
+        yield from (f"doubtful: {doubt}" for doubt in self.doubts)
+        yield (
+            f"{counts.lines} lines: {counts.group_requests} requests of the group protocol, {counts.other_requests} "
+            f"others, {counts.other_lines} that are no requests, {counts.damaged_lines} that cannot be read; "
+            f"{self.groups} groups"
+        )
+        for letter in self.dead_letters[:LETTERS_SHOWN]:
+            yield f"  {letter.file}, line {letter.line_number}: {letter.detail}"
+        if counts.damaged_lines > LETTERS_SHOWN:
+            yield f"  and {counts.damaged_lines - LETTERS_SHOWN} more"
+        yield "broker settings:"
+        yield from (f"  {setting}" for setting in self.settings)
+        yield from self.notes
+        for difference in self.differences:
+            yield from difference.lines()
+        if self.records is not None:
+            yield f"offsets log: {self.records.total} records, {self.records.equal} equal, {self.records.differ} differ"
+        if self.log_entries is not None:
+            entries = self.log_entries
+            yield f"coordinator log: {entries.total} entries, {entries.equal} equal, {entries.differ} differ"
+        yield self.summary()
+
+
+def verify_recording(
+    path: Path | Sequence[Path],
+    offsets: Path | None = None,
+    broker_logs: Sequence[Path] = (),
+    config: Mapping[str, str] | None = None,
+    time_zone: tzinfo = UTC,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> RecordingReport:
+    """Replay the request logs of one broker or several (plain or gzip, in any order) and compare.
+
+    `offsets`: the brokers' records of `__consumer_offsets`, as JSON lines. `broker_logs`: what their group
+    coordinators logged. `config`: settings of the broker by Kafka's names; what is not given is inferred or Kafka's
+    default. `time_zone`: that of the logs. `progress` gets the bytes read so far and in all.
+
+    Raises ValueError for settings or an offsets file that make no sense, OSError for files that cannot be read.
+    """
+    given_settings = parse_settings(config or {})
+    letters: list[DeadLetter] = []
+    records = read_offsets_log(offsets) if offsets is not None else None
+    logs = read_coordinator_logs(broker_logs, time_zone) if broker_logs else None
+    log = RequestLog(
+        [path] if isinstance(path, Path) else path,
+        time_zone=time_zone,
+        dead_letter=lambda letter: letters.append(letter) if len(letters) < LETTERS_SHOWN else None,
+        progress=progress,
+        moments_us=moments_us(records, logs),
+    )
+    log.read()
+    report = RecordingReport(counts=log.counts, dead_letters=letters)
+    return _Verification(report, log, records, logs, given_settings).run()
+
+
+class _Verification:
+    """One verification: from the requests to the report."""
+
+    def __init__(
+        self,
+        report: RecordingReport,
+        log: RequestLog,
+        offsets: OffsetsLog | None,
+        logs: CoordinatorLogs | None,
+        given_settings: Mapping[str, Setting],
+    ) -> None:
+        self.report = report
+        self.log = log
+        self.offsets = offsets
+        self.records = None if offsets is None else offsets.by_group
+        self.logs = logs
+        self.given_settings = given_settings
+
+    def run(self) -> RecordingReport:
+        following = follow(
+            self.log,
+            self.given_settings,
+            self.records,
+            self.logs,
+            () if self.offsets is None else self.offsets.markers,
+        )
+        self.report.doubts = (*self.log.doubts(), *(() if self.offsets is None else self.offsets.doubts()))
+        self.report.settings += following.settings.notes
+        self.report.groups = len(following.groups)
+        self.report.not_compared = dict(following.set_aside)
+        if self.records is not None:
+            self.report.records = Compared()
+        if self.logs is not None:
+            self.report.log_entries = Compared()
+        for group in following.groups:
+            self._compare(group)
+            self._check_partition(group.group_id, group.requests, following.settings.partitions)
+        return self.report
+
+    def _compare(self, group: FollowedGroup) -> None:
+        report = self.report
+        report.requests.total += group.compared
+        report.requests.differ += len(group.differing)
+        for reason, count in group.not_compared.items():
+            report.not_compared[reason] = report.not_compared.get(reason, 0) + count
+        for part in group.parts:
+            disagreements, is_whole = part.result.disagreements, part.gap is None
+            if report.records is not None:
+                broker_count = len(part.expected.records or ()) if is_whole else part.result.records
+                _count(
+                    report.records,
+                    broker_count,
+                    [difference for difference in disagreements if difference.kind == "record"],
+                )
+            if report.log_entries is not None:
+                broker_count = len(part.expected.entries or ()) if is_whole else part.result.entries
+                _count(
+                    report.log_entries,
+                    broker_count,
+                    [difference for difference in disagreements if difference.kind == "log"],
+                )
+            report.differences += (_difference(group.group_id, difference) for difference in disagreements)
+        report.notes += notes_of(group)
+
+    def _check_partition(self, group_id: str, requests: Sequence[GroupRequest], partitions: int | None) -> None:
+        """FindCoordinator, by the partition alone: the group's records must lie where our hash puts the group."""
+        lookups = sum(request.logged.api == "FindCoordinator" for request in requests)
+        record_partitions = {record.partition for record in (self.records or {}).get(group_id, ())}
+        if partitions is None or not record_partitions or record_partitions == {group_partition(group_id, partitions)}:
+            return
+        self.report.requests.differ += lookups
+        self.report.differences.append(
+            RecordingDifference(
+                group_id=group_id,
+                what="FindCoordinator",
+                where=f"{lookups} requests",
+                broker=f"the group's records lie in partition {', '.join(map(str, sorted(record_partitions)))}",
+                here=f"partition {group_partition(group_id, partitions)} of {partitions}",
+            )
+        )
+
+
+def _count(compared: Compared, broker_count: int, disagreements: Sequence[Disagreement]) -> None:
+    """`broker_count`: how many the broker wrote. If it wrote any, those that it lacks were compared, too."""
+    compared.total += (
+        broker_count + sum(difference.broker == NOTHING for difference in disagreements) if broker_count else 0
+    )
+    compared.differ += len(disagreements)
+
+
+def _difference(group_id: str, disagreement: Disagreement) -> RecordingDifference:
+    return RecordingDifference(
+        group_id=group_id,
+        what=_WHAT[disagreement.kind],
+        where=disagreement.where,
+        broker=disagreement.broker,
+        here=disagreement.here,
+    )

@@ -1,0 +1,137 @@
+"""When the sessions of members really ended: brokers' logs tell it, and answers show of some that they had not.
+
+A broker that stands still counts no session, and a log may have lost the lines in which a member was heard. So where a
+session seems to be over, a line that tells of the member's expiry, or a later answer that all is well, is right.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from coordinator_state import ClassicGroup, Group
+from coordinator_state.classic import timers
+from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.timers import Timer
+from group_coordinator.proving.recordings.coordinator_log import LogEntry
+from group_coordinator.proving.recordings.group_requests import GroupRequest
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from schemas.error_codes import ErrorCode
+from schemas.messages import LeaveGroupRequest
+
+WELL_MS = 250
+"""So long after the answer that shows it a session goes on, should the answer have been decided late."""
+_OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat"})
+_OF_A_MEMBER = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION})
+"""Only one that is in the group is answered so."""
+
+
+class Heard(Struct, frozen=True):
+    """A member was answered."""
+
+    at_ms: int
+    is_well: bool
+    """The answer shows that it was in the group before the request."""
+
+
+class SessionEnds:
+    """Those of one group."""
+
+    def __init__(
+        self,
+        requests: Iterable[GroupRequest] = (),
+        entries: Iterable[LogEntry] | None = None,
+        standstills_ms: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """`entries`: of brokers' logs. `standstills_ms`: from when until when the brokers counted no time."""
+        self._heard: dict[str, list[Heard]] = {}
+        for request in requests:
+            for member_id, heard in _answers(request):
+                self._heard.setdefault(member_id, []).append(heard)
+        for answers in self._heard.values():
+            answers.sort(key=lambda heard: heard.at_ms)
+        self._expiries: dict[str, list[int]] = {}
+        self._told: list[tuple[int, str]] = []
+        for entry in entries or ():
+            for member_id in entry.member_ids if entry.kind == "member expired" else ():
+                self._expiries.setdefault(member_id, []).append(entry.time_ms)
+                self._told.append((entry.time_ms, member_id))
+        self._standstills_ms = standstills_ms
+
+    def end_ms(self, member_id: str, timer: Timer) -> int:
+        """Return when a member's session ends that is over by its timer."""
+        expiries = self._expiries.get(member_id, ())
+        place = bisect_left(expiries, timer.armed_ms)
+        if place < len(expiries):
+            return expiries[place]
+        answers = self._heard.get(member_id, [])
+        place = bisect_right(answers, timer.deadline_ms, key=lambda heard: heard.at_ms)
+        if place < len(answers) and answers[place].is_well:
+            return answers[place].at_ms + WELL_MS
+        for from_ms, until_ms in self._standstills_ms:
+            if from_ms < timer.deadline_ms < until_ms:
+                return until_ms
+        return timer.deadline_ms
+
+    def is_told(self, member_id: str, timer: Timer) -> bool:
+        """Return whether a broker's log tells that the member expired in this session."""
+        expiries = self._expiries.get(member_id, ())
+        return bisect_left(expiries, timer.armed_ms) < len(expiries)
+
+    def told_until(self, after_ms: int, until_ms: int) -> Iterator[tuple[int, str]]:
+        """Yield when members expired after a time and until another, as brokers' logs tell it."""
+        place = bisect_right(self._told, after_ms, key=lambda told: told[0])
+        for time_ms, member_id in self._told[place:]:
+            if time_ms > until_ms:
+                return
+            yield time_ms, member_id
+
+
+def _answers(request: GroupRequest) -> Iterator[tuple[str, Heard]]:
+    body, logged = request.request, request.logged
+    at_ms = logged.ready_us // 1000
+    if request.set_aside is not None:
+        return
+    if isinstance(body, LeaveGroupRequest):
+        results = request.response.get("members") or [request.response] * len(body.members)
+        for member, result in zip(body.members, results, strict=False):
+            if member.member_id:
+                is_well = ErrorCode.NONE in (request.response.get("errorCode"), result.get("errorCode"))
+                yield member.member_id, Heard(at_ms, is_well and result.get("errorCode") == ErrorCode.NONE)
+    elif logged.api in _OF_MEMBERS and (member_id := getattr(body, "member_id", "")):
+        joins_anew = isinstance(body, ConsumerGroupHeartbeatRequest) and body.member_epoch == JOIN_EPOCH
+        codes = _codes(request)
+        yield member_id, Heard(at_ms, bool(codes) and not joins_anew and codes <= _OF_A_MEMBER)
+
+
+def _codes(request: GroupRequest) -> set[int]:
+    answer = request.response
+    if "errorCode" in answer:
+        return {int(answer["errorCode"])}
+    return {
+        int(partition["errorCode"]) for topic in answer.get("topics", ()) for partition in topic.get("partitions", ())
+    }
+
+
+def is_bound(group: Group, member_id: str) -> bool:
+    """Return whether the end of its session would put the member out: not while it waits for an answer."""
+    body = group.body
+    member = body.members.get(member_id) if type(body) is ClassicGroup else None
+    return member is None or not member.satisfies_heartbeat
+
+
+def assumed_sessions(group: Group | None, deadline_ms: int) -> list[tuple[str, Timer]]:
+    """Return which sessions end at a time, of those whose length no request tells: it is a setting of the broker."""
+    if group is None or type(group.body) is not ConsumerGroup:
+        return []
+    if group.configuration is not None and group.configuration.consumer_session_timeout_ms is not None:
+        return []
+    sessions = []
+    for member_id, member in group.body.members.items():
+        timer = group.timers.get(timers.session(member_id))
+        told_ms = None if member.classic is None else member.classic.session_timeout_ms
+        if timer is not None and timer.deadline_ms == deadline_ms and deadline_ms - timer.armed_ms != told_ms:
+            sessions.append((member_id, timer))
+    return sessions

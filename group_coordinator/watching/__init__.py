@@ -1,0 +1,1 @@
+"""Consumer groups that are looked at: whoever coordinates them."""

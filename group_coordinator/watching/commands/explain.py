@@ -1,0 +1,162 @@
+"""`explain`: why a group rebalanced, from its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import tzinfo
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from group_coordinator.command_line import doubts
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
+from group_coordinator.command_line.replay_output import read_history_files
+from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.times import shown_zone
+from group_coordinator.ground.kafka_topics.reader import read_topic
+from group_coordinator.ground.monitoring.printable import printable
+from group_coordinator.ground.settings.connection import ReaderSettings
+from group_coordinator.watching.commands.explanation import explanation
+from group_coordinator.watching.dashboard.sources import note_of
+from group_coordinator.watching.narrative import words
+from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
+from schemas.history import History, decode_history
+
+PREVIOUS_SHOWN = 20
+OTHERS_SHOWN = 10
+
+
+@with_settings(*CONNECTION, of=ReaderSettings)
+def explain(
+    settings: ReaderOptions,
+    group: Annotated[str, typer.Option("--group", metavar="ID", help="The group.")],
+    generation: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="The rebalance that led to this generation or epoch. [default: the last one]"),
+    ] = None,
+    life: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Of a group that died and came again: its Nth life. [default: the last one with that generation]",
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live history topic]"),
+    ] = None,
+    utc: Annotated[
+        bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")
+    ] = False,
+) -> None:
+    """Why did this group rebalance? The chain of causes in plain words, step by step.
+
+    It says who set it off and why, who was told when, whom the others waited for, who was slow, who was dropped, and
+    which partitions changed owner. Without --generation: the last rebalance, and a line for each one before it.
+
+    Examples:
+
+        group-coordinator explain --group billing
+        group-coordinator explain --group billing --generation 7
+        group-coordinator explain --group billing --generation 7 --life 1
+        group-coordinator explain --group billing --from replayed/
+    """
+    zone = shown_zone(utc=utc)
+    records = _of_topic(settings.config) if directory is None else read_history_files(directory)
+    other_groups: dict[str, None] = {}
+    group_rebalances = list(rebalances(_of_group(records, group, other_groups)))
+    noted = () if directory is None else note_of(directory).doubts
+    for line in doubts.lines(doubts.of_group(noted, group, other_groups)):
+        print_line(line)
+    if not group_rebalances:
+        source_name = "the history topic" if directory is None else str(directory)
+        known_groups = (
+            f"; there are {words.listed(list(map(printable, other_groups)), OTHERS_SHOWN)}" if other_groups else ""
+        )
+        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {source_name}{known_groups}.")
+    for line in _answer(group_rebalances, generation, life, zone):
+        print_line(line)
+
+
+def _answer(all_rebalances: list[Rebalance], generation: int | None, life: int | None, zone: tzinfo) -> Iterator[str]:
+    """Yield the lines about the rebalance that is asked for."""
+    lives = list(dict.fromkeys(each.started.epoch for each in all_rebalances))
+    of_life = all_rebalances if life is None else _of_life(all_rebalances, lives, life)
+    rebalance = of_life[-1] if generation is None else _of_generation(of_life, generation)
+    if generation is None and len(of_life) > 1:
+        yield from _before(of_life[:-1], zone)
+        yield ""
+    yield from explanation(rebalance, zone)
+    yield from _other_lives(all_rebalances, rebalance, lives, zone)
+
+
+def _of_life(group_rebalances: list[Rebalance], lives: list[int], life: int) -> list[Rebalance]:
+    """Return the rebalances of one life of the group. `lives`: the epochs of all, in order."""
+    if life > len(lives):
+        raise CommandError(
+            f"History tells of {words.count(len(lives), 'life').replace('lifes', 'lives')} of "
+            f"'{printable(group_rebalances[0].started.group_id)}', not of {life}."
+        )
+    return [each for each in group_rebalances if each.started.epoch == lives[life - 1]]
+
+
+def _other_lives(
+    group_rebalances: list[Rebalance], shown: Rebalance, lives: list[int], zone: tzinfo
+) -> Iterator[str]:
+    """Yield where else a rebalance led to the same generation: a group that dies and comes again counts anew."""
+    others = [
+        each
+        for each in group_rebalances
+        if each.generation_id == shown.generation_id and each.started.epoch != shown.started.epoch
+    ]
+    if others:
+        yield ""
+        yield f"In other lives of the group {shown.counts} {shown.generation_id} came too:"
+        for each in others:
+            yield f"  --life {lives.index(each.started.epoch) + 1}: {headline(each, zone)}"
+
+
+def _of_topic(config: ReaderSettings) -> Iterator[History]:
+    for message in read_topic(config.client_properties, config.topics.history):
+        value = message.value()
+        if value is None:
+            continue
+        try:
+            yield decode_history(value)
+        except msgspec.DecodeError as problem:
+            raise CommandError(
+                f"{message.topic()}, offset {message.offset()}: not a history record ({problem})."
+            ) from problem
+
+
+def _of_group(records: Iterable[History], group_id: str, other_groups: dict[str, None]) -> Iterator[History]:
+    """The records of one group; the ids of the others are noted."""
+    for record in records:
+        if record.group_id == group_id:
+            yield record
+        else:
+            other_groups[record.group_id] = None
+
+
+def _of_generation(group_rebalances: list[Rebalance], generation: int) -> Rebalance:
+    """Return the last one of this generation: a group that died and came again counts from 1 once more."""
+    for rebalance in reversed(group_rebalances):
+        if rebalance.generation_id == generation:
+            return rebalance
+    generations = sorted({rebalance.generation_id for rebalance in group_rebalances})
+    counted = " or ".join(sorted({rebalance.counts for rebalance in group_rebalances}, reverse=True))
+    raise CommandError(
+        f"No rebalance of '{printable(group_rebalances[0].started.group_id)}' led to {counted} {generation}; there "
+        f"are {generations[0]} to {generations[-1]}."
+    )
+
+
+def _before(earlier_rebalances: list[Rebalance], zone: tzinfo) -> Iterator[str]:
+    shown = earlier_rebalances[-PREVIOUS_SHOWN:]
+    left_out = len(earlier_rebalances) - len(shown)
+    yield "Before:" + (f" (the last {len(shown)} of {len(earlier_rebalances)})" if left_out else "")
+    yield from (f"  {headline(rebalance, zone)}" for rebalance in shown)

@@ -1,0 +1,139 @@
+"""What a watched cluster left: dumps of its offsets topic and its brokers' logs, read from files and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import tzinfo
+from glob import glob
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.watching.broker_logs.broker_log import BrokerLog
+from group_coordinator.watching.broker_logs.cluster_ids import cluster_id_of_dump
+from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError, topic_id_from_kafka
+from group_coordinator.watching.dashboard.watched import Watched, WatchedSource
+from group_coordinator.watching.narrative import words
+from group_coordinator.watching.observed.clock_skew import Skew
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.doubts import doubts, unnamed_topics
+from group_coordinator.watching.observed.offsets_log import OffsetsDump, read_dump
+from group_coordinator.watching.watch.cluster_status import Cluster, not_known, of_logs
+from schemas.history import History
+
+OFFSETS_TOPIC = "__consumer_offsets"
+DUMP_SUFFIXES = (".offsets.jsonl", ".offsets.jsonl.gz")
+
+
+class ObservedSource(Struct, frozen=True, kw_only=True):
+    """The history of a watched cluster."""
+
+    history: tuple[History, ...]
+    doubts: tuple[str, ...]
+    """Why it may not be what happened, or not all of it."""
+    remarks: tuple[str, ...]
+    """What there is to say of how it was read."""
+    watched: Watched
+
+
+def is_dump(name: str) -> bool:
+    """Return whether a file's name is that of a dump of an offsets topic."""
+    return name.endswith(DUMP_SUFFIXES)
+
+
+def observed_source(
+    dumps: Sequence[Path], broker_logs: Sequence[str], topic_names: Path | None, time_zone: tzinfo, shown_zone: tzinfo
+) -> ObservedSource:
+    """Make a history of dumps and brokers' logs. `broker_logs` are names or patterns of files. Raises CommandError."""
+    dump, log = read_files(dumps, broker_logs, time_zone)
+    observed = observe(dump.entries(), log.lines, {**log.topic_names, **_names(topic_names)})
+    if not observed.history:
+        raise CommandError(f"{', '.join(map(str, dumps))}: there is no record of a group in it.")
+    return ObservedSource(
+        history=tuple(observed.history),
+        doubts=(
+            *dump.doubts(),
+            *log.doubts(),
+            *doubts(observed.skews, observed.open_transactions, log.left_out, shown_zone),
+            *unnamed_topics(observed.unnamed_topics),
+        ),
+        remarks=(_remark(dump, log),),
+        watched=_watched(dumps, dump, log, observed.skews),
+    )
+
+
+def cluster_of(dumps: Sequence[Path]) -> str | None:
+    """Return the id of the cluster that dumps are of; None where none tells. Raises CommandError where they are of
+    several, and as `lines_of`."""
+    ids = {path: cluster_id for path in dumps if (cluster_id := cluster_id_of_dump(path)) is not None}
+    if len(set(ids.values())) > 1:
+        of_each = "; ".join(f"{path} is of cluster {cluster_id}" for path, cluster_id in ids.items())
+        raise CommandError(f"These dumps are of several clusters: {of_each}. Give those of one.")
+    return next(iter(ids.values()), None)
+
+
+def read_files(
+    dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo
+) -> tuple[OffsetsDump, BrokerLog]:
+    """Read dumps and brokers' logs. Raises CommandError."""
+    dump, log = OffsetsDump(), BrokerLog(time_zone)
+    try:
+        for path in dumps:
+            read_dump(path, dump)
+        log.of_cluster = cluster_of(dumps)
+        for path in files_of(broker_logs):
+            log.read_file(path)
+    except (OSError, ValueError) as problem:
+        raise CommandError(str(problem)) from problem
+    return dump, log
+
+
+def files_of(names: Sequence[str]) -> list[Path]:
+    """Return the files that names and patterns stand for, each once. Raises CommandError."""
+    files: dict[Path, None] = {}
+    for name in names:
+        paths = [name] if Path(name).is_file() else sorted(glob(name, recursive=True))
+        if not paths:
+            raise CommandError(f"{name} is no file.")
+        files |= dict.fromkeys(Path(path).resolve() for path in paths)
+    return list(files)
+
+
+def _names(path: Path | None) -> Mapping[str, str]:
+    """Topic id, as hexadecimal digits -> name."""
+    if path is None:
+        return {}
+    try:
+        names_by_id = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+        return {_hexadecimal(topic_id): name for topic_id, name in names_by_id.items()}
+    except (OSError, msgspec.DecodeError, KafkaJsonError) as problem:
+        raise CommandError(f"{path}: {problem}; it should be a JSON object of topic ids and names.") from problem
+
+
+def _hexadecimal(topic_id: str) -> str:
+    """An id as Kafka prints it (22 characters), or with hyphens."""
+    plain = topic_id.replace("-", "").lower()
+    if len(plain) == 32 and all(digit in "0123456789abcdef" for digit in plain):
+        return plain
+    return (topic_id_from_kafka(topic_id) or "").replace("-", "")
+
+
+def _watched(dumps: Sequence[Path], dump: OffsetsDump, log: BrokerLog, skews: Mapping[int | None, Skew]) -> Watched:
+    """What was read."""
+    name = words.listed([path.name for path in dumps])
+    last_ms = max(entry.timestamp_ms for entry in dump.places.values())
+    partitions = len({partition for partition, _ in dump.places})
+    detail = f"{words.count(partitions, 'partition')}, {words.count(len(dump.places), 'record')}"
+    offsets = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, detail=f"{name}; {detail}", last_ms=last_ms)
+    sources = (offsets, *of_logs(log.files, Cluster(servers=name), skews))
+    return Watched(cluster=name, sources=sources, not_known=tuple(not_known(sources)))
+
+
+def _remark(dump: OffsetsDump, log: BrokerLog) -> str:
+    records = words.count(len(dump.places), "record")
+    if not log.read:
+        return f"Read {records} of the offsets topic. Brokers' logs (--broker-log) would tell why rebalances began."
+    lines = words.count(len(log.lines), "line")
+    return f"Read {records} of the offsets topic, and {lines} about groups of {log.read:,} in brokers' logs."

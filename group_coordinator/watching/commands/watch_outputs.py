@@ -1,0 +1,105 @@
+"""What `watch` writes, as `replay` writes it: files of history, tables, a report. Each is replaced as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.output_options import Format, TablesFormat
+from group_coordinator.command_line.replay_output import history_outputs
+from group_coordinator.ground.output_files import open_output_files
+from group_coordinator.ground.settings.topic_names import Topics
+from group_coordinator.watching.dashboard.clusters import qualified
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.report import report_of_index
+from group_coordinator.watching.dashboard.sources import Note
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.layout import TablesError
+from group_coordinator.watching.tables.versions import TableVersions
+
+if TYPE_CHECKING:
+    from group_coordinator.watching.watch.writing import GroupHistory, Output
+
+_UNFINISHED = ".unfinished"
+
+class OutputOptions(Struct, frozen=True, kw_only=True):
+    """The outputs that were asked for."""
+
+    out: Path | None
+    kind: Format
+    tables: str | None
+    tables_kind: TablesFormat
+    report: Path | None
+
+
+def open_outputs(options: OutputOptions, topics: Topics, name: str, *, has_clusters: bool = False) -> list[Output]:
+    """`topics`: what files are called after. `name`: of what is watched. `has_clusters`: more than one may be.
+
+    Raises CommandError.
+    """
+    outputs: list[Output] = []
+    try:
+        if options.out is not None:
+            outputs.append(_HistoryFiles(options.out, options.kind, topics))
+        if options.tables is not None:
+            outputs.append(_Tables(Path(options.tables), options.tables_kind, has_clusters=has_clusters))
+        if options.report is not None:
+            outputs.append(_Report(options.report, name))
+    except (TablesError, OSError) as problem:
+        raise CommandError(str(problem)) from problem
+    return outputs
+
+
+class _HistoryFiles:
+    """The files of `replay --out`. What a coordinator decides beside history is not known of a watched cluster."""
+
+    def __init__(self, directory: Path, kind: Format, topics: Topics) -> None:
+        """`topics`: what files are called after. Raises OSError."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._kind = kind
+        self._topics = topics
+
+    def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
+        unfinished = self._directory / _UNFINISHED
+        with open_output_files(unfinished, self._topics, self._kind.value) as files:
+            for cluster, history in histories:
+                for record in history_outputs((qualified(cluster, entry) for entry in history), self._topics.history):
+                    files.write(record)
+        Note(doubts=index.doubts, watched=index.watched).write(unfinished)
+        paths = sorted(unfinished.iterdir())
+        written_bytes = sum(path.stat().st_size for path in paths)
+        for path in paths:
+            path.replace(self._directory / path.name)
+        unfinished.rmdir()
+        return written_bytes
+
+
+class _Tables:
+    """The tables of `replay --tables`."""
+
+    def __init__(self, directory: Path, kind: TablesFormat, *, has_clusters: bool) -> None:
+        """Raises TablesError, OSError."""
+        self._tables = TableVersions(directory, kind.value, has_clusters=has_clusters)
+
+    def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
+        return self._tables.write((cluster, row) for cluster, history in histories for row in fold(history))
+
+
+class _Report:
+    """The file of `replay --report`."""
+
+    def __init__(self, path: Path, title: str) -> None:
+        self._path = path
+        self._title = title
+
+    def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
+        unfinished = self._path.with_name(self._path.name + _UNFINISHED)
+        unfinished.write_text(report_of_index(index, self._title, go_on), encoding="utf-8")
+        written_bytes = unfinished.stat().st_size
+        unfinished.replace(self._path)
+        return written_bytes

@@ -1,0 +1,134 @@
+"""Of a group that counts epochs: what each member shall own, what it has, who holds up whom, over time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.dashboard.rebalance_page import holder_document, request
+from group_coordinator.watching.narrative import sentences, words
+from schemas.history import AssignedTopic, History
+from schemas.observed_history import (
+    GroupConverted,
+    GroupEpochBumped,
+    MemberReconciled,
+    RegexResolved,
+    TargetAssignmentComputed,
+)
+
+TARGETS_MAX = 300
+PROGRESS_MAX = 6_000
+HOLDERS_MAX = 3_000
+REGEXES_MAX = 500
+"""So many are told, the latest."""
+
+
+class Present(Struct, frozen=True, kw_only=True):
+    """How far the group is on its way now, as the page shows it."""
+
+    document: dict[str, Any]
+    """Empty for a group that is a classic one."""
+
+
+def present(facts: GroupFacts) -> Present:
+    """Return a copy of what a group is now, which does not change any more."""
+    way = facts.way
+    if not (way.targets or way.progress or facts.regexes):
+        return Present(document={})
+    return Present(
+        document={
+            "target_epoch": way.epoch,
+            "targets": {member_id: _owned(topics) for member_id, topics in way.targets.items()},
+            "members": {member_id: _progress(record) for member_id, record in way.progress.items()},
+            "holders": _holders(facts),
+            "classic": facts.classic_members,
+            "regexes": facts.regexes,
+        }
+    )
+
+
+def epochs_document(life: Iterable[History], now: Present) -> dict[str, Any] | None:
+    """Return the page of a group that counts epochs; None for a group that has always been a classic one."""
+    over_time = _OverTime()
+    for record in life:
+        over_time.follow(record)
+    document = over_time.document()
+    return None if not (now.document or any(document.values())) else {"now": now.document} | document
+
+
+class _OverTime(GroupFacts):
+    """The same facts, at any moment of the records that there are."""
+
+    __slots__ = ("_bumps", "_classic", "_conversions", "_held", "_open", "_regexes", "_steps", "_targets")
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self._targets: list[list[Any]] = []
+        self._steps: list[list[Any]] = []
+        self._bumps: list[list[Any]] = []
+        self._conversions: list[list[Any]] = []
+        self._regexes: list[list[Any]] = []
+        self._classic: list[list[Any]] = []
+        self._held: list[list[Any]] = []
+        """From when, until when, who."""
+        self._open: dict[str, list[Any]] = {}
+        """Those that go on, by member."""
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "targets": self._targets[-TARGETS_MAX:],
+            "members": self._steps[-PROGRESS_MAX:],
+            "holders": self._held[-HOLDERS_MAX:],
+            "bumps": self._bumps[-TARGETS_MAX:],
+            "regexes": self._regexes[-REGEXES_MAX:],
+            "classic": self._classic[-PROGRESS_MAX:],
+            "conversions": self._conversions,
+        }
+
+    def follow(self, record: History) -> None:
+        classic_before = self.classic_members
+        super().follow(record)
+        at_ms = record.timestamp_ms
+        if isinstance(record, TargetAssignmentComputed):
+            shares = {share.member_id: _owned(share.topics or ()) for share in record.assignments}
+            self._targets.append([at_ms, record.assignment_epoch, record.assignor, shares])
+        elif isinstance(record, MemberReconciled):
+            self._steps.append([at_ms, record.member.member_id, *_progress(record)])
+        elif isinstance(record, GroupEpochBumped):
+            self._bumps.append([at_ms, record.generation_id, list(record.reasons)])
+        elif isinstance(record, GroupConverted):
+            self._conversions.append([at_ms, record.to_protocol, sentences.sentence(record), request(record.cause)])
+        elif isinstance(record, RegexResolved):
+            self._regexes.append([at_ms, record.regex, record.topics])
+        if self.classic_members != classic_before:
+            self._classic.append([at_ms, self.classic_members])
+        if self.way.held_up or self._open:
+            self._note_holders(at_ms)
+
+    def _note_holders(self, at_ms: int) -> None:
+        holders = {document["id"]: document for document in _holders(self)}
+        for member_id, span in list(self._open.items()):
+            if holders.get(member_id) != span[2]:
+                span[1] = at_ms
+                del self._open[member_id]
+        for member_id, document in holders.items():
+            if member_id not in self._open:
+                span = self._open[member_id] = [at_ms, None, document]
+                self._held.append(span)
+
+
+def _holders(facts: GroupFacts) -> list[dict[str, Any]]:
+    return [holder_document(holder, facts.gives_up_by_ms(holder.member_id)) for holder in facts.holders()]
+
+
+def _progress(record: MemberReconciled) -> list[Any]:
+    pending = _owned(record.pending_revocation) if record.pending_revocation else ""
+    return [record.state, record.member_epoch, _owned(record.assigned), pending]
+
+
+def _owned(topics: Iterable[AssignedTopic]) -> str:
+    """The page compares these texts, so topics are in order."""
+    return words.owned(tuple(sorted(topics, key=lambda topic: topic.topic)))

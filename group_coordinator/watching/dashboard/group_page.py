@@ -1,0 +1,193 @@
+"""One group, told in full: the document behind its page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from msgspec import Struct
+
+from group_coordinator.ground.kafka_topics.bounds import Partition
+from group_coordinator.watching.dashboard.advice import advice
+from group_coordinator.watching.dashboard.epochs_page import Present, epochs_document
+from group_coordinator.watching.dashboard.facts import Committed, Moment
+from group_coordinator.watching.dashboard.index import GroupRecords, decoded
+from group_coordinator.watching.dashboard.lag import EndOffsets
+from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
+from group_coordinator.watching.dashboard.members_page import by_appearance, last_heard, member_documents
+from group_coordinator.watching.dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
+from group_coordinator.watching.dashboard.rebalance_page import begin_known, request, seen_in, votes
+from group_coordinator.watching.dashboard.rows import GroupRow
+from group_coordinator.watching.narrative import sentences
+from group_coordinator.watching.narrative.rebalances import Rebalance as RebalanceStory
+from group_coordinator.watching.narrative.rebalances import because, rebalances
+from group_coordinator.watching.tables.fold import GroupTables, row_key
+from group_coordinator.watching.tables.rows import AnyRow, Member, Ownership, Rebalance
+from schemas.history import History, ProtocolChosen, RequestRefused
+
+SEGMENTS_MAX = 60_000
+RECORDS_SHOWN = 1_000
+REFUSALS_SHOWN = 500
+
+Row = TypeVar("Row", bound=AnyRow)
+
+
+class Now(Struct, frozen=True, kw_only=True):
+    """The group as it is, copied so that nothing changes while the page is made."""
+
+    row: GroupRow
+    moments: tuple[Moment, ...]
+    offsets: Mapping[Partition, Committed]
+    expires_ms: Mapping[Partition, int]
+    """Of each offset that expires if nothing happens."""
+    epochs: Present
+    now_ms: int
+
+
+class Window:
+    """The records of one group within the window, folded once; the page and each rebalance are made from it."""
+
+    def __init__(self, group_id: str, records: GroupRecords) -> None:
+        self.records = records
+        self.life: list[History] = list(decoded(records.life))
+        tables = GroupTables(records.base)
+        rows = {row_key(row): row for row in tables.standing(group_id)}
+        for record in self.life:
+            tables.add(record)
+        rows |= {row_key(row): row for row in tables.take()}
+        self._rows = list(rows.values())
+        # By epoch and seq of the record that started it.
+        self.stories: dict[tuple[int, int], RebalanceStory] = {
+            (rebalance.started.epoch, rebalance.started.seq): rebalance for rebalance in rebalances(self.life)
+        }
+        self.commits = Commits()
+        self.commits.read(decoded(records.commits))
+
+    def rows(self, kind: type[Row]) -> list[Row]:
+        return [cast(Row, row) for row in self._rows if type(row) is kind]
+
+    def rebalance(self, key: str) -> RebalanceStory | None:
+        """Return a rebalance by its key, `epoch-seq`."""
+        epoch, _, seq = key.partition("-")
+        return self.stories.get((int(epoch), int(seq))) if epoch.isdigit() and seq.isdigit() else None
+
+    @property
+    def first_ms(self) -> int | None:
+        return self.life[0].timestamp_ms if self.life else None
+
+
+def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
+    """Return the page's document. Times are milliseconds since 1970."""
+    members = by_appearance(window.rows(Member))
+    number_of = {(row.epoch, row.member_id): number for number, row in enumerate(members)}
+    topics = TopicsOverTime()
+    for record in window.life:
+        topics.note(record)
+    commits_ms = min((points[0][0] for points in window.commits.points.values()), default=now.now_ms)
+    from_ms = window.first_ms if window.first_ms is not None else commits_ms
+    owned = sorted(window.rows(Ownership), key=lambda row: row.from_ms)
+    left_out = max(len(owned) - SEGMENTS_MAX, 0)
+    if left_out:
+        owned = owned[left_out:]
+        from_ms = owned[0].from_ms
+    group_lanes = lanes(owned, now.moments, topics, from_ms, now.now_ms)
+    rows = sorted(window.rows(Rebalance), key=lambda row: (row.started_ms, row.seq))
+    return {
+        "group": now.row,
+        "now": now.now_ms,
+        "window": {
+            "from": from_ms,
+            "to": now.now_ms,
+            "dropped": window.records.dropped,
+            "dropped_commits": window.records.dropped_commits,
+            "segments_left_out": left_out,
+            "records": len(window.life),
+        },
+        "states": [[moment.since_ms, moment.state, moment.generation_id, moment.members] for moment in now.moments],
+        "members": member_documents(members, last_heard(window.life)),
+        "lanes": [_lane(lane, number_of) for lane in group_lanes],
+        "unowned_ms": unowned_ms(group_lanes, now.now_ms),
+        "rebalances": [_rebalance(row, window.stories.get((row.epoch, row.seq))) for row in rows],
+        "offsets": offset_documents(window.commits, now.offsets, ends, now.now_ms, now.expires_ms),
+        "rewinds": window.commits.rewinds[-REWINDS_MAX:],
+        "epochs": epochs_document(window.life, now.epochs),
+        "votes": _votes(window.life),
+        "refusals": _refusals(window.life),
+        "records": _records(window.life),
+    }
+
+
+def _lane(lane: Lane, number_of: Mapping[tuple[int, str], int]) -> dict[str, Any]:
+    return {
+        "topic": lane.topic,
+        "partition": lane.partition,
+        "owned": [
+            [number_of.get((row.epoch, row.member_id), -1), row.from_ms, row.to_ms, row.generation_id, row.ended_by]
+            for row in lane.owned
+        ],
+        "gaps": [list(gap) for gap in lane.gaps],
+    }
+
+
+def _rebalance(row: Rebalance, story: RebalanceStory | None) -> dict[str, Any]:
+    return {
+        "key": f"{row.epoch}-{row.seq}",
+        "started": row.started_ms,
+        "joined": row.join_ended_ms,
+        "ended": row.ended_ms,
+        "outcome": row.outcome,
+        "trigger": row.trigger,
+        "because": because(story) if story is not None else row.reason,
+        "chain": row.cause_chain,
+        "told": story is not None,
+        "seen": None if story is None else seen_in(story.started.cause),
+        "counts": "generation" if story is None else story.counts,
+        "begin_known": story is None or begin_known(story),
+        "member": row.member_id,
+        "client": row.client_id,
+        "host": row.client_host,
+        "took": row.total_ms,
+        "join": row.join_ms,
+        "sync": row.sync_ms,
+        "from_generation": row.generation_before,
+        "generation": row.generation_after,
+        "waited": [[member.member_id, member.told_ms, member.joined_ms] for member in row.waited_for],
+        "slowest": row.slowest,
+        "dropped": row.dropped,
+        "leader": row.leader_id,
+        "protocol": row.protocol_name,
+        "members": row.members,
+        "partitions": row.partitions,
+        "initial": row.initial,
+    }
+
+
+def _votes(life: Sequence[History]) -> dict[str, Any] | None:
+    return votes([record for record in life if isinstance(record, ProtocolChosen)][-1:])
+
+
+def _refusals(life: Iterable[History]) -> list[dict[str, Any]]:
+    refusals = [record for record in life if isinstance(record, RequestRefused)][-REFUSALS_SHOWN:]
+    return [
+        {
+            "t": record.timestamp_ms,
+            "api": record.api,
+            "code": record.error_code,
+            "error": record.error,
+            "rule": record.rule,
+            "detail": record.detail,
+            "state": record.state,
+            "generation": record.generation_id,
+            "advice": advice(record.rule),
+            "request": request(record.cause),
+        }
+        for record in reversed(refusals)
+    ]
+
+
+def _records(life: Sequence[History]) -> list[list[Any]]:
+    """The latest records as sentences, the newest first."""
+    return [
+        [record.timestamp_ms, record.epoch, record.seq, type(record).__struct_config__.tag, sentences.sentence(record)]
+        for record in reversed(life[-RECORDS_SHOWN:])
+    ]

@@ -1,0 +1,330 @@
+"""The dashboard's memory: of every group what it is now and its latest records, bounded by the settings. No I/O.
+
+One thread adds records, others read: every method takes the lock for a short time only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
+from typing import Any, NamedTuple
+
+import msgspec
+
+from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
+from group_coordinator.ground.system.disk_store import DiskStore
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.dashboard.feed import Feed, FeedItem
+from group_coordinator.watching.dashboard.indexed_groups import IndexedGroup, IndexedGroups, KindAndState
+from group_coordinator.watching.dashboard.lag import EndOffsets
+from group_coordinator.watching.dashboard.ring import Chunk, values
+from group_coordinator.watching.dashboard.rows import GroupRow, group_row
+from group_coordinator.watching.dashboard.settings import DashboardSettings
+from group_coordinator.watching.dashboard.watched import Watched
+from schemas.group_states import GroupState
+from schemas.history import History, OffsetsCommitted, decode_history
+
+Frozen = tuple[tuple[Chunk, ...], tuple[bytes, ...]]
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that could not be read."""
+
+    number: int
+    """In the order in which they were seen here."""
+    timestamp_ms: int
+    group_id: str | None
+    reason: str
+    detail: str
+    partition: int | None
+    offset: int | None
+    value: str
+
+
+class GroupRecords(NamedTuple):
+    """The records that the index has of one group."""
+
+    facts_version: int
+    life: Frozen
+    commits: Frozen
+    base: tuple[bytes, bytes] | None
+    """The fold of the records that were dropped."""
+    dropped: int
+    """How many records of its life are beyond the window."""
+    dropped_commits: int
+
+
+class Index:
+    """The index has all that the dashboard knows."""
+
+    def __init__(self, settings: DashboardSettings | None = None, disk: DiskStore | None = None) -> None:
+        """`disk`: where groups lie that find no room in memory; None: all groups stay in memory."""
+        self.settings = settings or DashboardSettings()
+        self._ends: dict[str, EndOffsets] = {"": EndOffsets()}
+        """By cluster."""
+        self.records = 0
+        self.unreadable = 0
+        self._doubts: dict[str, tuple[str, ...]] = {}
+        """By the origin that says them."""
+        self._watched: dict[str, Watched] = {}
+        """By cluster."""
+        self.first_ms: int | None = None
+        self.last_ms = 0
+        self.on_news: Callable[[History], None] | None = None
+        """Called with each new record, at once, in the thread that adds it."""
+        self.dead_letters: deque[DeadLetter] = deque(maxlen=self.settings.dead_letters_max)
+        self._groups = IndexedGroups(self.settings, disk)
+        self._feed = Feed(self.settings.feed_max, self.settings.feed_max_bytes)
+        self._dead_letters_seen = 0
+        self._changed_groups: dict[str, None] = {}
+        self._lock = Lock()
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why what is shown may not be what happened, in sentences: every page says it at its top."""
+        return tuple(sentence for sentences in list(self._doubts.values()) for sentence in sentences)
+
+    @doubts.setter
+    def doubts(self, sentences: Iterable[str]) -> None:
+        self.doubt("", sentences)
+
+    def doubt(self, origin: str, sentences: Iterable[str]) -> None:
+        """Take an origin's doubts, in place of those that it had."""
+        self._doubts[origin] = tuple(sentences)
+
+    @property
+    def watched(self) -> tuple[Watched, ...]:
+        """Clusters whose own brokers coordinate the groups, and from which sources that is known."""
+        return tuple(self._watched.values())
+
+    @watched.setter
+    def watched(self, clusters: Iterable[Watched]) -> None:
+        self._watched = {cluster.cluster: cluster for cluster in clusters}
+
+    def watch(self, cluster: str, watched: Watched) -> None:
+        """Take what is known of a cluster, in place of what was."""
+        self._watched[cluster] = watched
+
+    # -------------------------------------------------------------------------------------------------------- coming in
+
+    def add(self, value: bytes) -> bool:
+        """Take a value of the history topic; False when it was there before, or cannot be read."""
+        try:
+            record = decode_history(value)
+        except msgspec.DecodeError:
+            self.unreadable += 1
+            return False
+        return self.add_record(record, value)
+
+    def add_record(self, record: History, value: bytes, cluster: str = "") -> bool:
+        """Take a record that was decoded from this value; False when it was there before.
+
+        `cluster`: whose group it is, where there are several.
+        """
+        with self._lock:
+            group = self._groups.get(record.group_id) or self._groups.begin(record.group_id, cluster)
+            is_new = self._add(group, record, value)
+            self._groups.make_room()
+            return is_new
+
+    def replace_group(self, group_id: str, records: Iterable[tuple[History, bytes]], cluster: str = "") -> None:
+        """Take all that is known of a group, with the values, in place of what was known before.
+
+        The feed gets what is later than all that it has had of the group.
+        """
+        with self._lock:
+            before = self._groups.get(group_id)
+            group = self._groups.begin(group_id, cluster)
+            last_ms = None
+            if before is not None:
+                last_ms, group.facts.version = before.facts.last_ms, before.facts.version + 1
+            for record, value in records:
+                self._add(group, record, value, is_news=last_ms is None or record.timestamp_ms > last_ms)
+            self._changed_groups[group_id] = None
+            self._groups.make_room()
+
+    def add_dead_letter(
+        self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int
+    ) -> None:
+        """Take a record of the dead letters topic."""
+
+        def number(name: str) -> int | None:
+            text = headers.get(name, "")
+            return int(text) if text.isdigit() else None
+
+        with self._lock:
+            self._dead_letters_seen += 1
+            self.dead_letters.append(
+                DeadLetter(
+                    number=self._dead_letters_seen,
+                    timestamp_ms=number("timestamp_ms") or timestamp_ms,
+                    group_id=None if key is None else key.decode(errors="replace"),
+                    reason=headers.get("reason", "unknown"),
+                    detail=headers.get("detail", ""),
+                    partition=number("partition"),
+                    offset=number("offset"),
+                    value="" if value is None else value[:2_000].decode(errors="replace"),
+                )
+            )
+
+    def poll_ends(self, now_ms: int, bounds: dict[Partition, Bounds], cluster: str = "") -> None:
+        """Take the bounds of a cluster's logs as they are now."""
+        with self._lock:
+            self._ends.setdefault(cluster, EndOffsets()).poll(now_ms, bounds)
+            for group in self._groups.held.values():
+                if group.cluster == cluster and group.facts.offsets:
+                    self._changed_groups[group.facts.group_id] = None
+
+    # ---------------------------------------------------------------------------------------------------------- reading
+
+    def rows(self, now_ms: int) -> list[GroupRow]:
+        """Return the groups in memory as they are now, by id."""
+        with self._lock:
+            held = self._groups.held
+            return [self._row(held[group_id], now_ms) for group_id in sorted(held)]
+
+    def on_disk(self) -> Counter[KindAndState]:
+        """Return how many groups find no room in memory, by kind and state as they were when they went to disk."""
+        with self._lock:
+            return Counter(self._groups.on_disk)
+
+    def rows_at(self, time_ms: int) -> list[dict[str, Any]]:
+        """Return the groups in memory as they were at a time: state, generation and number of members."""
+        with self._lock:
+            held = self._groups.held
+            moments = ((group_id, held[group_id].facts.at(time_ms)) for group_id in sorted(held))
+            return [
+                {
+                    "id": group_id,
+                    "state": moment.state,
+                    "since": moment.since_ms,
+                    "generation": moment.generation_id,
+                    "members": moment.members,
+                }
+                for group_id, moment in moments
+                if moment is not None and moment.state != GroupState.DEAD
+            ]
+
+    def take_changed(self, now_ms: int) -> list[GroupRow]:
+        """The rows of groups that have changed since the last call, by record or by time. For one caller only."""
+        with self._lock:
+            due = [
+                group_id
+                for group_id, group in self._groups.held.items()
+                if group.row is not None and group.row.holds_until_ms is not None and group.row.holds_until_ms <= now_ms
+            ]
+            group_ids = self._changed_groups | dict.fromkeys(due)
+            self._changed_groups = {}
+            held = self._groups.held
+            return [self._row(held[group_id], now_ms) for group_id in group_ids if group_id in held]
+
+    def facts(self, group_id: str) -> GroupFacts | None:
+        """Return a group's present facts. They go on changing: read them under `lock`."""
+        with self._lock:
+            group = self._groups.get(group_id)
+            return None if group is None else group.facts
+
+    def row(self, group_id: str, now_ms: int) -> GroupRow | None:
+        with self._lock:
+            group = self._groups.get(group_id)
+            return None if group is None else self._row(group, now_ms)
+
+    @property
+    def lock(self) -> Lock:
+        return self._lock
+
+    def group_records(self, group_id: str) -> GroupRecords | None:
+        """The records of one group; None: there is no such group."""
+        with self._lock:
+            group = self._groups.get(group_id)
+            if group is None:
+                return None
+            return GroupRecords(
+                group.facts.version,
+                group.life.freeze(),
+                group.commits.freeze(),
+                group.base,
+                group.dropped,
+                group.dropped_commits,
+            )
+
+    def group_ids(self, cluster: str | None = None) -> list[str]:
+        """Of one cluster, or of all."""
+        with self._lock:
+            return self._groups.ids(cluster)
+
+    def listed_ids(self) -> list[str]:
+        """Return the groups in memory, in order."""
+        with self._lock:
+            return sorted(self._groups.held)
+
+    @property
+    def listed(self) -> int:
+        """How many groups are in memory."""
+        return len(self._groups.held)
+
+    def has_group(self, group_id: str) -> bool:
+        with self._lock:
+            return group_id in self._groups
+
+    def places(self, cluster: str = "") -> set[Partition]:
+        """The partitions that any group of a cluster in memory has committed for."""
+        with self._lock:
+            groups = [group for group in self._groups.held.values() if group.cluster == cluster]
+            return {place for group in groups for place in group.facts.offsets}
+
+    def ends_of(self, group_id: str) -> EndOffsets:
+        """The ends of the logs of this group's cluster."""
+        with self._lock:
+            group = self._groups.get(group_id)
+            return self._ends_of("" if group is None else group.cluster)
+
+    def feed(self, after: int = 0, before: int | None = None) -> Iterator[FeedItem]:
+        """Records of all groups with numbers between the two, the newest first."""
+        with self._lock:
+            newest_first = self._feed.between(after, before)
+        return iter(newest_first)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The memory that the records take."""
+        return self._groups.kept_bytes
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    # ----------------------------------------------------------------------------------------------------------- inside
+
+    def _add(self, group: IndexedGroup, record: History, value: bytes, *, is_news: bool = True) -> bool:
+        if not group.facts.add(record):
+            return False
+        if is_news:
+            self.records += 1
+            self._feed.append(FeedItem(self.records, record, len(value)))
+            if self.on_news is not None:
+                self.on_news(record)
+        self.first_ms = record.timestamp_ms if self.first_ms is None else min(self.first_ms, record.timestamp_ms)
+        self.last_ms = max(self.last_ms, record.timestamp_ms)
+        self._changed_groups[record.group_id] = None
+        is_commit = isinstance(record, OffsetsCommitted)
+        self._groups.keep(group, group.commits if is_commit else group.life, value)
+        return True
+
+    def _row(self, group: IndexedGroup, now_ms: int) -> GroupRow:
+        ends = self._ends_of(group.cluster)
+        row, key = group.row, (group.facts.version, ends.version)
+        is_old = row is None or key != group.row_key
+        if is_old or (row is not None and row.holds_until_ms is not None and row.holds_until_ms <= now_ms):
+            row = group_row(group.facts, ends.group_lag(group.facts.offsets, now_ms), now_ms, self.settings.health)
+            group.row, group.row_key = row, key
+        assert row is not None
+        return row
+
+    def _ends_of(self, cluster: str) -> EndOffsets:
+        return self._ends.get(cluster) or self._ends[""]
+
+
+def decoded(frozen: Frozen) -> Iterator[History]:
+    """The records of a ring, the oldest first."""
+    return (decode_history(value) for value in values(frozen))

@@ -1,0 +1,88 @@
+"""A group as one row of the list. Pure."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from group_coordinator.watching.dashboard.facts import CLASSIC, GroupFacts
+from group_coordinator.watching.dashboard.health import verdict
+from group_coordinator.watching.dashboard.lag import Lag
+from group_coordinator.watching.dashboard.settings import HealthSettings
+from group_coordinator.watching.dashboard.verdicts import SEVERITY, VerdictKind
+from group_coordinator.watching.narrative import sentences
+
+SPARK_MAX = 48
+
+
+class GroupRow(Struct, frozen=True, kw_only=True):
+    """One row of the list. Times are milliseconds since 1970; the page computes how long ago that is."""
+
+    id: str
+    kind: str
+    """`classic`, or one of those that count epochs: `consumer`, `share`, `streams`."""
+    state: str
+    since: int
+    """When it came into this state."""
+    members: int
+    classic_members: int
+    """Those of the classic protocol, also in a consumer group."""
+    told: int | None
+    """Since when a member has not given up what it was told to; null: nobody must."""
+    generation: int
+    target_epoch: int | None
+    """Of a group that counts epochs: that of its target."""
+    topics: tuple[str, ...]
+    partitions: int
+    lag: int | None
+    lag_ms: int | None
+    lag_at_least: bool
+    rebalanced: int | None
+    """When its last rebalance began."""
+    took_ms: int | None
+    cause: str
+    rebalances: int
+    refusals: int
+    spark: tuple[int, ...]
+    """When its latest rebalances began."""
+    committed: int | None
+    last: int
+    verdict: VerdictKind
+    severity: int
+    reason: str
+    who: str | None
+    holds_until_ms: int | None
+
+
+def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> GroupRow:
+    """Return the group's row as it is now."""
+    judgement = verdict(group, lag, now_ms, settings)
+    started, completed = group.started, group.completed
+    return GroupRow(
+        id=group.group_id,
+        kind=group.kind,
+        state=group.state,
+        since=group.state_since_ms,
+        members=len(group.members),
+        classic_members=len(group.members) if group.kind == CLASSIC else len(group.classic_members),
+        told=min((holder.told_ms for holder in group.holders() if holder.told_ms is not None), default=None),
+        generation=group.generation_id,
+        target_epoch=group.way.epoch if group.kind != CLASSIC and group.way.targets else None,
+        topics=group.topics,
+        partitions=group.partitions,
+        lag=None if lag is None else lag.messages,
+        lag_ms=None if lag is None else lag.behind_ms,
+        lag_at_least=lag is not None and lag.at_least,
+        rebalanced=None if started is None else started.timestamp_ms,
+        took_ms=None if completed is None else completed.duration_ms,
+        cause="" if started is None else sentences.because(started),
+        rebalances=group.rebalances,
+        refusals=group.refusals,
+        spark=tuple(recent.started_ms for recent in group.recent)[-SPARK_MAX:],
+        committed=group.last_commit_ms,
+        last=group.last_ms,
+        verdict=judgement.kind,
+        severity=SEVERITY[judgement.kind],
+        reason=judgement.reason,
+        who=judgement.who,
+        holds_until_ms=judgement.holds_until_ms,
+    )

@@ -1,0 +1,125 @@
+"""The dashboard as a server: `serve` until told to stop, or `start_server` in a thread."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+
+from group_coordinator.ground.http_server.server import HttpServer, ServerError, listen
+from group_coordinator.watching.dashboard.application import application
+from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.news import News
+from group_coordinator.watching.dashboard.sources import Source, SourceError
+from group_coordinator.watching.dashboard.what_if import ReplayFunction
+from schemas.http_host import is_loopback
+
+DEFAULT_PORT = 8450
+CONNECTIONS_MAX = 512
+"""Each page that is open holds one."""
+
+
+class RunningServer:
+    """A server in a thread of its own. `stop` ends it; `with` does, too."""
+
+    def __init__(self, server: HttpServer, source: Source, address: str, index: Index) -> None:
+        self.address = address
+        """Where to look, with the token where one is needed."""
+        self.index = index
+        self.source = source
+        self._server = server
+
+    @property
+    def is_running(self) -> bool:
+        """True while the server runs in its thread."""
+        return self._server.is_running
+
+    def run(self) -> None:
+        """Serve in this thread, until SIGINT, SIGTERM or `stop`."""
+        try:
+            self._server.run()
+        finally:
+            self.source.stop()
+
+    def start(self) -> None:
+        """Serve in a thread. Raises SourceError when the server does not come up."""
+        try:
+            self._server.start()
+        except ServerError as problem:
+            raise SourceError(str(problem)) from problem
+
+    def stop(self) -> None:
+        self._server.stop()
+        self.source.stop()
+
+    def __enter__(self) -> RunningServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def serve(
+    source: Source,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    token: str | None = None,
+    *,
+    index: Index | None = None,
+    what_if: ReplayFunction | None = None,
+    announce: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Show a source until SIGINT or SIGTERM. `announce` is told the address before the first request is served.
+
+    On loopback no token is needed; elsewhere one is made where none is given. Raises SourceError when the source cannot
+    be read or the port is taken.
+    """
+    server = _prepare(source, host, port, token, Index() if index is None else index, what_if)
+    announce(server.address)
+    server.run()
+
+
+def start_server(
+    source: Source,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    *,
+    index: Index | None = None,
+    what_if: ReplayFunction | None = None,
+) -> RunningServer:
+    """Start a server in a thread; `port` 0 is a free one. `index`: what the source fills, with its settings.
+
+    Raises SourceError.
+    """
+    server = _prepare(source, host, port, token, Index() if index is None else index, what_if)
+    server.start()
+    return server
+
+
+def _prepare(
+    source: Source,
+    host: str,
+    port: int,
+    token: str | None,
+    index: Index,
+    what_if: ReplayFunction | None,
+) -> RunningServer:
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    try:
+        listening = listen(host, port)
+    except OSError as problem:
+        raise SourceError(f"Cannot listen on {host}, port {port}: {problem.strerror}.") from problem
+    try:
+        source.start(index)
+    except BaseException:
+        listening.close()
+        raise
+    documents = Documents(index, (lambda: time.time_ns() // 1_000_000) if source.is_live else None, what_if)
+    news = News(documents)
+    app = application(documents, source, news, token)
+    server = HttpServer(app, listening, name="dashboard", connections_max=CONNECTIONS_MAX, before_shutdown=news.close)
+    address = server.url + "/" + (f"?token={token}" if token else "")
+    return RunningServer(server, source, address, index)

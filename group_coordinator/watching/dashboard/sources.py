@@ -1,0 +1,159 @@
+"""The dashboard's records come from a directory that a replay wrote, or (`kafka_source`) from the topics as they grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.watched import Watched
+from schemas.bounded_lines import bounded_lines
+from schemas.foreign_json import json_decoder
+from schemas.records_file import Record, RecordsFileError, decode_record
+
+NOTE_FILE = "replay.json"
+"""In a replay's output directory: what was replayed, and what is doubtful about it."""
+_ROWS_AT_ONCE = 10_000
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """What a replay notes beside its outputs."""
+
+    doubts: tuple[str, ...] = ()
+    """Why they may not be what happened."""
+    watched: tuple[Watched, ...] = ()
+    """From which sources they are known, where they are another coordinator's groups."""
+
+    def write(self, directory: Path) -> None:
+        """Raises OSError."""
+        (directory / NOTE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
+
+
+def note_of(directory: Path) -> Note:
+    """Return what a replay noted about its log; a directory without such a note has no doubts."""
+    try:
+        return msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=Note)
+    except FileNotFoundError:
+        return Note()
+    except (OSError, msgspec.DecodeError) as problem:
+        doubt = f"{NOTE_FILE} cannot be read, so what was wrong with the log that was replayed is not known: {problem}"
+        return Note(doubts=(doubt,))
+
+
+class SourceError(RuntimeError):
+    """The source cannot be read. The message says why."""
+
+
+class Source(Protocol):
+    """Feeds an index."""
+
+    name: str
+    """What it is, for people: a directory, a cluster."""
+    is_live: bool
+    """Whether it still grows. Of one that does not, the end is taken for the present."""
+
+    def start(self, index: Index) -> None:
+        """Begin to feed. A source that does not grow is read before this returns. Raises SourceError."""
+
+    def stop(self) -> None:
+        """Stop feeding."""
+
+    def read_request(self, partition: int, offset: int) -> Any:
+        """The event at a place of the events topic, as a document: the very request. None: it is not to be had."""
+
+    def progress(self) -> dict[str, Any]:
+        """Return the progress of reading: `caught_up`, and for people `detail`."""
+
+
+class EndedSource:
+    """A source that does not grow: nothing goes on after its start."""
+
+    is_live = False
+
+    def stop(self) -> None:
+        """Nothing runs, so nothing stops."""
+
+    def read_request(self, partition: int, offset: int) -> Any:
+        return None
+
+    def progress(self) -> dict[str, Any]:
+        return {"caught_up": True, "detail": ""}
+
+
+class ReplaySource(EndedSource):
+    """The outputs of `group-coordinator replay --out`: `history` and `dead-letters`, as JSONL or Parquet."""
+
+    def __init__(self, directory: Path) -> None:
+        self.name = str(directory)
+        self._directory = directory
+
+    def start(self, index: Index) -> None:
+        note = note_of(self._directory)
+        index.doubts, index.watched = note.doubts, note.watched
+        if self._file("history") is None:
+            raise SourceError(
+                f"{self._directory} has no history.jsonl and no history.parquet: it is not what a replay wrote (--out)."
+            )
+        for record in self._records("history"):
+            if record.value is not None:
+                index.add(record.value)
+        for record in self._records("dead-letters"):
+            index.add_dead_letter(record.key, record.value, record.headers, 0)
+
+    def _file(self, name: str) -> Path | None:
+        files = (self._directory / f"{name}.jsonl", self._directory / f"{name}.parquet")
+        return next((file for file in files if file.exists()), None)
+
+    def _records(self, name: str) -> Iterator[Record]:
+        file = self._file(name)
+        if file is None:
+            return
+        if file.suffix == ".parquet":
+            yield from _parquet(file)
+            return
+        with file.open("rb") as lines:
+            for number, (line, length) in enumerate(bounded_lines(lines), start=1):
+                try:
+                    yield decode_record(line, length)
+                except RecordsFileError as problem:
+                    raise SourceError(f"{file}, line {number}: {problem}.") from problem
+
+
+def _parquet(path: Path) -> Iterator[Record]:
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["key", "value", "headers"]):
+                for row in batch.to_pylist():
+                    yield Record(partition=None, key=row["key"], value=row["value"], headers=dict(row["headers"] or ()))
+    except (pa.ArrowException, OSError, KeyError) as problem:  # KeyError: a column is missing
+        raise SourceError(f"{path} is no Parquet file that a replay wrote: {problem}.") from problem
+
+
+class ValuesSource(EndedSource):
+    """Values of the history topic that are at hand, as a source."""
+
+    def __init__(self, name: str, values: Iterator[bytes] | list[bytes] | tuple[bytes, ...]) -> None:
+        self.name = name
+        self._values = values
+
+    def start(self, index: Index) -> None:
+        for value in self._values:
+            index.add(value)
+
+
+_decode_document = json_decoder(Any)
+
+
+def request_of_event(value: bytes | None) -> Any:
+    """An event as a document to be shown; text where it is no JSON."""
+    try:
+        return _decode_document(value or b"null")
+    except msgspec.DecodeError:
+        return (value or b"").decode(errors="replace")

@@ -1,0 +1,1 @@
+"""Metrics that are counted from the history of groups."""

@@ -1,0 +1,198 @@
+"""The groups of an observer: in memory while they find room there, on disk beyond that.
+
+A group comes back from the disk when something comes of it, or when it is looked at. What is told of it is the same: it
+is followed anew, through all of its evidence.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+
+from msgspec.structs import astuple
+
+from group_coordinator.ground.system.disk_store import DiskStore
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.observed.evidence import Bounds, GroupEvidence, Shares
+from group_coordinator.watching.observed.following import Following
+from group_coordinator.watching.observed.group import ObservedGroup
+from group_coordinator.watching.observed.group_state import GroupState, decode_group, encode_group
+from group_coordinator.watching.observed.modern_records import kind_of
+from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.transactions import Commits, Fact
+from schemas.history import History
+
+_GROUP_BYTES = 5_500
+"""What a group takes that was followed, beside its evidence."""
+_RECORD_BYTES, _RECORD_BYTES_FACTOR = 1_000, 5
+"""A record, and each of its bytes, that is decoded."""
+_COMMIT_BYTES = 550
+_LINE_BYTES = 700
+_TOPIC_IDS, _LINES = 1, 2
+"""Of a group on disk: its records name topics by ids; it has lines."""
+
+
+class Group:
+    """A group's evidence, and how far it was followed."""
+
+    def __init__(self, evidence: GroupEvidence) -> None:
+        self.evidence = evidence
+        self.followed: ObservedGroup | None = None
+        self.last_line_ms = 0
+        """When the last of its lines was written, by the clock of the records."""
+        self.last_fact_ms = 0
+        """The latest time of its records."""
+        self.has_topic_ids = False
+        """Whether its records name topics by their ids."""
+        self.following: Following | None = None
+        """Where much is known of it."""
+        self.bytes = _GROUP_BYTES
+        """What it takes in memory, nearly."""
+
+    def go_on(self) -> list[History] | None:
+        """Return the history of new commits; None where other evidence has come or a line belongs behind them."""
+        commits = self.evidence.new_commits()
+        if self.followed is None or self.evidence.is_changed or not commits:
+            return None
+        first_ms = max(self.last_fact_ms, commits[0].timestamp_ms)
+        if first_ms < self.last_line_ms:
+            return None
+        self.last_fact_ms = max(first_ms, *(step.timestamp_ms for step in commits))
+        history = self.followed.go_on(commits)
+        self.evidence.followed()
+        return history
+
+    def encoded(self) -> bytes:
+        """Return its evidence for the disk."""
+        evidence = self.evidence
+        facts, lines = evidence.facts(), evidence.lines()
+        return encode_group(
+            GroupState(group_id=evidence.group_id, facts=facts, lines=lines, whole_from=evidence.whole_from)
+        )
+
+
+class HeldGroups:
+    """All groups by their ids. Those of which something came or that were looked at last are in memory."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._shares = Shares(bounds.commits_max)
+        self._disk = None if bounds.memory_bytes is None else DiskStore()
+        self._held: OrderedDict[str, Group] = OrderedDict()
+        """Those in memory, the one that was of use last at the end."""
+        self.bytes = 0
+        """What these take, nearly."""
+
+    def __len__(self) -> int:
+        return len(self._held) + self.on_disk
+
+    @property
+    def on_disk(self) -> int:
+        """How many groups lie there."""
+        return 0 if self._disk is None else len(self._disk)
+
+    def ids(self) -> list[str]:
+        """Return the ids of all groups, in order."""
+        return sorted([*self._held, *(() if self._disk is None else self._disk.names())])
+
+    def get(self, group_id: str) -> Group:
+        """Return a group, which is a new one where nothing was known of it. Raises OSError."""
+        group = self._held.get(group_id)
+        if group is not None:
+            self._held.move_to_end(group_id)
+            return group
+        group = self._from_disk(group_id, take=True) or self._new(group_id)
+        self._held[group_id] = group
+        self.bytes += group.bytes
+        return group
+
+    def look(self, group_id: str) -> Group:
+        """Return a group to be looked at: one that lies on disk stays there, and this is a copy. Raises OSError."""
+        return self._held.get(group_id) or self._from_disk(group_id, take=False) or self.get(group_id)
+
+    def encoded(self) -> Iterator[bytes]:
+        """Yield the evidence of each group for a file."""
+        for group in self._held.values():
+            yield group.encoded()
+        if self._disk is not None:
+            for group_id in self._disk.names():
+                data = self._disk.get(group_id)
+                assert data is not None
+                yield data
+
+    def with_topic_ids(self) -> list[str]:
+        """Return the groups whose records name topics by ids."""
+        held = [group_id for group_id, group in self._held.items() if group.has_topic_ids]
+        return held + self._marked(_TOPIC_IDS, _TOPIC_IDS | _LINES)
+
+    def with_lines(self, is_meant: Callable[[BrokerLine], bool]) -> list[str]:
+        """Return the groups that have such a line."""
+
+        def has(group: Group) -> bool:
+            return any(map(is_meant, group.evidence.lines()))
+
+        held = [group_id for group_id, group in self._held.items() if has(group)]
+        return held + [name for name in self._marked(_LINES, _TOPIC_IDS | _LINES) if has(self.look(name))]
+
+    def added(self, group: Group, added: Fact | BrokerLine) -> None:
+        """Note that the evidence of a group has grown."""
+        grown = _bytes_of(added)
+        group.bytes += grown
+        self.bytes += grown
+
+    def weigh(self, group: Group) -> None:
+        """Note that a group was followed: what it takes is counted anew."""
+        evidence = group.evidence
+        before, group.bytes = group.bytes, _GROUP_BYTES
+        group.bytes += sum(map(_bytes_of, (*evidence.facts(), *evidence.lines())))
+        if evidence.group_id in self._held:
+            self.bytes += group.bytes - before
+
+    def make_room(self) -> None:
+        """Put groups on disk until the others find room in memory. Raises OSError; then they stay in memory."""
+        if self._disk is None or self._bounds.memory_bytes is None:
+            return
+        while self.bytes > self._bounds.memory_bytes and len(self._held) > 1:
+            group_id, group = next(iter(self._held.items()))
+            mark = _TOPIC_IDS * group.has_topic_ids + _LINES * bool(group.evidence.lines())
+            self._disk.put(group_id, group.encoded(), mark)
+            del self._held[group_id]
+            self.bytes -= group.bytes
+
+    def _new(self, group_id: str) -> Group:
+        return Group(GroupEvidence(group_id, self._bounds, self._shares))
+
+    def _from_disk(self, group_id: str, *, take: bool) -> Group | None:
+        if self._disk is None:
+            return None
+        data = self._disk.take(group_id) if take else self._disk.get(group_id)
+        if data is None:
+            return None
+        state = decode_group(data)
+        group = self._new(group_id)
+        group.evidence.restore(state.facts, state.whole_from, is_counted=True)
+        for line in state.lines:
+            group.evidence.add_line(line)
+        group.has_topic_ids = any(isinstance(fact, LogRecord) and has_topic_ids(fact) for fact in state.facts)
+        group.bytes += sum(map(_bytes_of, (*state.facts, *state.lines)))
+        return group
+
+    def _marked(self, *marks: int) -> list[str]:
+        return [] if self._disk is None else list(self._disk.marked(marks))
+
+
+def has_topic_ids(record: LogRecord) -> bool:
+    """Return whether a record is of a kind of group whose records name topics by ids."""
+    return kind_of(record.name) is not None
+
+
+def _bytes_of(part: Fact | BrokerLine) -> int:
+    if isinstance(part, Commits):
+        return sum(map(_bytes_of, part.records))
+    if isinstance(part, LogRecord):
+        key, value = part.raw
+        return _RECORD_BYTES + _RECORD_BYTES_FACTOR * (len(key) + len(value or b""))
+    if isinstance(part, BrokerLine):
+        texts = (text for value in astuple(part.event) for text in (value if isinstance(value, tuple) else (value,)))
+        return _LINE_BYTES + sum(len(text) for text in texts if isinstance(text, str))
+    return _COMMIT_BYTES + len(part.key.group_id) + len(part.key.topic) + len(part.value.metadata if part.value else "")

@@ -1,0 +1,281 @@
+"""Records of `__consumer_offsets` of every type, as a dump of the topic has them, one JSON object a line.
+
+    {"partition":7,"offset":0,"timestamp_ms":1795265220047,"key":"AAIABWNyYXNo","value":null,"leader_epoch":0}
+
+Records of transactions also have `producer_id`, `producer_epoch` and `is_transactional`; markers have `control`, which
+is COMMIT or ABORT.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from group_coordinator.watching.broker_logs.text_files import Damage, read_lines
+from schemas.commit_reading import read_commit_key, read_commit_value
+from schemas.kafka.record_batches import RawRecord
+from schemas.kafka.records import decode_record
+from schemas.records import OFFSET_COMMIT_TYPE, OffsetCommitKey, OffsetCommitValue
+
+_COMMIT_TYPES = tuple(number.to_bytes(2) for number in range(OFFSET_COMMIT_TYPE + 1))
+_NO_PRODUCER = (None, -1)
+
+_MARKER_EPOCH = slice(2, 6)
+"""Of the value of a marker: the epoch of the transaction coordinator, behind the version."""
+
+Marker = Literal["COMMIT", "ABORT"]
+
+
+class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """One record of the offsets topic that is no commit, decoded."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int | None
+    group_id: str
+    name: str
+    """Of its type: `GroupMetadata` and the like."""
+    key: dict[str, object]
+    value: dict[str, object] | None
+    """None for a tombstone."""
+    raw: tuple[bytes, bytes | None]
+    """Key and value as they lie in the log."""
+
+
+class CommitRecord(Struct, frozen=True, kw_only=True, gc=False, tag=True):
+    """A committed offset of one partition. There are very many of them."""
+
+    partition: int
+    """Of the offsets topic, as the next three."""
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int | None
+    key: OffsetCommitKey
+    value: OffsetCommitValue | None
+    """None for a tombstone."""
+    producer_id: int | None = None
+    """Of the transaction in which it was written; None: in none."""
+    producer_epoch: int = -1
+
+    @property
+    def group_id(self) -> str:
+        return self.key.group_id
+
+
+class TransactionMarker(Struct, frozen=True, kw_only=True, gc=False):
+    """The end of a producer's transaction in one partition."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    outcome: Marker
+
+
+Entry = LogRecord | CommitRecord | TransactionMarker
+
+
+class UnknownRecord(Struct, frozen=True):
+    """A record of a type that Kafka did not have when this was written."""
+
+    type: int
+
+
+class _Line(Struct, omit_defaults=True):
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str | None
+    value: str | None
+    leader_epoch: int | None = None
+    producer_id: int = -1
+    producer_epoch: int = -1
+    is_transactional: bool = False
+    control: str | None = None
+    coordinator_epoch: int | None = None
+    """Of the transaction coordinator that wrote a marker."""
+    cluster_id: str | None = None
+    """In the first line: that of the cluster."""
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def unknown_types_doubts(counts: Mapping[int, int]) -> Iterator[str]:
+    """Yield a sentence about records of types that Kafka did not have when this was written; a few types are named."""
+    if not counts:
+        return
+    named = sorted(counts)[:_TYPES_NAMED]
+    more = f" and {len(counts) - len(named):,} others" if len(counts) > len(named) else ""
+    types = f"type {named[0]}, which is" if len(counts) == 1 else f"types {', '.join(map(str, named))}{more}, which are"
+    yield f"{sum(counts.values()):,} records are of {types} not known: they are left out."
+
+
+_TYPES_NAMED = 5
+
+
+class OffsetsDump(Struct):
+    """What a dump holds: its records by partition and offset, whatever the order of its lines."""
+
+    places: dict[tuple[int, int], Entry] = field(default_factory=dict)
+    unknown_types: dict[int, int] = field(default_factory=dict)
+    """Type -> how many records."""
+    repeated: int = 0
+    """Lines that came again."""
+    contradicted: int = 0
+    """Lines that lie where another record lies: dumps of several clusters are mixed."""
+    damage: Damage = field(default_factory=Damage)
+
+    def add(self, read: Entry | UnknownRecord) -> None:
+        """Take what a line says."""
+        if isinstance(read, UnknownRecord):
+            self.unknown_types[read.type] = self.unknown_types.get(read.type, 0) + 1
+        else:
+            before = self.places.setdefault((read.partition, read.offset), read)
+            if before is not read:
+                self.repeated += before == read
+                self.contradicted += before != read
+
+    def entries(self) -> list[Entry]:
+        """Return the records by partition and offset."""
+        return [self.places[place] for place in sorted(self.places)]
+
+    def doubts(self) -> Iterator[str]:
+        """Yield the doubts about this dump, in sentences."""
+        yield from unknown_types_doubts(self.unknown_types)
+        if self.contradicted:
+            yield f"{self.contradicted:,} records lie where another one lies: dumps of several clusters are mixed."
+        if self.damage.lines:
+            yield f"{self.damage.lines:,} lines cannot be read and are left out: {self.damage}."
+
+
+def read_dump(path: Path, dump: OffsetsDump) -> None:
+    """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
+    for record in read_lines(path, read_line, dump.damage):
+        dump.add(record)
+
+
+def read_line(line: bytes) -> Entry | UnknownRecord:
+    """Return the record of a line of a dump. Raises msgspec.DecodeError, ValueError."""
+    read = _decode(line)
+    if read.control:
+        return _marker(read)
+    key = b64decode(read.key or "", validate=True)
+    value = None if read.value is None else b64decode(read.value, validate=True)
+    return read_record(
+        key,
+        value,
+        partition=read.partition,
+        offset=read.offset,
+        timestamp_ms=read.timestamp_ms,
+        leader_epoch=read.leader_epoch,
+        producer=(read.producer_id, read.producer_epoch) if read.is_transactional else _NO_PRODUCER,
+    )
+
+
+def dump_line(partition: int, raw: RawRecord, cluster_id: str | None = None) -> bytes:
+    """Return the line of a dump for a record, without the end of the line. The first one names the cluster."""
+    is_marker = raw.control is not None and raw.value is not None
+    return _encode(
+        _Line(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
+            key=None if raw.key is None else b64encode(raw.key).decode(),
+            value=None if raw.value is None else b64encode(raw.value).decode(),
+            leader_epoch=raw.leader_epoch,
+            producer_id=raw.producer_id,
+            producer_epoch=raw.producer_epoch,
+            is_transactional=raw.is_transactional,
+            control=raw.control,
+            cluster_id=cluster_id,
+            coordinator_epoch=int.from_bytes((raw.value or b"")[_MARKER_EPOCH], signed=True) if is_marker else None,
+        )
+    )
+
+
+def read_record(
+    key: bytes,
+    value: bytes | None,
+    *,
+    partition: int,
+    offset: int,
+    timestamp_ms: int,
+    leader_epoch: int | None,
+    producer: tuple[int | None, int] = _NO_PRODUCER,
+) -> LogRecord | CommitRecord | UnknownRecord:
+    """Decode a record at its place in the log.
+
+    `producer`: id and epoch of the transaction that it is part of.
+
+    Raises `DecodeError`.
+    """
+    commit_key = read_commit_key(key) if key[:2] in _COMMIT_TYPES else None
+    if commit_key is not None:
+        return CommitRecord(
+            partition=partition,
+            offset=offset,
+            timestamp_ms=timestamp_ms,
+            leader_epoch=leader_epoch,
+            key=commit_key,
+            value=None if value is None else read_commit_value(value),
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+        )
+    record = decode_record(key, value)
+    if isinstance(record, int):
+        return UnknownRecord(record)
+    return LogRecord(
+        partition=partition,
+        offset=offset,
+        timestamp_ms=timestamp_ms,
+        leader_epoch=leader_epoch,
+        group_id=str(record.key["group"] if "group" in record.key else record.key["group_id"]),
+        name=record.name,
+        key=record.key,
+        value=record.value,
+        raw=(key, value),
+    )
+
+
+def read_raw(partition: int, raw: RawRecord) -> Entry | UnknownRecord:
+    """Decode a record of the log. Raises `DecodeError`."""
+    if raw.control is not None:
+        return TransactionMarker(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
+            producer_id=raw.producer_id,
+            producer_epoch=raw.producer_epoch,
+            outcome="COMMIT" if raw.control == "COMMIT" else "ABORT",
+        )
+    return read_record(
+        raw.key or b"",
+        raw.value,
+        partition=partition,
+        offset=raw.offset,
+        timestamp_ms=raw.timestamp_ms,
+        leader_epoch=raw.leader_epoch if raw.leader_epoch >= 0 else None,
+        producer=(raw.producer_id, raw.producer_epoch) if raw.is_transactional else _NO_PRODUCER,
+    )
+
+
+def _marker(read: _Line) -> TransactionMarker:
+    if read.control not in ("COMMIT", "ABORT"):
+        raise ValueError(f"a control record that is neither COMMIT nor ABORT: {read.control}")
+    return TransactionMarker(
+        partition=read.partition,
+        offset=read.offset,
+        timestamp_ms=read.timestamp_ms,
+        producer_id=read.producer_id,
+        producer_epoch=read.producer_epoch,
+        outcome="COMMIT" if read.control == "COMMIT" else "ABORT",
+    )

@@ -1,0 +1,148 @@
+"""What a record of a classic group says: who was in a generation, and who got what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from group_coordinator.watching.observed.connect import connect_tasks
+from group_coordinator.watching.observed.offsets_log import LogRecord
+from schemas.consumer_protocol import assigned_partitions, says_that_it_owns, subscribed_topics
+from schemas.history import AssignedTopic, MemberAssignment, MemberIdentity, MemberRecorded
+from schemas.wire import DecodeError
+
+CONSUMER, CONNECT = "consumer", "connect"
+NO_TIMESTAMP = -1
+
+
+class StoredMember(Struct, frozen=True, kw_only=True):
+    """A member of a stored generation."""
+
+    identity: MemberIdentity
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
+    subscribed_topics: tuple[str, ...] | None
+    owned_before: bool | None = None
+    """Whether it had partitions when it joined: an eager member has given up all by then. None: it does not say."""
+    topics: tuple[AssignedTopic, ...] | None
+    """What it got; None: the bytes are of a protocol that is not understood."""
+
+    @property
+    def assignment(self) -> MemberAssignment:
+        return MemberAssignment(member_id=self.identity.member_id, topics=self.topics)
+
+    def recorded(self, protocol_name: str | None) -> MemberRecorded:
+        """Return the member in the form of a recording."""
+        return MemberRecorded(
+            member=self.identity,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            protocols=(protocol_name,) if protocol_name else (),
+            subscribed_topics=self.subscribed_topics,
+        )
+
+
+class StoredGeneration(Struct, frozen=True, kw_only=True):
+    """A generation as its record has it."""
+
+    generation_id: int
+    protocol_type: str
+    protocol_name: str | None
+    leader_id: str | None
+    state_since_ms: int | None
+    """When its join phase ended, as the coordinator wrote it; None: the record does not say."""
+    stored_ms: int
+    members: dict[str, StoredMember]
+
+    @property
+    def join_ended_ms(self) -> int:
+        """The end of its join phase; at the latest the time when it was stored."""
+        since_ms = self.state_since_ms
+        return self.stored_ms if since_ms is None else min(since_ms, self.stored_ms)
+
+
+def stored_generation(record: LogRecord) -> StoredGeneration | None:
+    """Return what the record of a classic group tells; None for a tombstone."""
+    value: dict[str, Any] | None = record.value
+    if value is None:
+        return None
+    since_ms = value.get("current_state_timestamp", NO_TIMESTAMP)
+    members = [_member(member, value["protocol_type"]) for member in value["members"]]
+    return StoredGeneration(
+        generation_id=value["generation"],
+        protocol_type=value["protocol_type"],
+        protocol_name=value["protocol"] or None,
+        leader_id=value["leader"] or None,
+        state_since_ms=None if since_ms == NO_TIMESTAMP else since_ms,
+        stored_ms=record.timestamp_ms,
+        members={member.identity.member_id: member for member in members},
+    )
+
+
+def unrecorded_generation(
+    generation_id: int, leader_id: str | None, members: Mapping[str, MemberIdentity], stored_ms: int
+) -> StoredGeneration:
+    """Return a generation of which lines tell alone: what its members asked for and got is not known."""
+    return StoredGeneration(
+        generation_id=generation_id,
+        protocol_type="",
+        protocol_name=None,
+        leader_id=leader_id,
+        state_since_ms=None,
+        stored_ms=stored_ms,
+        members={
+            member_id: StoredMember(
+                identity=identity,
+                session_timeout_ms=None,
+                rebalance_timeout_ms=None,
+                subscribed_topics=None,
+                topics=None,
+            )
+            for member_id, identity in members.items()
+        },
+    )
+
+
+def session_timeouts(records: Iterable[object]) -> dict[str, int]:
+    """Return the session timeouts of all members that records of classic groups tell of, in milliseconds."""
+    return {
+        str(member["member_id"]): int(str(member["session_timeout"]))
+        for record in records
+        if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.value
+        for member in record.value["members"]  # type: ignore[attr-defined]
+    }
+
+
+def _member(value: dict[str, Any], protocol_type: str) -> StoredMember:
+    session_ms, rebalance_ms = value["session_timeout"], value.get("rebalance_timeout", -1)
+    return StoredMember(
+        identity=MemberIdentity(
+            member_id=value["member_id"],
+            group_instance_id=value.get("group_instance_id"),
+            client_id=value["client_id"],
+            client_host=value["client_host"],
+        ),
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=rebalance_ms if rebalance_ms >= 0 else session_ms,
+        subscribed_topics=subscribed_topics(value["subscription"]) if protocol_type == CONSUMER else None,
+        owned_before=says_that_it_owns(value["subscription"]) if protocol_type == CONSUMER else None,
+        topics=_topics(value["subscription"], value["assignment"], protocol_type),
+    )
+
+
+def _topics(subscription: bytes, assignment: bytes, protocol_type: str) -> tuple[AssignedTopic, ...] | None:
+    if not assignment:
+        return ()
+    try:
+        if protocol_type == CONSUMER:
+            assigned = assigned_partitions(assignment)
+            return tuple(
+                AssignedTopic(topic=topic, partitions=tuple(partitions)) for topic, partitions in assigned.items()
+            )
+        if protocol_type == CONNECT:
+            return connect_tasks(subscription, assignment)
+    except DecodeError:
+        return None
+    return None

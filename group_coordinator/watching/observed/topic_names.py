@@ -1,0 +1,93 @@
+"""The names of topics that records of groups tell: those of every version name topics by their ids, some by both.
+
+Kafka 4.0 writes id and name of all topics of a consumer group (ConsumerGroupPartitionMetadata), share groups those
+whose state they keep. Where no record has both, the id of a target is that of one of the topics that its member
+subscribes to: a server-side assignor gives out no others. If only one topic is left, that is its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from group_coordinator.watching.observed.offsets_log import LogRecord
+
+_CLIENT_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""Those of Kafka's clients, which give out no topic that nobody subscribes to. Of others nothing is known."""
+
+
+class NamesInRecords:
+    """Learns names from the records of all groups, as they come."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        """`known`: the names that there are at any time, by id in hexadecimal digits."""
+        self._known = known
+        self._subscriptions: dict[tuple[str, object], tuple[tuple[str, ...], str]] = {}
+        """Group and member -> topics and expression that it subscribes to."""
+        self._regexes: dict[tuple[str, object], tuple[str, ...]] = {}
+        """Group and expression -> its topics."""
+        self._candidates: dict[str, frozenset[str]] = {}
+        """Topic id -> names that it may have."""
+        self.unnamed: dict[str, None] = {}
+        """The ids of targets and assignments for which no name has been told, in hexadecimal digits."""
+
+    def take(self, record: LogRecord) -> dict[str, str]:
+        """Take a record; return the names that are known by it, by id in hexadecimal digits."""
+        name, value = record.name, record.value
+        if name.endswith("PartitionMetadata"):
+            return {} if value is None else _both(value)
+        if name.endswith("GroupMemberMetadata"):
+            self._subscribed(record.group_id, record.key.get("member_id"), value)
+        elif name == "ConsumerGroupRegularExpression":
+            self._resolved(record.group_id, record.key.get("regular_expression"), value)
+        elif value is not None and name.endswith("GroupTargetAssignmentMember"):
+            return self._assigned(record.group_id, record.key.get("member_id"), value)
+        elif value is not None and name.endswith("GroupCurrentMemberAssignment"):
+            self._note_ids(value.get("assigned_partitions"))
+        return {}
+
+    def named(self, topic_ids: Iterable[str]) -> None:
+        """Note that these ids have names."""
+        for topic_id in topic_ids:
+            self.unnamed.pop(topic_id, None)
+            self._candidates.pop(topic_id, None)
+
+    def _note_ids(self, topics: object) -> list[str]:
+        topic_ids = [topic["topic_id"].hex() for topic in topics] if isinstance(topics, tuple) else []
+        without_name = [topic_id for topic_id in topic_ids if topic_id not in self._known]
+        self.unnamed |= dict.fromkeys(without_name)
+        return without_name
+
+    def _subscribed(self, group_id: str, member_id: object, value: dict[str, Any] | None) -> None:
+        self._subscriptions.pop((group_id, member_id), None)
+        if value is None or "subscribed_topic_names" not in value:
+            return
+        classic = value.get("classic_member_metadata")
+        if classic is None or {protocol["name"] for protocol in classic["supported_protocols"]} <= _CLIENT_ASSIGNORS:
+            regex = value.get("subscribed_topic_regex") or ""
+            self._subscriptions[group_id, member_id] = value["subscribed_topic_names"], regex
+
+    def _resolved(self, group_id: str, regex: object, value: dict[str, Any] | None) -> None:
+        if value is None:
+            self._regexes.pop((group_id, regex), None)
+        else:
+            self._regexes[group_id, regex] = value["topics"]
+
+    def _assigned(self, group_id: str, member_id: object, value: dict[str, Any]) -> dict[str, str]:
+        topic_ids = self._note_ids(value.get("topic_partitions"))
+        names, regex = self._subscriptions.get((group_id, member_id), ((), ""))
+        if regex and (group_id, regex) not in self._regexes:
+            return {}
+        possible = frozenset((*names, *self._regexes.get((group_id, regex), ())))
+        found = {}
+        for topic_id in topic_ids if possible else ():
+            left = self._candidates[topic_id] = self._candidates.get(topic_id, possible) & possible
+            if len(left) == 1:
+                found[topic_id] = next(iter(left))
+        return found
+
+
+def _both(value: dict[str, Any]) -> dict[str, str]:
+    """Return the topics of a record that has lists of them, with id and name."""
+    topics = [topic for of_list in value.values() if isinstance(of_list, tuple) for topic in of_list]
+    return {topic["topic_id"].hex(): topic["topic_name"] for topic in topics if "topic_name" in topic}

@@ -1,0 +1,151 @@
+"""The columns of each table, made from the row classes: names, types, meanings.
+
+One place for Arrow, Spark and the reference.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Sequence
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Meta, Struct
+
+from group_coordinator.watching.tables.rows import MS_PER_DAY, TABLES, AnyRow, Row, Table
+
+DAY = "day"
+CLUSTER = "cluster"
+"""A column of tables that have the groups of several clusters, by which they are partitioned, too."""
+CLUSTER_MEANING = "The cluster whose group it is, where several are watched."
+LAST_SEQ = "last_seq"
+_SCALARS = {int: "bigint", str: "string", bool: "boolean"}
+
+
+class Column(Struct, frozen=True):
+    """One column of a table."""
+
+    name: str
+    sql_type: str
+    """As Spark, Delta and Hive write it: `bigint`, `array<string>` ..."""
+    meaning: str
+    made_of: str | None = None
+    """The field in milliseconds that a timestamp or the day is made of; None: the column is a field."""
+
+
+@cache
+def columns(table: Table) -> tuple[Column, ...]:
+    """Return the columns in order: fields as in the class, after each moment its timestamp, the day last."""
+    unordered = []
+    meanings = _meanings(table.row)
+    for name, hint in get_type_hints(table.row, include_extras=True).items():
+        if name not in table.row.__struct_fields__:
+            continue
+        unordered.append(Column(name, _sql_type(hint), meanings[name]))
+        if _is_moment(hint):
+            unordered.append(Column(_timestamp_name(name), "timestamp", f"The same as a timestamp: `{name}`.", name))
+    ordered = sorted(
+        unordered, key=lambda column: list(table.row.__struct_fields__).index(column.made_of or column.name)
+    )
+    day = Column(DAY, "date", f"The UTC day of `{table.day_of}`; the table is partitioned by it.", table.day_of)
+    return (*ordered, day)
+
+
+def row_schema(table: Table) -> str:
+    """Return the fields of a row as a Spark schema, which its JSON has."""
+    return ", ".join(f"`{column.name}` {column.sql_type}" for column in columns(table) if column.made_of is None)
+
+
+def table_schema(table: Table) -> str:
+    """Return the columns of the table as a Spark schema, with their meanings as comments."""
+    return ", ".join(f"`{column.name}` {column.sql_type} COMMENT {quoted(column.meaning)}" for column in columns(table))
+
+
+def quoted(text: str) -> str:
+    """Return a string literal of Spark SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def day_number(table: Table, row: AnyRow) -> int:
+    """Return the row's day, as days since 1970."""
+    moment_ms: int = getattr(row, table.day_of)
+    return moment_ms // MS_PER_DAY
+
+
+def columns_reference() -> str:
+    """Return Markdown with every table and column, its type and meaning. A moment and its timestamp share a line."""
+    common = [column for column in columns(TABLES["events"]) if column.name in _meanings(Row)]
+    changing = [column for column in columns(TABLES["rebalances"]) if column.name == LAST_SEQ]
+    parts = [
+        f"Every table is partitioned by `{DAY}` (date), the UTC day of the moment that stands below beside its key. "
+        "A moment is a bigint in `..._ms` and a timestamp in `..._at`.\n",
+        "Every table but `unreadable` has these:\n\n" + _columns_list(common),
+        "Tables whose rows change also have:\n\n" + _columns_list(changing),
+    ]
+    for table in TABLES.values():
+        key = ", ".join(f"`{name}`" for name in table.key)
+        kind = "Rows change until they have ended." if table.changes else "Rows are only added."
+        table_text = inspect.cleandoc(table.row.__doc__ or "")
+        own_columns = _columns_list(
+            [column for column in columns(table) if column.name != DAY and column not in (*common, *changing)]
+        )
+        parts.append(
+            f"### `{table.name}`\n\n{table_text}\n\nKey: {key}. Day of `{table.day_of}`. {kind}\n\n{own_columns}"
+        )
+    return "\n".join(parts)
+
+
+def _columns_list(chosen: Sequence[Column]) -> str:
+    timestamps = {column.made_of: column for column in chosen if column.sql_type == "timestamp"}
+    lines = []
+    for column in chosen:
+        if column.sql_type != "timestamp":
+            moment = timestamps.get(column.name)
+            names = f"`{column.name}`, `{moment.name}`" if moment else f"`{column.name}` {_shown_type(column)}"
+            lines.append(f"- {names}: {column.meaning}")
+    return "\n".join(lines) + "\n"
+
+
+def _shown_type(column: Column) -> str:
+    return f"`{column.sql_type}`" if "<" in column.sql_type else column.sql_type  # not as a tag of HTML
+
+
+def _timestamp_name(name: str) -> str:
+    return name.removesuffix("_ms") + "_at"
+
+
+def _is_moment(hint: Any) -> bool:
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return any(isinstance(meta, Meta) for part in parts for meta in getattr(part, "__metadata__", ()))
+
+
+def _sql_type(hint: Any) -> str:
+    if hasattr(hint, "__metadata__"):
+        return _sql_type(hint.__origin__)
+    if get_origin(hint) in (Union, UnionType):
+        (present,) = {_sql_type(part) for part in get_args(hint) if part is not NoneType}
+        return present
+    if get_origin(hint) is Literal:
+        return _sql_type(type(get_args(hint)[0]))
+    if get_origin(hint) is tuple:
+        return f"array<{_sql_type(get_args(hint)[0])}>"
+    if issubclass(hint, Struct):
+        fields = get_type_hints(hint)
+        return "struct<" + ",".join(f"{name}:{_sql_type(fields[name])}" for name in hint.__struct_fields__) + ">"
+    return _SCALARS[hint]
+
+
+def _meanings(kind: type[Any]) -> dict[str, str]:
+    """The string below each field, of a class and of `Row`."""
+    meanings = dict(_meanings(Row)) if kind is not Row and issubclass(kind, Row) else {}
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(definition, ast.ClassDef)
+    for field, below in zip(definition.body, definition.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            text = getattr(getattr(below, "value", None), "value", None)
+            assert isinstance(text, str), f"{kind.__name__}.{field.target.id} has no meaning"
+            meanings[field.target.id] = " ".join(text.split())
+    return meanings

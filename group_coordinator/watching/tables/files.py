@@ -1,0 +1,125 @@
+"""The tables of a whole history in files, without Spark: Delta tables or Parquet directories, as the Spark writers
+make them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable
+from operator import itemgetter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from group_coordinator.watching.tables.arrow import arrow_table, day_text, delta_schema
+from group_coordinator.watching.tables.columns import CLUSTER, DAY, day_number
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.layout import (
+    CHECKPOINT,
+    CURRENT,
+    WHOLE_HISTORY,
+    Format,
+    belongs_to_a_query,
+    belongs_to_a_watcher,
+)
+from group_coordinator.watching.tables.rows import TABLE_OF, TABLES, AnyRow, Table
+from schemas.history import History
+
+ROWS_PER_FILE = 100_000
+
+
+def write_tables(history: Iterable[History], directory: Path, kind: Format = "delta") -> None:
+    """Write the tables of a history, of any number of groups and in any order, in place of what was there.
+
+    All of the history is held in memory. Raises TablesError where something that runs on writes to this directory,
+    OSError.
+    """
+    if (directory / CHECKPOINT).exists():
+        raise belongs_to_a_query(str(directory))
+    if (directory / CURRENT).is_symlink():
+        raise belongs_to_a_watcher(str(directory))
+    write_rows((("", row) for row in fold(history)), directory, kind)
+
+
+def write_rows(
+    rows: Iterable[tuple[str, AnyRow]], directory: Path, kind: Format, *, has_clusters: bool = False
+) -> None:
+    """Write tables of these rows, in place of what was there. Raises OSError.
+
+    Each row comes with its cluster, by which the tables are partitioned, too, if they have several (`has_clusters`).
+    """
+    writers = {table.name: _Writer(directory / table.name, table, kind, has_clusters) for table in TABLES.values()}
+    for cluster, row in rows:
+        writers[TABLE_OF[type(row)].name].write(cluster, row)
+    for writer in writers.values():
+        writer.close()
+
+
+class _Writer:
+    """The files of one table."""
+
+    def __init__(self, directory: Path, table: Table, kind: Format, has_clusters: bool) -> None:
+        self._directory = directory
+        self._table = table
+        self._kind = kind
+        self._has_clusters = has_clusters
+        self._rows: dict[tuple[str, int], list[AnyRow]] = {}
+        """By cluster and day."""
+        self._count = 0
+        self._files: list[tuple[Path, dict[str, str]]] = []
+        """Each with the values of its partition."""
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+
+    def write(self, cluster: str, row: AnyRow) -> None:
+        self._rows.setdefault((cluster, day_number(self._table, row)), []).append(row)
+        self._count += 1
+        if self._count >= ROWS_PER_FILE:
+            self._flush()
+
+    def close(self) -> None:
+        self._flush()
+        if self._kind == "delta":
+            self._commit()
+
+    def _flush(self) -> None:
+        for (cluster, day), rows in sorted(self._rows.items(), key=itemgetter(0)):
+            partition = {CLUSTER: cluster} if self._has_clusters else {}
+            partition[DAY] = day_text(day)
+            directory = self._directory.joinpath(*(f"{name}={value}" for name, value in partition.items()))
+            if self._kind == "parquet":
+                directory /= f"batch={WHOLE_HISTORY}"
+            directory.mkdir(parents=True, exist_ok=True)
+            path = directory / f"part-{len(self._files):05}.parquet"
+            pq.write_table(arrow_table(self._table, rows), path)
+            self._files.append((path, partition))
+        self._rows, self._count = {}, 0
+
+    def _commit(self) -> None:
+        """Version 0 of a Delta table, as the protocol of its transaction log has it."""
+        meta_data = {
+            "id": str(uuid.uuid4()),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(delta_schema(self._table, has_clusters=self._has_clusters)),
+            "partitionColumns": [CLUSTER, DAY] if self._has_clusters else [DAY],
+            "configuration": {},
+        }
+        actions = [
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+            {"metaData": meta_data},
+            *({"add": self._added_file(path, partition)} for path, partition in self._files),
+        ]
+        log = self._directory / "_delta_log"
+        log.mkdir()
+        (log / f"{0:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+    def _added_file(self, path: Path, partition: dict[str, str]) -> dict[str, object]:
+        stat = path.stat()
+        return {
+            "path": str(path.relative_to(self._directory)),
+            "partitionValues": partition,
+            "size": stat.st_size,
+            "modificationTime": stat.st_mtime_ns // 1_000_000,
+            "dataChange": True,
+        }

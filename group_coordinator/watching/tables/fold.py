@@ -1,0 +1,358 @@
+"""The tables as a view of the fold: the history of one group in, the rows of the tables out. No Spark, no I/O.
+
+    tables = GroupTables()
+    for record in history:            # of one group, in the order of the history topic
+        tables.add(record)
+    rows = tables.take()              # what is new or has changed since the last take
+
+What must be kept between two calls is small: the members that are there, what they own, and the rebalance that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from group_coordinator.watching.history.causes import Chain, extend_chain, pass_on
+from group_coordinator.watching.history.fold import NO_LIFE, GroupFold, in_order
+from group_coordinator.watching.history.order import Place
+from group_coordinator.watching.history.view import Departure, JoinedMember, Removal
+from group_coordinator.watching.tables import rebalance_rows
+from group_coordinator.watching.tables.causes import cause_text
+from group_coordinator.watching.tables.member_rows import MemberRows
+from group_coordinator.watching.tables.ownership_rows import ByMember, OwnershipRows
+from group_coordinator.watching.tables.record_rows import commit_rows, event_row, expiry_rows, refusal_row
+from group_coordinator.watching.tables.rows import TABLE_OF, AnyRow, Member, OwnershipEnd
+from group_coordinator.watching.tables.target_rows import TargetRows
+from schemas.events import encode_json
+from schemas.history import (
+    AssignedTopic,
+    History,
+    HistoryRecord,
+    JoinPhaseCompleted,
+    MemberAssignment,
+    MemberIdentity,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsExpired,
+    RebalanceCompleted,
+    RebalanceStarted,
+    RequestRefused,
+)
+from schemas.observed_history import GroupEpochBumped, OffsetsRemoved
+
+T = TypeVar("T")
+
+STATE_VERSION = 1
+"""Version of both blobs of `GroupTables.pack`, in their first byte."""
+
+class StateError(ValueError):
+    """A blob that this version cannot read."""
+
+
+class _Head(Struct, array_like=True):
+    """Nearly every record needs these values; the first three are those of `GroupFold`."""
+
+    seen: dict[int, Place] = field(default_factory=dict)
+    epoch: int = NO_LIFE
+    at_ms: int = 0
+    protocol_name: str | None = None
+    """The assignor in force."""
+    chain: Chain[str] = field(default_factory=list)
+    rebalance: rebalance_rows.Running | None = None
+
+
+class _Body(Struct, array_like=True):
+    """Only records about members need these values; they are large in a large group."""
+
+    members: dict[str, Member] = field(default_factory=dict)
+    held: ByMember = field(default_factory=dict)
+    targets: ByMember = field(default_factory=dict)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_head = msgspec.msgpack.Decoder(_Head).decode
+_decode_body = msgspec.msgpack.Decoder(_Body).decode
+_VERSION = bytes([STATE_VERSION])
+
+
+class GroupTables(GroupFold):
+    """The rows of one group."""
+
+    def __init__(self, packed: tuple[bytes, bytes] | None = None) -> None:
+        """`packed` is what `pack` gave. Raises `StateError`."""
+        super().__init__()
+        head = _Head() if packed is None else _unpack(packed[0], _decode_head)
+        self.seen, self.epoch, self.at_ms = head.seen, head.epoch, head.at_ms
+        self._protocol_name, self._chain, self._rebalance = head.protocol_name, head.chain, head.rebalance
+        self._packed_body = b"" if packed is None else packed[1]
+        self._body: _Body | None = None
+        self._added: list[AnyRow] = []
+        self._changed_rows: dict[tuple[object, ...], AnyRow] = {}
+        self._rebalance_changed = False
+
+    # ---------------------------------------------------------------------------------------------------- in and out
+
+    def add(self, record: History, record_json: str | None = None) -> bool:
+        """Take the next record. False: it was there before, and nothing has changed.
+
+        `record_json`, its text on the topic, makes it an `events` row too; None: that row is not wanted.
+        """
+        if not self.is_new(record):
+            return False
+        if record_json is not None:
+            self._added.append(event_row(record, record_json))
+        self.follow(record)
+        return True
+
+    def take(self) -> list[AnyRow]:
+        """Return the rows that are new or have changed since the last call, each in its latest version."""
+        if self._rebalance_changed and self._rebalance is not None:
+            self._change(self._rebalance.row)
+        self._rebalance_changed = False
+        rows = [*self._added, *self._changed_rows.values()]
+        self._added, self._changed_rows = [], {}
+        return rows
+
+    def standing(self, group_id: str) -> list[AnyRow]:
+        """Return the rows that have not ended: present members, what they own, the running rebalance."""
+        running = [] if self._rebalance is None else [self._rebalance.row]
+        owned, shall_own = self._ownership.rows(group_id, self.epoch), self._targets.rows(group_id, self.epoch)
+        return [*self._state.members.values(), *owned, *shall_own, *running]
+
+    def pack(self) -> tuple[bytes, bytes]:
+        """Return the state to keep until the next records come; take the rows before.
+
+        Two blobs: commits leave the second as it is.
+        """
+        assert not self._added
+        assert not self._changed_rows
+        body = self._packed_body if self._body is None else _VERSION + _encode(self._body)
+        head = _Head(self.seen, self.epoch, self.at_ms, self._protocol_name, self._chain, self._rebalance)
+        return _VERSION + _encode(head), body
+
+    # ------------------------------------------------------------------------------------------------------ the group
+
+    def life_began(self, record: HistoryRecord) -> None:
+        # The life before has ended, unless history was lost in between.
+        if self.epoch != NO_LIFE:
+            self.track_lost(record, "")
+
+    def track_lost(self, record: HistoryRecord, reason: str) -> None:
+        # How what runs and lives now will end is not known.
+        if self._rebalance is not None:
+            self._change(rebalance_rows.abandoned(self._rebalance, self.at_ms))
+        self._ownership.forget(record.group_id, self.epoch, self.at_ms)
+        self._targets.forget(record.group_id, self.epoch, self.at_ms)
+        self._members.end_all(self.at_ms)
+        self.forget_life()
+
+    def group_found(
+        self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
+    ) -> None:
+        for member in members:
+            self._members.find(record, member, self.at_ms)
+        self._protocol_name = protocol_name
+
+    def group_emptied(self, record: HistoryRecord) -> None:
+        self._targets.withdraw_all(record, self.at_ms)
+        self._ownership.release_all(record, "group_empty", self.at_ms)
+
+    def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
+        self._targets.withdraw_all(record, self.at_ms)
+
+    def group_died(self, record: HistoryRecord) -> None:
+        self._added += expiry_rows(record)
+        self.group_emptied(record)
+        self.forget_life()
+
+    def forget_life(self) -> None:
+        """Forget everything but which records were seen, so that one that comes again is known."""
+        super().forget_life()
+        self._protocol_name, self._chain, self._rebalance = None, [], None
+        self._body, self._packed_body = None, b""
+        self._rebalance_changed = False
+
+    # -------------------------------------------------------------------------------------------------------- members
+
+    def member_id_given(self, record: HistoryRecord, member: MemberIdentity, session_timeout_ms: int | None) -> None:
+        self._members.give_id(record, member, session_timeout_ms, self.at_ms)
+
+    def member_id_forgotten(self, record: HistoryRecord, member_id: str, reason: str) -> None:
+        self._added += expiry_rows(record)
+        identity = MemberIdentity(member_id=member_id, client_id="", client_host="")
+        self._members.end(record, identity, "never_joined", reason, self.at_ms)
+
+    def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
+        self._members.join(record, joined, self.at_ms)
+
+    def member_rejoined(
+        self, record: HistoryRecord, member: MemberIdentity, subscribed_topics: tuple[str, ...] | None
+    ) -> None:
+        if not self._members.keeps_partitions(member.member_id, self._protocol_name):
+            self._release(record, member.member_id, "rejoined")
+        self._members.rejoin(record, member, subscribed_topics, self.at_ms)
+        if self._rebalance is not None:
+            rebalance_rows.rejoin(self._rebalance, record, member.member_id, self.at_ms)
+            self._rebalance_changed = True
+
+    def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
+        pass_on(self._chain, record)
+        self._members.change(record, updated, self.at_ms)
+
+    def member_replaced(
+        self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
+    ) -> None:
+        if rebalanced:
+            self._release(record, old_member_id, "replaced")
+        self._members.follow(record, member, old_member_id, self.at_ms)
+        if not rebalanced:
+            self._ownership.hand_over(record, old_member_id, member.member_id, self.at_ms)
+        self._targets.hand_over(record, old_member_id, member.member_id, self.at_ms)
+        # What a member had ends before the member does.
+        self._members.end_replaced(record, member, old_member_id, self.at_ms)
+        if self._rebalance is not None:
+            rebalance_rows.rename(self._rebalance, record, old_member_id, member.member_id)
+            self._rebalance_changed = True
+
+    def member_departed(
+        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
+    ) -> None:
+        if departure == "expired":
+            self._added += expiry_rows(record)
+        # What a member owned ends before the member does.
+        self._release(record, member.member_id, departure)
+        self._targets.withdraw(record, member.member_id, self.at_ms)
+        self._members.end(record, member, departure, reason, self.at_ms)
+
+    def _release(self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd) -> None:
+        rebalance = None if self._rebalance is None else self._rebalance.start.seq
+        self._ownership.release(record, member_id, ended_by, self.at_ms, rebalance)
+
+    # ----------------------------------------------------------------------------------------------------- rebalances
+
+    def cause_given(self, record: History) -> None:
+        self._chain = extend_chain(self._chain, record, cause_text(record))
+
+    def epoch_raised(self, record: GroupEpochBumped) -> None:
+        self._chain = []
+
+    def rebalance_started(self, record: RebalanceStarted) -> None:
+        self._rebalance = rebalance_rows.begin(record, self._chain, self.at_ms)
+        self._chain = []
+        self._rebalance_changed = True
+
+    def rebalance_extended(self, record: HistoryRecord, deadline_ms: int) -> None:
+        if self._rebalance is not None:
+            rebalance_rows.extend(self._rebalance, record)
+            self._rebalance_changed = True
+
+    def protocol_chosen(self, record: HistoryRecord, protocol_name: str) -> None:
+        self._protocol_name = protocol_name
+        if self._rebalance is not None:
+            rebalance_rows.choose_protocol(self._rebalance, record, protocol_name)
+            self._rebalance_changed = True
+
+    def members_settled(self, record: JoinPhaseCompleted) -> None:
+        self._members.enter_generation(record, record.members)
+        if self._rebalance is not None:
+            rebalance_rows.settle(self._rebalance, record, self.at_ms)
+            self._rebalance_changed = True
+
+    def partitions_assigned(
+        self,
+        record: HistoryRecord,
+        assignments: Sequence[MemberAssignment],
+        leader_id: str | None,
+        rebalance: int | None,
+    ) -> None:
+        partitions = self._ownership.assign(record, assignments, self.at_ms, rebalance)
+        if self._rebalance is not None:
+            rebalance_rows.assign(self._rebalance, record, leader_id, partitions)
+            self._rebalance_changed = True
+
+    def partitions_of_member(
+        self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
+    ) -> None:
+        pass_on(self._chain, record)
+        rebalance = None if self._rebalance is None else self._rebalance.start.seq
+        self._ownership.assign_member(record, member.member_id, topics, self.at_ms, rebalance)
+
+    def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
+        self._targets.compute(record, assignments, self.at_ms)
+        if self._rebalance is not None:
+            rebalance_rows.aim(self._rebalance, record, assignments, self.at_ms)
+            self._rebalance_changed = True
+
+    def ownership_lost_from_view(self, record: HistoryRecord, member_ids: Sequence[str]) -> None:
+        for member_id in member_ids:
+            self._release(record, member_id, "unknown")
+
+    def rebalance_ended(self, record: RebalanceCompleted) -> None:
+        if self._rebalance is not None:
+            rebalance_rows.end(self._rebalance, record, self.at_ms)
+            self._change(self._rebalance.row)
+            self._rebalance, self._rebalance_changed = None, False
+
+    # ---------------------------------------------------------------------------------------------------- single
+    # records
+
+    def offsets_committed(self, record: OffsetsCommitted) -> None:
+        self._added += commit_rows(record)
+
+    def offsets_removed(
+        self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal
+    ) -> None:
+        self._added += expiry_rows(record)
+
+    def request_refused(self, record: RequestRefused) -> None:
+        self._added.append(refusal_row(record))
+
+    # ----------------------------------------------------------------------------------------------------- the state
+
+    @property
+    def _state(self) -> _Body:
+        if self._body is None:
+            self._body = _unpack(self._packed_body, _decode_body) if self._packed_body else _Body()
+        return self._body
+
+    @property
+    def _members(self) -> MemberRows:
+        return MemberRows(self._state.members, self._change)
+
+    @property
+    def _targets(self) -> TargetRows:
+        return TargetRows(self._state.targets, self._state.members, self._change)
+
+    @property
+    def _ownership(self) -> OwnershipRows:
+        return OwnershipRows(self._state.held, self._state.members, self._change)
+
+    def _change(self, row: AnyRow) -> None:
+        self._changed_rows[row_key(row)] = row
+
+
+def row_key(row: AnyRow) -> tuple[object, ...]:
+    """Return table and key of a row."""
+    table = TABLE_OF[type(row)]
+    return (table.name, *[getattr(row, name) for name in table.key])
+
+
+def fold(records: Iterable[History]) -> Iterator[AnyRow]:
+    """Yields all rows of a whole history: of any number of groups, in any order, with repetitions."""
+    for _, history in groupby(in_order(records), key=attrgetter("group_id")):
+        tables = GroupTables()
+        for record in history:
+            tables.add(record, encode_json(record).decode())
+        yield from tables.take()
+
+
+def _unpack(blob: bytes, decode: Callable[[bytes], T]) -> T:
+    if blob[:1] != _VERSION:
+        raise StateError(f"the state is of version {list(blob[:1])}, this program reads version {STATE_VERSION}")
+    return decode(blob[1:])

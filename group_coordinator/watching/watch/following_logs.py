@@ -1,0 +1,153 @@
+"""Brokers' logs, read as they grow: by name or pattern, through rotations, plain or gzip."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
+from glob import glob
+from pathlib import Path
+from typing import IO
+
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.broker_logs.broker_log import FileRead, LineReader
+from group_coordinator.watching.broker_logs.cluster_ids import is_foreign, left_out
+from group_coordinator.watching.broker_logs.line_times import LineError
+from group_coordinator.watching.broker_logs.text_files import GZIP_ERRORS, unpacked
+from schemas.bounded_lines import LINE_MAX_BYTES, ByteStream
+
+_ROTATED = re.compile(r"(?<=\.log)[.\-_].*$|(\.\d+)?(\.gz)?$")
+"""What rotation adds to a name."""
+_PIECE_BYTES = 4 * 1024 * 1024
+
+FileId = tuple[int, int]
+"""Device and inode: a file that is renamed stays what it is."""
+
+
+class FollowedLogs:
+    """All files of some names and patterns."""
+
+    def __init__(self, patterns: Sequence[str], time_zone: tzinfo) -> None:
+        """`time_zone`: of times that do not say theirs."""
+        self._patterns = patterns
+        self._time_zone = time_zone
+        self._files: dict[FileId, _File] = {}
+        self.left_out = 0
+        """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
+        self.are_read = False
+        """Whether all that was in the files when they were found has been read."""
+        self.problems: dict[str, str] = {}
+        """File -> why it is not read."""
+        self.of_cluster: str | None = None
+        """The cluster that is watched; None: it has not said its id yet."""
+        self.foreign: dict[str, str] = {}
+        """File of another cluster -> what is said of it."""
+
+    def files(self) -> list[FileRead]:
+        """Return the files that are read, and how far each is."""
+        return [file.read_so_far() for file in self._files.values()]
+
+    def topic_names(self) -> dict[str, str]:
+        """Return the names of topics that lines have told, by id in hexadecimal digits."""
+        return {topic_id: name for file in self._files.values() for topic_id, name in file.topic_names.items()}
+
+    def look(self) -> list[BrokerLine]:
+        """Return what has come in all files, a piece of each. New files are taken up."""
+        self._find()
+        found: list[tuple[_File, list[BrokerLine]]] = []
+        for file in self._files.values():
+            try:
+                found.append((file, list(file.look())))
+            except (OSError, *GZIP_ERRORS) as problem:
+                self.problems[file.name] = str(problem)
+                file.is_read = True
+        self.are_read = all(file.is_read for file in self._files.values())
+        self.left_out = sum(file.left_out for file in self._files.values())
+        foreign = self._foreign_logs()
+        return [line for file, lines in found if file.log not in foreign for line in lines]
+
+    def _foreign_logs(self) -> set[Path]:
+        """Return the logs of other clusters. One part of a log names the cluster for all: the broker says it when it
+        starts, and parts that were begun later do not."""
+        named: dict[Path, set[str]] = {}
+        for file in self._files.values():
+            named.setdefault(file.log, set()).update(file.cluster_ids)
+        foreign = {log for log, cluster_ids in named.items() if is_foreign(cluster_ids, self.of_cluster)}
+        for file in self._files.values():
+            if file.log in foreign:
+                self.foreign[file.name] = left_out(file.name, named[file.log], self.of_cluster or "")
+        return foreign
+
+    def _find(self) -> None:
+        for pattern in self._patterns:
+            for name in [pattern] if Path(pattern).is_file() else sorted(glob(pattern, recursive=True)):
+                path = Path(name)
+                try:
+                    status = path.stat()
+                    if path.is_file() and (status.st_dev, status.st_ino) not in self._files:
+                        self._files[status.st_dev, status.st_ino] = _File(path, self._time_zone)
+                except OSError as problem:
+                    self.problems[name] = str(problem)
+
+
+class _File:
+    """One file, held open: it is read to its end even after it was renamed.
+
+    Its lines are those of the name that it had before it was rotated: when it was found tells nothing.
+    """
+
+    def __init__(self, path: Path, time_zone: tzinfo) -> None:
+        self.name = str(path)
+        self.left_out = 0
+        """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
+        """Whether all that was there at first has been read."""
+        self.log = path.with_name(_ROTATED.sub("", path.name, count=1))
+        """The log that the file is, or was, a part of."""
+        self._reader = LineReader(self.log.name, time_zone)
+        self._raw: IO[bytes] = path.open("rb")
+        self._size = _size(self._raw)
+        """At first."""
+        self._stream: ByteStream = unpacked(self._raw)
+        self._number = 0
+        self._last_ms: int | None = None
+        self._rest = b""
+        """Of a line that is not whole yet."""
+
+    @property
+    def topic_names(self) -> dict[str, str]:
+        """Names of topics, by id in hexadecimal digits, as far as lines have both."""
+        return self._reader.topic_names
+
+    def read_so_far(self) -> FileRead:
+        return FileRead(name=self.name, broker=self._reader.broker, lines=self._number, last_ms=self._last_ms)
+
+    @property
+    def cluster_ids(self) -> tuple[str, ...]:
+        """The clusters that its lines have named."""
+        return tuple(self._reader.cluster_ids)
+
+    def look(self) -> Iterator[BrokerLine]:
+        """Yield the lines of the next piece."""
+        if self._stream is self._raw and self._raw.tell() > _size(self._raw):
+            self._raw.seek(0)  # it was emptied, and is written anew
+            self._rest, self._number = b"", 0
+            self._reader.begin_anew()
+        data = self._stream.read(_PIECE_BYTES)
+        self.is_read = not data or (self._stream is self._raw and self._raw.tell() >= self._size)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LINE_MAX_BYTES:
+            self._rest = b""
+        self._last_ms = self._reader.last_time_ms(lines) or self._last_ms
+        for line in lines:
+            self._number += 1
+            try:
+                yield from self._reader.read(self._number, line)
+            except LineError:
+                self.left_out += 1
+
+
+def _size(file: IO[bytes]) -> int:
+    position = file.tell()
+    end = file.seek(0, 2)
+    file.seek(position)
+    return end
