@@ -75,7 +75,7 @@ def install() -> list[str]:
 def resolve_jars() -> list[str]:
     """The newest Kafka and Delta, and the connector of the Spark that is installed."""
     spark = version_of("pyspark")
-    file = COPY / "group_coordinator" / "jars" / "ivy.xml"
+    file = COPY / "group_coordinator" / "coordinating" / "jars" / "ivy.xml"
     text = re.sub(r'(module="spark-token-provider\S+" rev=)"[^"]+"', rf'\1"{spark}"', file.read_text())
     text = re.sub(r'(name="spark-sql-kafka\S+" rev=)"[^"]+"', rf'\1"{spark}"', text)
     delta = f'name="delta-spark_{spark.rpartition(".")[0]}_2.13" rev="latest.release"'

@@ -47,8 +47,8 @@ def _not_imported_yet() -> None:
 
 
 def _docstring(module: str, function: str) -> str | None:
-    package, _, name = module.rpartition(".")
-    source = files(package).joinpath(f"{name}.py").read_text("utf-8")  # of a file, or of a member of a zip file
+    top, *rooms, name = module.split(".")
+    source = files(top).joinpath(*rooms, f"{name}.py").read_text("utf-8")  # of a file, or of a member of a zip file
     _, _, from_there = source.partition(f"\ndef {function}(")
     its_own, _, _ = from_there.partition("\n\n\n")
     (found,) = ast.parse(f"def {function}({its_own}").body

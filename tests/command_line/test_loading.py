@@ -40,6 +40,7 @@ def test_the_command_alone_loads_no_command(option: str) -> None:
         "group_coordinator.command_line.later",
         "group_coordinator.command_line.main",
         "group_coordinator.command_line.signals",
+        "group_coordinator.ground",
         "group_coordinator.ground.system",
         "group_coordinator.ground.system.ended_threads",
     }

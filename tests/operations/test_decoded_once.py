@@ -114,7 +114,7 @@ class MemoryReader:
 @pytest.fixture
 def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
     all_logs = Logs()
-    for module in ("kafka_topics.follower", "command_line.live_groups"):
+    for module in ("ground.kafka_topics.follower", "coordinating.commands.live_groups"):
         monkeypatch.setattr(f"group_coordinator.{module}.TopicReader", lambda *_, **__: MemoryReader(all_logs))
     monkeypatch.setattr("group_coordinator.watching.dashboard.end_poller.log_bounds", lambda *_: {})
     return all_logs

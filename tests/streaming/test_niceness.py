@@ -52,7 +52,7 @@ POLICIES = """
 import os
 from pathlib import Path
 from group_coordinator.coordinating.commands.spark_jvm import jvm_process_id
-from group_coordinator.ground.system import idle_policy
+from group_coordinator.coordinating import idle_policy
 from streaming.config import StreamingConfig
 from streaming.session import open_session
 

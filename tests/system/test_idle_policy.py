@@ -75,7 +75,7 @@ def test_without_the_capability_the_limit_of_niceness_decides(limit: int, is_eno
         assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_NICE) == 0  # what is started now has it no more
         resource.setrlimit(resource.RLIMIT_NICE, (limit, limit))
 
-    program = f"from group_coordinator.ground.system import idle_policy; print(idle_policy.can_be_left({NICENESS}))"
+    program = f"from group_coordinator.coordinating import idle_policy; print(idle_policy.can_be_left({NICENESS}))"
     said = subprocess.check_output([sys.executable, "-c", program], text=True, preexec_fn=restrict)
     assert said == f"{is_enough}\n"
 
