@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from coordinator_state.kafka_versions import KAFKA_VERSIONS, NEWEST, KafkaVersion
+from coordinator_state.kafka_versions import DEFAULT, KAFKA_VERSIONS, KafkaVersion
 from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import setting
 
@@ -64,8 +64,8 @@ class ConsumerGroupSettings(OwnSettingsBounds):
         "they joined: who gets one partition more is then the same member as there. For events of a broker's log.")
 
     coordinator_version: str = setting(
-        NEWEST, "Decide as the group coordinator of this Kafka version: 3.9 (and all before), 4.0, 4.1, 4.2 or 4.3. "
-        "For events of a broker's log, which is followed as its version shows.")
+        DEFAULT, "Decide as the group coordinator of this Kafka version: 3.9 (and all before), 4.0, 4.1, 4.2, 4.3 or "
+        "4.4. A broker's log is followed as its version shows.")
 
     @cached_property
     def kafka_version(self) -> KafkaVersion:

@@ -1,7 +1,8 @@
-"""What the group coordinator of an earlier Kafka does otherwise than that of 4.3, so that its log can be followed.
+"""What the group coordinators of other Kafkas do otherwise than that of 4.3.
 
-This is the one table of versions. Groups of our own are coordinated as Kafka 4.3 does it. The same is true of classic
-groups in all versions, but for rarities; so the table tells of consumer groups, of commits and of records.
+This is the one table of versions. Groups of our own are coordinated as `coordinator_version` names it, and a recorded
+broker's log is followed as its version does. Classic groups are the same in all versions, but for rarities; so the
+table tells of consumer groups, of commits and of records.
 """
 
 from __future__ import annotations
@@ -40,6 +41,19 @@ class KafkaVersion(NamedTuple):
     offset_commit_value_version: int = 4
     extends_when_empty: bool = True
     """The join phase of a group that was empty is extended while members arrive; else only that of a new group."""
+    emptied_group_ends_assignment: bool = False
+    """When the last members go, the target's epoch is raised with the group's, and has no time: who joins next is
+    assigned at once (KAFKA-20442)."""
+    transactional_commits_have_topic_ids: bool = False
+    """A commit in a transaction is stored with its topic's id (KIP-1319)."""
+    assignor_vote_raises_epoch: bool = False
+    """A member that changes which server-side assignor is preferred raises the group epoch; else the vote counts from
+    the next epoch on (KAFKA-20434)."""
+    full_group_takes_known_instances: bool = False
+    """A static member that the group knows may come back though the group is full (KAFKA-20601)."""
+    malformed_subscription_is_inconsistent: bool = False
+    """A JoinGroup to a consumer group whose subscription cannot be read gets INCONSISTENT_GROUP_PROTOCOL; else
+    UNKNOWN_SERVER_ERROR (KAFKA-20662)."""
     is_old_coordinator: bool = False
     """The coordinator in Scala, which tells and writes some things otherwise (`recordings.old_brokers`)."""
 
@@ -61,16 +75,26 @@ _V4_0 = _V4_1._replace(
 )
 _BEFORE_4 = _V4_0._replace(name="3.9", extends_when_empty=False, is_old_coordinator=True)
 
-KAFKA_VERSIONS = {version.name: version for version in (_BEFORE_4, _V4_0, _V4_1, _V4_2, _V4_3)}
+_V4_4 = _V4_3._replace(
+    name="4.4",
+    emptied_group_ends_assignment=True,
+    transactional_commits_have_topic_ids=True,
+    assignor_vote_raises_epoch=True,
+    full_group_takes_known_instances=True,
+    malformed_subscription_is_inconsistent=True,
+)
+
+KAFKA_VERSIONS = {version.name: version for version in (_BEFORE_4, _V4_0, _V4_1, _V4_2, _V4_3, _V4_4)}
 """Name -> habits, ascending. `3.9` stands for all versions before 4."""
-NEWEST = _V4_3.name
-"""As which later versions are followed, too."""
+DEFAULT = _V4_3.name
+"""As which groups are coordinated where nothing says otherwise."""
 
 
 def version_named(text: str) -> KafkaVersion:
-    """Return the entry of the table for a version like `4.1` or `3.7`. Raises ValueError."""
+    """Return the entry of the table for a version like `4.1` or `3.7`: that of the newest for a later one. Raises
+    ValueError."""
     major, _, minor = text.partition(".")
     number = int(major), int(minor or 0)
     if number < (4, 0):
         return _BEFORE_4
-    return KAFKA_VERSIONS.get(f"{number[0]}.{number[1]}", _V4_3)
+    return KAFKA_VERSIONS.get(f"{number[0]}.{number[1]}", _V4_4)

@@ -7,7 +7,7 @@ from typing import Annotated, final
 from msgspec import Meta, Struct
 
 from schemas.error_codes import ErrorCode
-from schemas.message_types import INT32, INT64, NO_GENERATION, Message
+from schemas.message_types import INT32, INT64, NO_GENERATION, UUID_TEXT, Message
 from schemas.offset_messages import NO_LEADER_EPOCH
 
 PRODUCER_EPOCH = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
@@ -30,6 +30,8 @@ class TxnOffsetCommitRequestPartition(Message, frozen=True, kw_only=True):
 
 class TxnOffsetCommitRequestTopic(Message, frozen=True, kw_only=True):
     name: str
+    topic_id: UUID_TEXT | None = None
+    """The topic's id where the sender knows it; it is stored as `KafkaVersion` says."""
     partitions: tuple[TxnOffsetCommitRequestPartition, ...]
 
 

@@ -13,6 +13,8 @@ from schemas.history import GroupCreated
 from schemas.messages import NO_GENERATION, OffsetCommitRequest, TxnOffsetCommitRequest
 
 GROUP_ID_NOT_FOUND_VERSION = 9
+TXN_MEMBER_EPOCH_VERSION = 6
+"""Earlier versions of TxnOffsetCommit know of generations alone."""
 
 
 def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
@@ -63,7 +65,9 @@ def commit_without_group(step: Step, request: OffsetCommitRequest) -> None:
 
 def txn_commit_without_group(step: Step, request: TxnOffsetCommitRequest) -> None:
     """Do the same in a transaction."""
-    _begin_simple_group(step, request.generation_id, ErrorCode.ILLEGAL_GENERATION)
+    has_code = step.request_event().envelope.api_version >= TXN_MEMBER_EPOCH_VERSION
+    code = ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.ILLEGAL_GENERATION
+    _begin_simple_group(step, request.generation_id, code)
 
 
 def _begin_simple_group(step: Step, generation_id: int, unknown: ErrorCode) -> None:

@@ -87,7 +87,7 @@ def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols
     regexes_before = tuple(group.resolved_regexes)
     replaced = _replaced(group, request)
     member = _find_member(changes, request, member_id)
-    subscription = _subscription(protocols)
+    subscription = _subscription(step, protocols)
     updated = _updated(step, member, request, protocols, subscription)
     update = update_subscription(changes, member, updated, any_regex_change_bumps=True)
     is_native = replaced is not None and replaced.classic is None
@@ -127,7 +127,7 @@ def _require_classic_members(
 ) -> None:
     if not step.config.takes_classic_members:
         raise _no_common_protocol("group.consumer.migration.policy is disabled")
-    require_room(group, step.config.group_consumer_max_size, request.member_id)
+    require_room(step, group, request.member_id, request.group_instance_id)
     count, counts = group.classic_member_count, group.classic_protocol_counts
     if request.protocol_type != CONSUMER or not any(counts[name] == count for name, _ in protocols):
         raise _no_common_protocol("the classic members of the group do not all list a protocol that the request lists")
@@ -165,12 +165,15 @@ def _require_instance_of_its_own(step: Step, replaced: ConsumerMember, request: 
         )
 
 
-def _subscription(protocols: Protocols) -> Subscription:
+def _subscription(step: Step, protocols: Protocols) -> Subscription:
     try:
         return decode_subscription(protocols[0][1])
     except DecodeError as error:
+        is_inconsistent = step.config.kafka_version.malformed_subscription_is_inconsistent
         raise Refusal(
-            ErrorCode.UNKNOWN_SERVER_ERROR, "malformed_subscription", f"the subscription cannot be read: {error}"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_inconsistent else ErrorCode.UNKNOWN_SERVER_ERROR,
+            "malformed_subscription",
+            f"the subscription cannot be read: {error}",
         ) from None
 
 

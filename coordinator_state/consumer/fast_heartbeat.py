@@ -47,6 +47,7 @@ def fast_member_heartbeat(step: Step, event: RequestEvent, request: ConsumerGrou
         or request.rebalance_timeout_ms != _NO_TIMEOUT
         or request.server_assignor is not None
         or request.rack_id is not None
+        or (member.server_assignor is not None and len(body.assignor_votes) > 1)
         or envelope.client_id != member.client_id
         or envelope.client_host != member.client_host
         or api_version not in _VERSIONS

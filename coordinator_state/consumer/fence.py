@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from coordinator_state.consumer import timers
-from coordinator_state.consumer.changes import Changes
+from coordinator_state.consumer.changes import NO_TIME_MS, Changes
 from coordinator_state.consumer.downgrade import downgrade, may_downgrade
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.subscription import hash_of
@@ -21,7 +21,8 @@ from schemas.observed_history import EpochReason
 def fence_members(changes: Changes, members: list[ConsumerMember], reason: EpochReason) -> None:
     """Remove members, with what only they subscribed to, and raise the group epoch.
 
-    No target is computed: the next heartbeat of another member does that.
+    No target is computed: the next heartbeat of another member does that. Where nobody is left, there may be none to
+    compute (`KafkaVersion.emptied_group_ends_assignment`).
     """
     if not members:
         return
@@ -46,7 +47,10 @@ def fence_members(changes: Changes, members: list[ConsumerMember], reason: Epoch
                 regex_topic_counts.subtract(resolved.topics)
     names = (+name_counts).keys() | (+regex_topic_counts).keys()
     changes.narrator.gone(members)
-    changes.put_epoch(group.group_epoch + 1, hash_of(names, changes.image), [reason])
+    epoch = group.group_epoch + 1
+    changes.put_epoch(epoch, hash_of(names, changes.image), [reason])
+    if len(members) == len(group.members) and changes.step.config.kafka_version.emptied_group_ends_assignment:
+        changes.put_target_epoch(epoch, NO_TIME_MS)
     changes.commit()
     cancel_timers(changes.step, members)
 

@@ -117,6 +117,13 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         )
 
     @cached_property
+    def assignor_votes(self) -> Counter[str]:
+        """Server-side assignor -> number of members that ask for it."""
+        return Counter(
+            member.server_assignor for member in self.members.values() if member.server_assignor is not None
+        )
+
+    @cached_property
     def regex_topic_counts(self) -> Counter[str]:
         """Topic -> number of resolved expressions that have it."""
         return Counter(topic for resolved in self.resolved_regexes.values() for topic in resolved.topics)
@@ -181,6 +188,8 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         self.name_counts.update(member.subscribed_topic_names)
         if member.subscribed_topic_regex:
             self.regex_counts[member.subscribed_topic_regex] += 1
+        if member.server_assignor is not None:
+            self.assignor_votes[member.server_assignor] += 1
         if member.classic is not None:
             self.classic_protocol_counts.update([name for name, _ in member.classic.supported_protocols])
         _own(self.owners, member, member.assigned)
@@ -224,7 +233,8 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
 
     def _forget(self, member: ConsumerMember | None) -> None:
         """Take a member out of all that follows from members."""
-        counts = self.name_counts, self.regex_counts, self.classic_protocol_counts  # made before the member is gone
+        # made before the member is gone
+        counts = self.name_counts, self.regex_counts, self.assignor_votes, self.classic_protocol_counts
         owners = self.owners
         if member is None:
             return
@@ -232,6 +242,7 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
         names: tuple[list[str], ...] = (
             list(member.subscribed_topic_names),
             [member.subscribed_topic_regex] if member.subscribed_topic_regex else [],
+            [] if member.server_assignor is None else [member.server_assignor],
             [] if member.classic is None else [name for name, _ in member.classic.supported_protocols],
         )
         for counter, counted in zip(counts, names, strict=True):

@@ -38,7 +38,7 @@ Owned = dict[str, frozenset[int]]
 def member_heartbeat(step: Step, request: ConsumerGroupHeartbeatRequest) -> None:
     """Handle a heartbeat that does not leave: every accepted one restarts the member's session."""
     changes = find_group(step, request.member_epoch == JOIN_EPOCH)
-    require_room(changes.group, step.config.group_consumer_max_size, request.member_id)
+    require_room(step, changes.group, request.member_id, request.instance_id)
     member_id = request.member_id or _new_member_id(step)
     member = find_member(changes, request, member_id)
     updated = _updated(step, member, request)
@@ -66,9 +66,13 @@ def member_heartbeat(step: Step, request: ConsumerGroupHeartbeatRequest) -> None
     )
 
 
-def require_room(group: ConsumerGroup, most: int, member_id: str) -> None:
-    """`group.consumer.max.size`. It goes by the request's member id, also where a static member comes back."""
-    if len(group.members) >= most and member_id not in group.members:
+def require_room(step: Step, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+    """`group.consumer.max.size`. It goes by the request's member id, and of some versions by its instance id."""
+    most = step.config.group_consumer_max_size
+    if len(group.members) < most or member_id in group.members:
+        return
+    is_known = instance_id is not None and instance_id in group.static_members
+    if not (is_known and step.config.kafka_version.full_group_takes_known_instances):
         raise Refusal(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             "group_is_full",

@@ -5,7 +5,11 @@ Source: `ConsumerGroup.validateOffsetCommit` (Kafka 4.3); KIP-848, KIP-1251.
 
 from __future__ import annotations
 
-from coordinator_state.classic.commit import commit_without_group, txn_commit_without_group
+from coordinator_state.classic.commit import (
+    TXN_MEMBER_EPOCH_VERSION,
+    commit_without_group,
+    txn_commit_without_group,
+)
 from coordinator_state.consumer.group import consumer_group
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.member_epochs import require_member, stale
@@ -47,7 +51,7 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
 
 def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> None:
     """Check a commit in a transaction: as other commits, but it is taken from anybody who names no membership, in any
-    version, and an epoch that is not good is an illegal generation."""
+    version, and an epoch that is not good is an illegal generation where the version knows of no member epochs."""
     group, epoch = consumer_group(step.require_group()), request.generation_id
     if group.is_removed:
         txn_commit_without_group(step, request)
@@ -64,8 +68,11 @@ def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> N
             raise stale(member, epoch)
         if epoch < member.member_epoch:
             for topic in request.topics:
-                _require_assigned_since(step, _id_of(step, topic.name), topic, member, epoch)
+                topic_id = _id_of(step, topic.name) if topic.topic_id is None else topic.topic_id
+                _require_assigned_since(step, topic_id, topic, member, epoch)
     except Refusal as refusal:
+        if step.request_event().envelope.api_version >= TXN_MEMBER_EPOCH_VERSION:
+            raise
         raise Refusal(ErrorCode.ILLEGAL_GENERATION, refusal.rule, refusal.detail) from None
 
 

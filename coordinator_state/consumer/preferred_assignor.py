@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from coordinator_state.consumer.member import ConsumerMember
@@ -19,8 +18,7 @@ def preferred_assignor(group: ConsumerGroup, updated: ConsumerMember | None, con
     nobody else asks for comes first then: `HashMap.compute` puts a new key before those of its bucket, and the built-in
     names share one. Source: `ConsumerGroup.computePreferredServerAssignor` (Kafka 4.3).
     """
-    votes = Counter(member.server_assignor for member in group.members.values() if member.server_assignor is not None)
-    counts = {name: votes[name] for name in java_map_order(votes)}
+    counts = {name: group.assignor_votes[name] for name in java_map_order(group.assignor_votes)}
     if updated is not None:
         before = _before(group, updated)
         old = None if before is None else before.server_assignor

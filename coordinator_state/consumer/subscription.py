@@ -16,6 +16,7 @@ from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.group import ConsumerGroup, subscription_type
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.metadata_hash import group_metadata_hash
+from coordinator_state.consumer.preferred_assignor import preferred_assignor
 from coordinator_state.consumer.regular_expressions import require_valid_regex
 from coordinator_state.consumer_settings import METADATA_REFRESH_INTERVAL_MS
 from coordinator_state.topics_image import TopicsImage
@@ -63,7 +64,8 @@ def update_subscription(
         else regex_change is RegexChange.UPDATED_AND_RESOLVED
     )
     epoch, kind = group.group_epoch, group.subscription_type
-    bumps = bumps or epoch == changes.step.config.kafka_version.first_epoch == 0
+    bumps = bumps or epoch == step.config.kafka_version.first_epoch == 0
+    bumps = bumps or _changes_preferred_assignor(changes, updated)
     regex_counts = _regex_counts(group, member, updated)
     deadline_ms, deadline_epoch = group.metadata_deadline
     if bumps or step.now_ms >= deadline_ms or epoch < deadline_epoch:
@@ -113,6 +115,16 @@ def _regex_counts(group: ConsumerGroup, member: ConsumerMember, updated: Consume
     if new:
         counts[new] += 1
     return counts
+
+
+def _changes_preferred_assignor(changes: Changes, updated: ConsumerMember) -> bool:
+    """Return whether the group goes by another assignor now, where that raises the epoch. Members of the classic
+    protocol do not vote. Of a tie a member that asks for the same as before can be the one who changes it."""
+    config = changes.step.config
+    if not config.kafka_version.assignor_vote_raises_epoch or updated.classic is not None:
+        return False
+    names = config.consumer_assignors
+    return preferred_assignor(changes.group, None, names) != preferred_assignor(changes.group, updated, names)
 
 
 def _reasons(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> list[EpochReason]:

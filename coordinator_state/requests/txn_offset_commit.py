@@ -60,6 +60,7 @@ def _keep_topic(
 ) -> TxnOffsetCommitResponseTopic:
     """Keep or refuse each partition, in order: each finds the room that those before it left. Returns the answer."""
     offsets, name = step.require_group().offsets, topic.name
+    topic_id = topic.topic_id if step.config.kafka_version.transactional_commits_have_topic_ids else None
     answers = []
     for partition in topic.partitions:
         number, metadata = partition.partition_index, partition.committed_metadata or ""
@@ -72,7 +73,7 @@ def _keep_topic(
             continue
         offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
         pending = CommittedOffset(
-            offset, leader_epoch, metadata, step.timestamp_ms, step.now_ms, log_offset=step.offset
+            offset, leader_epoch, metadata, step.timestamp_ms, step.now_ms, None, topic_id, step.offset
         )
         offsets.put_pending(name, number, producer_id, pending)
         step.require_group().grow_offsets(growth)

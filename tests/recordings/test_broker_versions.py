@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from base64 import b64decode
 
 import pytest
 
 from coordinator_state.kafka_versions import KAFKA_VERSIONS, version_named
 from group_coordinator.proving.recordings.api_versions import version_of_apis
 from group_coordinator.proving.recordings.broker_versions import shown_version
-from group_coordinator.proving.recordings.offsets_log import read_offsets_log
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord, read_offsets_log
 from tests.recordings.broker_logs import FIXTURES
 
 CLUSTERS = FIXTURES / "clusters"
@@ -46,7 +47,7 @@ def test_what_the_broker_says_counts_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "name"), [("2.8", "3.9"), ("3.7", "3.9"), ("4.0", "4.0"), ("4.3", "4.3"), ("5.1", "4.3")]
+    ("told", "name"), [("2.8", "3.9"), ("3.7", "3.9"), ("4.0", "4.0"), ("4.3", "4.3"), ("4.4", "4.4"), ("5.1", "4.4")]
 )
 def test_each_version_has_its_entry(told: str, name: str) -> None:
     assert version_named(told).name == name
@@ -64,3 +65,28 @@ def test_a_controller_s_answer_shows_nothing() -> None:
     logged = json.loads(line[line.index(b"{") : line.rindex(b"}") + 1])
     assert logged["listener"] == "CONTROLLER"
     assert version_of_apis(json.dumps(logged["response"]).encode()) is None
+
+
+def records_of(name: str) -> dict[str, list[LoggedRecord]]:
+    """The records of a history that Kafka 4.4.0's classes wrote, as a log of the offsets topic."""
+    path = CLUSTERS.parent / "kafka_4_4" / "differing.jsonl.gz"
+    with gzip.open(path, "rt") as file:
+        history = next(found for found in map(json.loads, file) if found["name"] == name)
+    groups: dict[str, list[LoggedRecord]] = {}
+    for offset, record in enumerate(record for step in history["steps"] for record in step.get("records", ())):
+        group_id = record["key"].get("group") or record["key"]["groupId"]
+        value = record.get("value_b64")
+        logged = LoggedRecord(
+            partition=0, offset=offset, timestamp_ms=record["at_ms"], group_id=group_id,
+            key=b64decode(record["key_b64"]), value=None if value is None else b64decode(value),
+            producer_id=record.get("producer_id"),
+        )  # fmt: skip
+        groups.setdefault(group_id, []).append(logged)
+    return groups
+
+
+@pytest.mark.parametrize("name", ["session-deadline", "authorization-2"])
+def test_an_emptied_group_and_a_commit_in_a_transaction_show_kafka_4_4(name: str) -> None:
+    shown = shown_version(None, None, records_of(name))
+    assert shown is not None
+    assert shown[0].name == "4.4"

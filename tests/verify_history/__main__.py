@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from coordinator_state.kafka_versions import KAFKA_VERSIONS
 from group_coordinator.command_line.progress import count_progress
 from tests.verify_history.histories import verify_histories
 
@@ -19,10 +20,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.verify_history", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="recorded histories (JSONL, plain or gzip)")
     parser.add_argument("--show", type=int, default=100, metavar="N", help="differences that are printed at most")
+    parser.add_argument(
+        "--kafka", choices=KAFKA_VERSIONS, metavar="VERSION",
+        help="the version whose rules histories go by that do not say (4.3)",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     try:
         with count_progress("histories") as advance:
-            report = verify_histories(options.files, lambda report: advance(report.histories, 0))
+            report = verify_histories(options.files, lambda report: advance(report.histories, 0), options.kafka)
     except (ValueError, OSError) as problem:
         print(problem, file=sys.stderr)
         return 1

@@ -6,9 +6,11 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from coordinator_state.kafka_versions import KAFKA_VERSIONS
 from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
 from tests.verify_history import histories
 from tests.verify_history.histories import verify_histories
@@ -56,3 +58,28 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     path = tmp_path / "changed.jsonl"
     path.write_text(json.dumps(recorded) + "\n")
     assert [difference.what for difference in verify_histories([path]).differences] == ["records"]
+
+
+def test_histories_that_kafka_4_4_decides_otherwise() -> None:
+    """All of those of 4.3.1 that 4.4.0's classes answer otherwise, recorded anew; the rest are the same."""
+    path = FOLDER.parent / "kafka_4_4" / "differing.jsonl.gz"
+    report = verify_histories([path], kafka_version="4.4")
+    assert (report.histories, report.steps) == (243, 10_381)
+    assert [line for difference in report.differences[:3] for line in difference.lines()] == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "emptied_group_ends_assignment",
+        "transactional_commits_have_topic_ids",
+        "assignor_vote_raises_epoch",
+        "full_group_takes_known_instances",
+    ],
+)
+def test_each_rule_of_kafka_4_4_is_needed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    without: dict[str, Any] = {rule: False}
+    habits = KAFKA_VERSIONS["4.4"]._replace(**without)
+    monkeypatch.setitem(KAFKA_VERSIONS, "4.4", habits)
+    path = FOLDER.parent / "kafka_4_4" / "differing.jsonl.gz"
+    assert verify_histories([path], kafka_version="4.4").differences

@@ -7,7 +7,7 @@ compared with the records that the core writes there; what was written in a tran
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from coordinator_state import Output
@@ -85,8 +85,9 @@ def recorded_pending(records: Iterable[Json]) -> list[Json]:
     ]
 
 
-def told_pending(outputs: Iterable[Output]) -> list[Json]:
-    """Return the records that Kafka would write of the offsets that history tells to be pending."""
+def told_pending(outputs: Iterable[Output], id_of: Callable[[str], str | None]) -> list[Json]:
+    """Return the records that Kafka would write of the offsets that history tells to be pending, with the ids of their
+    topics."""
     return [
         {
             "at_ms": told.time_ms,
@@ -96,7 +97,7 @@ def told_pending(outputs: Iterable[Output]) -> list[Json]:
             "value": b64encode(
                 encode_offset_commit(
                     _VALUE_VERSION, change.offset or 0, change.leader_epoch, change.metadata, told.timestamp_ms,
-                    NO_TIMESTAMP, None,
+                    NO_TIMESTAMP, id_of(change.topic),
                 )
             ).decode(),
         }

@@ -6,12 +6,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 API_VERSIONS_KEY = 18
-_FETCH, _METADATA, _LIST_OFFSETS, _DESCRIBE_LOG_DIRS = 1, 3, 2, 35
+_FETCH, _METADATA, _LIST_OFFSETS, _DESCRIBE_LOG_DIRS, _TXN_OFFSET_COMMIT = 1, 3, 2, 35, 28
 _JOIN_GROUP = 11
 """Only brokers serve it. The listener of a controller tells fewer APIs, and so nothing of this table."""
 _SINCE = (
-    ("4.3", _DESCRIBE_LOG_DIRS, 5), ("4.2", _LIST_OFFSETS, 11), ("4.1", _FETCH, 18), ("4.0", _METADATA, 13),
-    ("3.9", _FETCH, 12),
+    ("4.4", _TXN_OFFSET_COMMIT, 6), ("4.3", _DESCRIBE_LOG_DIRS, 5), ("4.2", _LIST_OFFSETS, 11), ("4.1", _FETCH, 18),
+    ("4.0", _METADATA, 13), ("3.9", _FETCH, 12),
 )  # fmt: skip
 """The first API of each version that a broker answers to ApiVersions, and its highest version from then on."""
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from msgspec import Struct, field
 
 from coordinator_state.config import GroupConfig, GroupSettings
-from coordinator_state.kafka_versions import NEWEST, KafkaVersion
+from coordinator_state.kafka_versions import DEFAULT, KafkaVersion
 from group_coordinator.proving.recordings.broker_versions import version_of_requests
 from group_coordinator.proving.recordings.consumer_group_settings import (
     NO_EVIDENCE,
@@ -153,7 +153,7 @@ def settings_of(
 
 def _infer_version(shown: tuple[KafkaVersion, str] | None, inferred: dict[str, tuple[Setting, str]]) -> None:
     """Take what follows from the brokers' version."""
-    if shown is None or shown[0].name == NEWEST:
+    if shown is None or shown[0].name == DEFAULT:
         return
     version, why = shown
     inferred["coordinator_version"] = version.name, f"coordinator.version = {version.name} ({why})"

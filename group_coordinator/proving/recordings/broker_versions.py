@@ -13,9 +13,12 @@ from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRe
 from schemas.consumer_group_records import METADATA_TYPE, TARGET_METADATA_TYPE
 from schemas.error_codes import ErrorCode
 from schemas.kafka.records import decode_record
+from schemas.records import OFFSET_COMMIT_TYPE
 from schemas.wire import INT16
 
 _OF_EPOCHS = frozenset({METADATA_TYPE, TARGET_METADATA_TYPE})
+_WITH_TIMES, _EMPTIED_AT_ONCE = "4.3", "4.4"
+"""Versions that tell the time of a target; and that write one without, where a group becomes empty."""
 
 
 def shown_version(
@@ -30,7 +33,7 @@ def shown_version(
         return version_named(told), f"as the broker's log tells: Kafka {told}"
     if answered is not None:
         return version_named(answered), "as the answers to ApiVersions show"
-    by_records = _version_of_records(record for of_group in records.values() for record in of_group)
+    by_records = _version_of_records(records.values())
     return None if by_records is None else (version_named(by_records), "as the offsets log shows")
 
 
@@ -56,15 +59,30 @@ def _began_at_epoch_0(requests: Sequence[GroupRequest]) -> bool:
     )
 
 
-def _version_of_records(records: Iterable[LoggedRecord]) -> str | None:
-    """Return the version by the fields that each version has added to the records of epochs."""
+def _version_of_records(groups: Iterable[Iterable[LoggedRecord]]) -> str | None:
+    """Return the version by the fields that each version has added to records."""
+    versions = [version for records in groups if (version := _version_of_group(records)) is not None]
+    return max(versions, default=None)
+
+
+def _version_of_group(records: Iterable[LoggedRecord]) -> str | None:
     version = None
     for record in records:
-        if record.value is None or INT16.unpack_from(record.key)[0] not in _OF_EPOCHS:
+        if record.value is None:
+            continue
+        record_type = INT16.unpack_from(record.key)[0]
+        in_transaction = record_type <= OFFSET_COMMIT_TYPE and record.producer_id is not None
+        if not (in_transaction or record_type in _OF_EPOCHS):
             continue
         decoded = decode_record(record.key, record.value)
         value: dict[str, Any] = {} if isinstance(decoded, int) else decoded.value or {}
-        if "assignment_timestamp" in value:
-            return "4.3"
-        version = "4.2" if "metadata_hash" in value else version or "4.0"
+        if in_transaction:
+            if "topic_id" in value:
+                return _EMPTIED_AT_ONCE
+        elif "assignment_timestamp" in value:
+            version = _WITH_TIMES
+        elif version == _WITH_TIMES and record_type == TARGET_METADATA_TYPE:
+            return _EMPTIED_AT_ONCE  # a target without a time, after one that has it
+        else:
+            version = max(version or "4.0", "4.2" if "metadata_hash" in value else "4.0")
     return version

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid5
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -56,6 +56,7 @@ _NOT_OF_THE_PARTITION = frozenset({
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID,
 })  # fmt: skip
 
+Commit = TypeVar("Commit", bound=OffsetCommitRequest | TxnOffsetCommitRequest)
 _WithTopics = OffsetCommitRequest | TxnOffsetCommitRequest | OffsetDeleteRequest | OffsetFetchRequest
 _OF_THE_TRANSACTION = {
     47: "INVALID_PRODUCER_EPOCH",
@@ -201,7 +202,7 @@ def _group_request(
         request, answer = _without_refused_partitions(logged, request, answer)
         if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest) and not request.topics:
             set_aside = "the broker refused all of its topics before it asked the group"
-        if isinstance(request, OffsetCommitRequest):
+        if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
             request = with_topic_ids(request, lambda name: topic_ids.id_of(name, logged.ready_us))
     return GroupRequest(
         logged=logged,
@@ -340,9 +341,8 @@ def _without_partitions(
     return replace(request, topics=tuple(topic for topic in topics if topic.partitions))
 
 
-def with_topic_ids(request: OffsetCommitRequest, id_of: Callable[[str], str | None]) -> OffsetCommitRequest:
-    """Add the ids of the topics that a commit names: from Kafka 4.1 on the broker looks them up and stores them."""
-    topics = tuple(
-        replace(topic, topic_id=topic.topic_id or id_of(topic.name)) for topic in request.topics
-    )
+def with_topic_ids(request: Commit, id_of: Callable[[str], str | None]) -> Commit:
+    """Add the ids of the topics that a commit names: from Kafka 4.1 on the broker looks them up and stores them, and
+    from 4.4 on in transactions, too."""
+    topics = tuple([replace(topic, topic_id=topic.topic_id or id_of(topic.name)) for topic in request.topics])
     return replace(request, topics=topics)

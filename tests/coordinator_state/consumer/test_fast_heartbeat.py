@@ -30,7 +30,7 @@ def epoch_of(group: ConsumerHarness, member_id: str) -> int:
 
 def random_group(chance: random.Random) -> ConsumerHarness:
     """A group in any state: with members that reconcile, static ones, expressions, classic members, own settings."""
-    group = ConsumerHarness()
+    group = ConsumerHarness(coordinator_version=chance.choice(["4.3", "4.4"]))
 
     def beat(member_id: str) -> object:
         return group.beat(member_id, epoch_of(group, member_id), topic_partitions=())
@@ -39,6 +39,7 @@ def random_group(chance: random.Random) -> ConsumerHarness:
         lambda member_id: group.joins(member_id, "foo"),
         lambda member_id: group.joins(member_id, "foo"),
         lambda member_id: group.joins(member_id, "foo", instance_id="i"),
+        lambda member_id: group.joins(member_id, "foo", server_assignor=chance.choice(["range", "uniform"])),
         lambda member_id: group.joins(member_id, subscribed_topic_names=None, subscribed_topic_regex="f.*"),
         lambda _: group.tell(
             RegexesResolved(resolved={"f.*": chance.choice([("foo",), ()])}, version=1, began_ms=group.now_ms)

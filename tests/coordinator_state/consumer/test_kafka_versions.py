@@ -116,4 +116,4 @@ def test_targets_are_computed_at_once(version: str) -> None:
 
 
 def test_every_version_is_there() -> None:
-    assert list(KAFKA_VERSIONS) == ["3.9", "4.0", "4.1", "4.2", "4.3"]
+    assert list(KAFKA_VERSIONS) == ["3.9", "4.0", "4.1", "4.2", "4.3", "4.4"]
