@@ -187,6 +187,7 @@ class RequestGenerator:
         assigned_ids = [member_id for member_id in ids if dice.random() < 0.9] + (
             ["nobody"] if dice.random() < 0.1 else []
         )
+        protocol_name = group and group.protocol_name
         names_protocol = dice.random() < 0.9
         return SyncGroupRequest(
             group_id=group_id,
@@ -196,7 +197,7 @@ class RequestGenerator:
             protocol_type=(group and group.protocol_type) or "consumer"
             if names_protocol
             else dice.choice((None, "connect")),
-            protocol_name=(group and group.protocol_name) or "range" if names_protocol else dice.choice((None, "sticky")),
+            protocol_name=protocol_name or "range" if names_protocol else dice.choice((None, "sticky")),
             assignments=tuple(
                 SyncGroupAssignment(member_id=member_id, assignment=self._assignment(number))
                 for number, member_id in enumerate(assigned_ids)
