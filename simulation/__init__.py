@@ -7,10 +7,10 @@ that works as the Spark operator does. The third is a sequence of random request
 (`request_sequence`). Both give a log. In half of both the members use both protocols, or migrate
 (`consumer_request_generator`, `Migrate`).
 
-The `checker` handles that log once, one record after another, with the core and with the `model`: a second, plain
-coordinator, written from the description of the protocol and held against what Kafka was recorded to do. After every
-step it asks the `rules` what is wrong. At the end the drivers' outputs, with their batches, crashes and repetitions,
-must be the checker's to the byte. No member that could send may have been expired, and every group must have settled.
+The `checker` handles that log once, one record after another, and asks the `rules` after every step what is wrong. At
+the end the drivers' outputs, with their batches, crashes and repetitions, must be the checker's to the byte. No member
+that could send may have been expired, and every group must have settled. Whether an answer is Kafka's is asked of
+Kafka's own classes, in `tests/verify_history` and `tests/beside_kafka`.
 
 `python -m simulation --seeds 5000` runs many cases; `--seed N --story` tells one in plain words, made as small as it
 can be (`shrink`). A random draw depends only on the seed and on its question (`random_streams`), so a case can lose a

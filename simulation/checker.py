@@ -15,7 +15,6 @@ from coordinator_state import (
     GroupConfig,
     GroupCoordinator,
     GroupEvent,
-    LogRecord,
     Output,
     RenewalEvent,
     RequestEvent,
@@ -23,18 +22,15 @@ from coordinator_state import (
     classic_group,
 )
 from coordinator_state.consumer.group import ConsumerGroup
-from coordinator_state.no_group import NoGroup
 from coordinator_state.outputs import MetadataEvent
 from schemas.events import DeletedTopic, EventError, decode_group_id
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.history import MemberExpired
 from schemas.observed_history import GroupConverted
 from schemas.ticks import read_tick
-from simulation.decided import decided_targets
 from simulation.driver import DeadLetter, Row, to_event
+from simulation.kinds import classic_of, consumer_of, existing
 from simulation.log import Log, Record
-from simulation.model import Model
-from simulation.model_group import ModelOutput
 
 
 class Violation(NamedTuple):
@@ -73,31 +69,24 @@ class Step(NamedTuple):
     group: Group | None
     """Afterwards."""
     outputs: list[Output]
-    model: Model
-    expected: list[ModelOutput]
-    """What the model says."""
     renewed: bool = False
     """Its sessions begin anew."""
     gone: tuple[DeletedTopic, ...] = ()
     """The group learns that these topics are gone."""
     moved_ms: int = 0
     """By so much the group's time was moved on, and all that it counts from with it."""
-    """The sessions were renewed."""
-
     told: TopicMetadata | RegexesResolved | GroupConfiguration | None = None
     """The group is told this."""
 
     @property
     def classic(self) -> ClassicGroup | None:
         """The part of the group that classic groups have; None for another group."""
-        body = None if self.group is None else self.group.body
-        return body if isinstance(body, ClassicGroup) else None
+        return classic_of(self.group)
 
     @property
     def consumer(self) -> ConsumerGroup | None:
         """The part of the group that consumer groups have; None for another group."""
-        body = None if self.group is None else self.group.body
-        return body if isinstance(body, ConsumerGroup) else None
+        return consumer_of(self.group)
 
     @property
     def is_classic(self) -> bool:
@@ -142,7 +131,6 @@ class CheckResult:
 
 class _Watched(NamedTuple):
     coordinator: GroupCoordinator
-    model: Model
     rules: list[Rule]
 
 
@@ -207,13 +195,12 @@ class _Shard:
         if watched is None:
             watched = self._groups[group_id] = _Watched(
                 GroupCoordinator(group_id, self._config, partition=self._shard),
-                Model(group_id, self._config, self._shard),
                 [rule(self._config) for rule in self._rules],
             )
         self._step(group_id, watched, event)
 
     def _step(self, group_id: str, watched: _Watched, event: GroupEvent | None) -> None:
-        coordinator, model, rules = watched
+        coordinator, rules = watched
         before = facts(existing(coordinator.group))
         # Before the first tick a group's time stands where its first event began it.
         group = existing(coordinator.group)
@@ -227,7 +214,6 @@ class _Shard:
             self._accuse("NothingBreaks", f"the core raised {type(error).__name__}: {error}", group_id)
             raise CoreBroken from error
         outputs = coordinator.take_outputs()
-        expected = ask_model(model, event, self._clock_ms, outputs)
         self._result.outputs.setdefault((self._shard, group_id), []).extend(outputs)
         expiries = [output for output in outputs if isinstance(output, MemberExpired)]
         self._result.expiries += [(self._time_ms, expiry) for expiry in expiries]
@@ -239,8 +225,6 @@ class _Shard:
             before,
             existing(coordinator.group),
             outputs,
-            model,
-            expected,
             renewed=isinstance(event, RenewalEvent),
             gone=event.topics if isinstance(event, TopicsDeletedEvent) else (),
             moved_ms=moved_ms,
@@ -262,26 +246,6 @@ def moved_by(event: GroupEvent | None, group: Group | None) -> int:
     if group is None or not isinstance(event, RenewalEvent) or not event.moves_time:
         return 0
     return max(event.timestamp_ms - max(group.now_ms, event.clock_ms), 0)
-
-
-def ask_model(model: Model, event: GroupEvent | None, clock_ms: int, outputs: list[Output]) -> list[ModelOutput]:
-    """Return what the model says. The targets of members of a consumer group are those that the coordinator decided."""
-    if event is None:
-        return model.pass_time(clock_ms)
-    if isinstance(event, RenewalEvent):
-        return model.renew_sessions(event.clock_ms, event.timestamp_ms if event.moves_time else None)
-    if isinstance(event, TopicsDeletedEvent):
-        return model.forget_topics(event)
-    if isinstance(event, MetadataEvent):
-        return model.take_in(event)
-    assert isinstance(event, RequestEvent), "nothing is recorded in a simulated world"
-    records = ((output.key, output.value) for output in outputs if isinstance(output, LogRecord))
-    return model.handle(event, decided_targets(records))
-
-
-def existing(group: Group | None) -> Group | None:
-    """Return a group that is there: of one that is not, its settings may be kept."""
-    return None if group is None or isinstance(group.body, NoGroup) else group
 
 
 def facts(group: Group | None) -> Facts | None:

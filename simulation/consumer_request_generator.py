@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from random import Random
 
 from msgspec.structs import replace
 
-from coordinator_state import GroupConfig
+from coordinator_state import Group, GroupConfig
+from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs
+from coordinator_state.topics_image import TopicsImage
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -28,9 +33,7 @@ from schemas.messages import (
     SyncGroupAssignment,
     SyncGroupRequest,
 )
-from simulation.model import Model
-from simulation.model_consumer_group import ConsumerModelGroup, is_native
-from simulation.model_consumer_records import ConsumerMember, Partition, by_topic
+from simulation.kinds import classic_of, consumer_of
 from simulation.random_cluster import BROKEN_REGEX, NAMES, REGEXES, RandomCluster
 from simulation.request_generator import INSTANCES, PROTOCOL_NAMES, GeneratedRequest, RequestGenerator
 
@@ -50,7 +53,7 @@ MENU = {
 
 
 class ConsumerRequestGenerator:
-    """Makes requests that fit a group as its model has it, and some that do not."""
+    """Makes requests that fit a group as the coordinator has it, and some that do not."""
 
     def __init__(self, dice: Random, config: GroupConfig, cluster: RandomCluster, classic: RequestGenerator) -> None:
         self._dice = dice
@@ -60,16 +63,16 @@ class ConsumerRequestGenerator:
         self._made = 0
         self._seen: list[str] = ["nobody"]
 
-    def request(self, group_id: str, model: Model) -> GeneratedRequest:
-        """Return the next request to a group."""
+    def request(self, group_id: str, whole: Group | None) -> GeneratedRequest:
+        """Return the next request to a group; None: there is none of this id."""
         dice = self._dice
-        group = model.consumer
-        if group is None:
-            if dice.random() < (0.12 if model.group is not None and model.group.members else 0.5):
+        group, classic = consumer_of(whole), classic_of(whole)
+        if whole is None or group is None:
+            if dice.random() < (0.12 if classic is not None and classic.members else 0.5):
                 return self._made_of("ConsumerGroupHeartbeat", self._first_heartbeat(group_id))
             if dice.random() < 0.02:
                 return self._made_of("ConsumerGroupDescribe", ConsumerGroupDescribeRequest(group_ids=(group_id,)))
-            return self._classic.request(group_id, model.group)
+            return self._classic.request(group_id, classic)
         self._seen += [member_id for member_id in group.members if member_id not in self._seen]
         api = dice.choices(tuple(MENU), tuple(MENU.values()))[0]
         request: Request
@@ -77,7 +80,7 @@ class ConsumerRequestGenerator:
             case "ConsumerGroupHeartbeat":
                 request = self._heartbeat(group_id, group)
             case "JoinGroup":
-                request = self._join(group_id, group)
+                request = self._join(group_id, group, whole.topics)
             case "SyncGroup":
                 request = self._sync(group_id, group)
             case "Heartbeat":
@@ -112,13 +115,13 @@ class ConsumerRequestGenerator:
 
     # ------------------------------------------------------------------------------------------------------ heartbeats
 
-    def _heartbeat(self, group_id: str, group: ConsumerModelGroup) -> ConsumerGroupHeartbeatRequest:
+    def _heartbeat(self, group_id: str, group: ConsumerGroup) -> ConsumerGroupHeartbeatRequest:
         dice = self._dice
         if dice.random() < (0.25 if len(group.members) < 3 else 0.05):
             return self._first_heartbeat(group_id)
         member = self._somebody(group, native=dice.random() < 0.9)
-        is_static = member.wishes.instance_id is not None
-        epochs = (self._epoch(member), member.holding.previous, 0, -1, -2)
+        is_static = member.instance_id is not None
+        epochs = (self._epoch(member), member.previous_member_epoch, 0, -1, -2)
         epoch = dice.choices(epochs, (80, 3, 4, 3, 10) if is_static else (88, 3, 5, 3, 1))[0]
         names_instance = epoch == -2 or dice.random() < 0.3
         request = ConsumerGroupHeartbeatRequest(
@@ -189,46 +192,49 @@ class ConsumerRequestGenerator:
 
     def _owned(self, member: ConsumerMember) -> tuple[TopicPartitions, ...] | None:
         """What a member says it owns: nothing said, what it may have, all that it has, a part, or anything."""
-        dice, holding = self._dice, member.holding
-        partitions: list[Partition] = []
+        dice = self._dice
+        assigned = _partitions(member.assigned)
+        everything = sorted({*assigned, *_partitions(member.pending_revocation)})
+        partitions: list[tuple[str, int]] = []
         match dice.choices(("silent", "given", "all", "part", "any"), (35, 40, 12, 8, 5))[0]:
             case "silent":
                 return None
             case "given":
-                partitions = sorted(holding.assigned)
+                partitions = assigned
             case "all":
-                partitions = sorted(holding.partitions)
+                partitions = everything
             case "part":
-                partitions = [partition for partition in sorted(holding.partitions) if dice.random() < 0.5]
+                partitions = [partition for partition in everything if dice.random() < 0.5]
             case _:
                 partitions = [partition for partition in self._cluster.partitions if dice.random() < 0.3]
         return tuple(
-            TopicPartitions(topic_id=topic_id, partitions=tuple(numbers)) for topic_id, numbers in by_topic(partitions)
+            TopicPartitions(topic_id=topic_id, partitions=tuple(number for _, number in of_topic))
+            for topic_id, of_topic in groupby(sorted(partitions), key=itemgetter(0))
         )
 
     # --------------------------------------------------------------------------------------------------------- members
 
-    def _somebody(self, group: ConsumerModelGroup, *, native: bool) -> ConsumerMember:
+    def _somebody(self, group: ConsumerGroup, *, native: bool) -> ConsumerMember:
         """Return a member, mostly one of this kind; now and then somebody unknown."""
         dice = self._dice
         members = list(group.members.values())
-        of_kind = [member for member in members if is_native(member) == native]
+        of_kind = [member for member in members if member.uses_classic_protocol != native]
         if not members or dice.random() < 0.04:
             return ConsumerMember(dice.choice(self._seen))
         return dice.choice(of_kind if of_kind and dice.random() < 0.93 else members)
 
     def _epoch(self, member: ConsumerMember) -> int:
-        epoch = member.holding.epoch
+        epoch = member.member_epoch
         return self._dice.choices((epoch, epoch - 1, epoch + 1, 7), (92, 4, 3, 1))[0]
 
     def _instance(self, member: ConsumerMember) -> str | None:
         if self._dice.random() < 0.06:
             return self._dice.choice((None, *INSTANCES))
-        return member.wishes.instance_id
+        return member.instance_id
 
     # ------------------------------------------------------------------------------------------------ classic requests
 
-    def _join(self, group_id: str, group: ConsumerModelGroup) -> JoinGroupRequest:
+    def _join(self, group_id: str, group: ConsumerGroup, known: TopicsImage | None) -> JoinGroupRequest:
         dice = self._dice
         member = self._somebody(group, native=dice.random() < 0.1)
         member_id, instance_id = member.member_id, self._instance(member)
@@ -236,8 +242,8 @@ class ConsumerRequestGenerator:
             member_id, instance_id = dice.choice(("", "", f"x{self._made}")), dice.choice((None, None, *INSTANCES))
         owned = [
             TopicPartition(topic.name, number)
-            for topic_id, number in sorted(member.holding.assigned)
-            if (topic := group.known.named(topic_id)) is not None and dice.random() < 0.8
+            for topic_id, number in _partitions(member.assigned)
+            if known is not None and (topic := known.by_id(topic_id)) is not None and dice.random() < 0.8
         ]
         names = tuple(dice.sample(NAMES, dice.choice((1, 2, 2)))) if dice.random() < 0.5 else NAMES[:2]
         subscription = Subscription(topics=names, owned_partitions=tuple(owned), rack_id=dice.choice((None, "a")))
@@ -258,11 +264,11 @@ class ConsumerRequestGenerator:
             protocols=tuple(JoinGroupProtocol(name=name, metadata=metadata) for name in protocols),
         )
 
-    def _sync(self, group_id: str, group: ConsumerModelGroup) -> SyncGroupRequest:
+    def _sync(self, group_id: str, group: ConsumerGroup) -> SyncGroupRequest:
         dice = self._dice
         member = self._somebody(group, native=False)
-        classic = member.wishes.classic
-        first = "range" if classic is None else classic.protocols[0][0]
+        classic = member.classic
+        first = "range" if classic is None else classic.supported_protocols[0][0]
         partition = TopicPartition("t1", dice.randrange(3))
         assignment = SyncGroupAssignment(
             member_id=member.member_id, assignment=encode_assignment(Assignment(partitions=(partition,)))
@@ -277,7 +283,7 @@ class ConsumerRequestGenerator:
             assignments=(assignment,) if dice.random() < 0.3 else (),
         )
 
-    def _leave(self, group_id: str, group: ConsumerModelGroup) -> LeaveGroupRequest:
+    def _leave(self, group_id: str, group: ConsumerGroup) -> LeaveGroupRequest:
         entries = []
         for _ in range(self._dice.choices((1, 2, 0), (80, 17, 3))[0]):
             member = self._somebody(group, native=self._dice.random() < 0.5)
@@ -288,10 +294,10 @@ class ConsumerRequestGenerator:
 
     # ---------------------------------------------------------------------------------------------------------- offsets
 
-    def _commit(self, group_id: str, group: ConsumerModelGroup) -> OffsetCommitRequest:
+    def _commit(self, group_id: str, group: ConsumerGroup) -> OffsetCommitRequest:
         dice = self._dice
         member = self._somebody(group, native=dice.random() < 0.7)
-        epoch = dice.choices((self._epoch(member), member.holding.previous, -1), (75, 20, 5))[0]
+        epoch = dice.choices((self._epoch(member), member.previous_member_epoch, -1), (75, 20, 5))[0]
         names = dice.sample(NAMES, dice.choice((1, 1, 2)))
         topics = tuple(
             OffsetCommitRequestTopic(
@@ -315,7 +321,7 @@ class ConsumerRequestGenerator:
             topics=topics,
         )
 
-    def _fetch(self, group_id: str, group: ConsumerModelGroup) -> OffsetFetchRequest:
+    def _fetch(self, group_id: str, group: ConsumerGroup) -> OffsetFetchRequest:
         member = self._somebody(group, native=True)
         asked = OffsetFetchRequestGroup(group_id=group_id)
         if self._dice.random() < 0.6:
@@ -325,3 +331,8 @@ class ConsumerRequestGenerator:
                 member_epoch=self._epoch(member),
             )
         return OffsetFetchRequest(groups=(asked,))
+
+
+def _partitions(owned: PartitionsWithEpochs) -> list[tuple[str, int]]:
+    """Return (topic id, number) of what a member has, sorted."""
+    return sorted((topic_id, number) for topic_id, epochs in owned.items() for number in epochs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from coordinator_state import GroupConfig
+from coordinator_state import ClassicGroup, GroupConfig
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 from schemas.messages import (
     APIS,
@@ -30,7 +30,6 @@ from schemas.messages import (
     SyncGroupAssignment,
     SyncGroupRequest,
 )
-from simulation.model_group import ModelGroup
 
 INSTANCES = ("i1", "i2", "i3")
 METADATA = (
@@ -76,7 +75,7 @@ class RequestGenerator:
         self._seen: list[str] = ["nobody"]
         self._made = 0
 
-    def request(self, group_id: str, group: ModelGroup | None, api: str | None = None) -> GeneratedRequest:
+    def request(self, group_id: str, group: ClassicGroup | None, api: str | None = None) -> GeneratedRequest:
         """Return the next request to a group: of this API, or of any."""
         dice = self._dice
         if api is None:
@@ -103,11 +102,11 @@ class RequestGenerator:
         request: Request = make(group_id, group)
         return api, self.version(api), client_id, self._new_member_id(group), request
 
-    def _next_in_a_rebalance(self, group: ModelGroup | None) -> str | None:
+    def _next_in_a_rebalance(self, group: ClassicGroup | None) -> str | None:
         """Return a request that moves a rebalance on, if there is one."""
-        if group is None or group.state in ("Empty", "PreparingRebalance"):
+        if group is None or group.state_name in ("Empty", "PreparingRebalance"):
             return "JoinGroup"
-        return "SyncGroup" if group.state == "CompletingRebalance" else None
+        return "SyncGroup" if group.state_name == "CompletingRebalance" else None
 
     def version(self, api: str) -> int:
         api_versions = APIS[api]
@@ -117,7 +116,7 @@ class RequestGenerator:
             return api_versions.max_version
         return self._dice.randint(api_versions.min_version, api_versions.max_version)
 
-    def _new_member_id(self, group: ModelGroup | None) -> str | None:
+    def _new_member_id(self, group: ClassicGroup | None) -> str | None:
         if self._dice.random() < 0.1:
             return None
         if self._dice.random() < 0.03:
@@ -125,37 +124,38 @@ class RequestGenerator:
         self._made += 1
         return f"m{self._made}"
 
-    def _member(self, group: ModelGroup | None) -> tuple[str, str | None]:
+    def _member(self, group: ClassicGroup | None) -> tuple[str, str | None]:
         """A member id and an instance id, mostly of one member."""
         dice = self._dice
-        members = group.members if group is not None else []
-        ids = [*(member.member_id for member in members), *(group.issued_ids if group is not None else ())]
+        members = group.members if group is not None else {}
+        ids = [*members, *(group.pending_join if group is not None else ())]
         awaited_ids = self._late(group)
         if awaited_ids and dice.random() < 0.6:
             ids = awaited_ids
         self._seen += [member_id for member_id in ids if member_id not in self._seen]
         member_id = dice.choice(ids) if ids and dice.random() < 0.9 else dice.choice([*self._seen, ""])
-        instance_id = next((member.instance_id for member in members if member.member_id == member_id), None)
+        instance_id = members[member_id].group_instance_id if member_id in members else None
         if dice.random() < 0.08:
             instance_id = dice.choice((None, *INSTANCES))
         return member_id, instance_id
 
-    def _late(self, group: ModelGroup | None) -> list[str]:
+    def _late(self, group: ClassicGroup | None) -> list[str]:
         """Return the members that the others wait for."""
-        if group is None or group.state in ("Empty", "Stable"):
+        if group is None or group.state_name in ("Empty", "Stable"):
             return []
-        if group.state == "PreparingRebalance":
-            return [*(member.member_id for member in group.members if member.join is None), *group.issued_ids]
-        return group.must_sync
+        if group.state_name == "PreparingRebalance":
+            absent = [member.member_id for member in group.members.values() if member.awaiting_join is None]
+            return [*absent, *group.pending_join]
+        return [*group.pending_sync]
 
-    def _generation(self, group: ModelGroup | None) -> int:
-        current = group.generation if group is not None else 0
+    def _generation(self, group: ClassicGroup | None) -> int:
+        current = group.generation_id if group is not None else 0
         return self._dice.choices((current, current - 1, current + 1, -1, 0), (86, 5, 3, 4, 2))[0]
 
-    def _join(self, group_id: str, group: ModelGroup | None) -> JoinGroupRequest:
+    def _join(self, group_id: str, group: ClassicGroup | None) -> JoinGroupRequest:
         dice = self._dice
         member_id, instance_id = self._member(group)
-        if group is None or dice.random() < (0.4 if len(group.members) + len(group.issued_ids) < 4 else 0.15):
+        if group is None or dice.random() < (0.4 if len(group.members) + len(group.pending_join) < 4 else 0.15):
             member_id, instance_id = "", dice.choice((None, None, *INSTANCES))
         names = dice.sample(PROTOCOL_NAMES, dice.choice((1, 1, 2, 3)))
         if dice.random() < 0.85:
@@ -177,16 +177,17 @@ class RequestGenerator:
             reason=dice.choice((None, "why not")),
         )
 
-    def _sync(self, group_id: str, group: ModelGroup | None) -> SyncGroupRequest:
+    def _sync(self, group_id: str, group: ClassicGroup | None) -> SyncGroupRequest:
         dice = self._dice
         member_id, instance_id = self._member(group)
-        if group is not None and group.leader is not None and dice.random() < 0.4:
-            leader = group.member(group.leader)
-            member_id, instance_id = group.leader, leader.instance_id if leader is not None else None
-        ids = [member.member_id for member in group.members] if group is not None else []
+        if group is not None and group.leader_id is not None and dice.random() < 0.4:
+            leader = group.members.get(group.leader_id)
+            member_id, instance_id = group.leader_id, leader.group_instance_id if leader is not None else None
+        ids = [*group.members] if group is not None else []
         assigned_ids = [member_id for member_id in ids if dice.random() < 0.9] + (
             ["nobody"] if dice.random() < 0.1 else []
         )
+        protocol_name = group and group.protocol_name
         names_protocol = dice.random() < 0.9
         return SyncGroupRequest(
             group_id=group_id,
@@ -196,7 +197,7 @@ class RequestGenerator:
             protocol_type=(group and group.protocol_type) or "consumer"
             if names_protocol
             else dice.choice((None, "connect")),
-            protocol_name=(group and group.protocol) or "range" if names_protocol else dice.choice((None, "sticky")),
+            protocol_name=protocol_name or "range" if names_protocol else dice.choice((None, "sticky")),
             assignments=tuple(
                 SyncGroupAssignment(member_id=member_id, assignment=self._assignment(number))
                 for number, member_id in enumerate(assigned_ids)
@@ -209,7 +210,7 @@ class RequestGenerator:
         partition = TopicPartition("t1", self._dice.randrange(4))
         return self._dice.choice((encode_assignment(Assignment(partitions=(partition,))), b"", b"\x00"))
 
-    def _heartbeat(self, group_id: str, group: ModelGroup | None) -> HeartbeatRequest:
+    def _heartbeat(self, group_id: str, group: ClassicGroup | None) -> HeartbeatRequest:
         member_id, instance_id = self._member(group)
         return HeartbeatRequest(
             group_id=group_id,
@@ -218,7 +219,7 @@ class RequestGenerator:
             group_instance_id=instance_id,
         )
 
-    def _leave(self, group_id: str, group: ModelGroup | None) -> LeaveGroupRequest:
+    def _leave(self, group_id: str, group: ClassicGroup | None) -> LeaveGroupRequest:
         entries = []
         for _ in range(self._dice.choices((1, 2, 0), (80, 17, 3))[0]):
             member_id, instance_id = self._member(group)
@@ -227,7 +228,7 @@ class RequestGenerator:
             entries.append(LeaveGroupMember(member_id=member_id, group_instance_id=instance_id, reason="enough"))
         return LeaveGroupRequest(group_id=group_id, members=tuple(entries))
 
-    def _commit(self, group_id: str, group: ModelGroup | None) -> OffsetCommitRequest:
+    def _commit(self, group_id: str, group: ClassicGroup | None) -> OffsetCommitRequest:
         dice = self._dice
         member_id, instance_id = self._member(group)
         generation = self._generation(group)
@@ -258,11 +259,11 @@ class RequestGenerator:
             topics=topics,
         )
 
-    def _fetch(self, group_id: str, group: ModelGroup | None) -> OffsetFetchRequest:
+    def _fetch(self, group_id: str, group: ClassicGroup | None) -> OffsetFetchRequest:
         topics = (OffsetFetchRequestTopic(name="t1", partition_indexes=(0, 1)),) if self._dice.random() < 0.5 else None
         return OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group_id=group_id, topics=topics),))
 
-    def _delete_offsets(self, group_id: str, group: ModelGroup | None) -> OffsetDeleteRequest:
+    def _delete_offsets(self, group_id: str, group: ClassicGroup | None) -> OffsetDeleteRequest:
         partitions = tuple(OffsetDeleteRequestPartition(partition_index=index) for index in range(2))
         names = self._dice.sample(TOPICS, 2)
         return OffsetDeleteRequest(

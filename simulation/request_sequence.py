@@ -1,24 +1,23 @@
-"""A sequence has random requests, right and wrong ones, with random waits. The model checks every answer.
+"""A sequence has random requests, right and wrong ones, with random waits.
 
-The generator looks at a model, so that many requests make sense; the sequence itself is plain data, so that steps can
-be left out of it.
+The generator looks at the groups of a coordinator that handles what it makes, so that many requests make sense; the
+sequence itself is plain data, so that steps can be left out of it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from random import Random
 from typing import NamedTuple
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Struct
 
-from coordinator_state import GroupConfig, RequestEvent, TopicsDeletedEvent
-from coordinator_state.outputs import MetadataEvent
+from coordinator_state import Group, GroupConfig, GroupCoordinator
 from schemas.events import (
     RENEWAL_AT_PRESENT,
     SESSION_RENEWAL,
     DeletedTopic,
-    RequestEnvelope,
     TopicsDeleted,
     encode_json,
     encode_request_event,
@@ -28,9 +27,9 @@ from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, T
 from schemas.messages import Request
 from schemas.ticks import CLOCK_MAX_MS
 from simulation.consumer_request_generator import ConsumerRequestGenerator
-from simulation.driver import BatchFailed, Driver, Written
-from simulation.log import Log
-from simulation.model import Model
+from simulation.driver import BatchFailed, Driver, Row, Written, to_event
+from simulation.kinds import classic_of, consumer_of, existing
+from simulation.log import Log, Record
 from simulation.random_cluster import NAMES, RandomCluster
 from simulation.random_streams import RandomStreams
 from simulation.request_generator import TOPIC_IDS, TOPICS, RequestGenerator
@@ -78,7 +77,7 @@ def sequence_of(seed: int) -> RequestSequence:
     """Return the sequence of a seed."""
     dice, pauses = RandomStreams(seed).of("soup"), RandomStreams(seed).of("pauses")
     config = _config(seed, dice)
-    models = {group_id: Model(group_id, config) for group_id in ("a", "b", "")}
+    groups = {group_id: _HandledGroup(group_id, config) for group_id in ("a", "b", "")}
     topics = RandomStreams(seed).of("topics")
     classic = RequestGenerator(dice, config, topics, leads_well=has_both_protocols(seed))
     protocols = RandomStreams(seed).of("both protocols")
@@ -98,25 +97,54 @@ def sequence_of(seed: int) -> RequestSequence:
         if stray_ms is not None and stray_ms <= config.tick_ahead_bound_ms:
             clock_ms = max(clock_ms, now_ms + stray_ms)
         group_id = dice.choices(("a", "b", ""), (85, 13, 2))[0]
-        model = models[group_id]
-        model.pass_time(START_MS + clock_ms)
+        group = groups[group_id]
+        group.begin_step(number, START_MS + now_ms, START_MS + clock_ms)
         renews = pauses.random() < 0.06
         moves_time = renews and pauses.random() < 0.3
         if renews:
-            model.renew_sessions(START_MS + clock_ms, START_MS + now_ms if moves_time else None)
+            group.handle(_renewal(moves_time))
         deleted = some_topics(topics, cluster) if topics.random() < 0.08 else ()
         if deleted:
-            model.forget_topics(TopicsDeletedEvent(number, START_MS + clock_ms, START_MS + clock_ms, deleted))
-        facts = () if cluster is None else facts_told(cluster, protocols, model, START_MS + clock_ms)
+            group.handle(encode_json(TopicsDeleted(topics=deleted)))
+        facts = () if cluster is None else facts_told(cluster, protocols, group.group, START_MS + clock_ms)
         for fact in facts:
-            model.take_in(MetadataEvent(number, START_MS + clock_ms, START_MS + clock_ms, fact))
-        made = classic.request(group_id, model.group) if generator is None else generator.request(group_id, model)
+            group.handle(encode_json(fact))
+        made = (
+            classic.request(group_id, classic_of(group.group))
+            if generator is None
+            else generator.request(group_id, group.group)
+        )
         attached = cluster.told() if cluster is not None and protocols.random() < 0.4 else None
         step = SequenceStep(wait_ms, ticks, group_id, *made, renews, moves_time, deleted, facts, attached, stray_ms)
         steps.append(step)
-        if step.request is not None:
-            model.handle(_peek(step, step.request, number, START_MS + clock_ms))
+        group.handle(_request_value(step, number))
     return RequestSequence(seed=seed, config=config, steps=tuple(steps))
+
+
+class _HandledGroup:
+    """One group of a sequence in the making. A coordinator handles what is made; what the group does is not judged yet:
+    once it raises an exception, the group stays as it was."""
+
+    def __init__(self, group_id: str, config: GroupConfig) -> None:
+        self._group_id = group_id
+        self._coordinator = GroupCoordinator(group_id, config)
+        self._number = self._now_ms = self._clock_ms = 0
+
+    @property
+    def group(self) -> Group | None:
+        return existing(self._coordinator.group)
+
+    def begin_step(self, number: int, now_ms: int, clock_ms: int) -> None:
+        """Move the clock. What the group handles next is appended now."""
+        self._number, self._now_ms, self._clock_ms = number, now_ms, clock_ms
+        with suppress(Exception):
+            self._coordinator.advance_to(clock_ms)
+
+    def handle(self, value: bytes) -> None:
+        record = Record(self._number, self._now_ms, self._group_id.encode(), value, self._now_ms)
+        with suppress(Exception):
+            self._coordinator.handle(to_event(self._group_id, Row(record, self._clock_ms)))
+            self._coordinator.take_outputs()
 
 
 def has_both_protocols(seed: int) -> bool:
@@ -157,7 +185,7 @@ def _config(seed: int, dice: Random) -> GroupConfig:
 
 
 def facts_told(
-    cluster: RandomCluster, dice: Random, model: Model, now_ms: int
+    cluster: RandomCluster, dice: Random, group: Group | None, now_ms: int
 ) -> tuple[TopicMetadata | RegexesResolved | GroupConfiguration, ...]:
     """Return what the group is told besides requests."""
     facts: list[TopicMetadata | RegexesResolved | GroupConfiguration] = []
@@ -165,9 +193,10 @@ def facts_told(
         cluster.change()
     if dice.random() < 0.2:
         facts.append(cluster.told())
-    life, regexes = model.life, set() if model.consumer is None else model.consumer.regexes()
-    is_resolving = life is not None and life.resolving_ms is not None
-    if (is_resolving or model.consumer is not None) and dice.random() < (0.5 if is_resolving else 0.03):
+    consumer = consumer_of(group)
+    regexes = set() if consumer is None else set(consumer.regex_counts)
+    is_resolving = group is not None and group.body.regex_refresh_began_ms is not None
+    if (is_resolving or consumer is not None) and dice.random() < (0.5 if is_resolving else 0.03):
         facts.append(cluster.resolved(regexes, now_ms))
     if dice.random() < 0.03:
         facts.append(cluster.settings())
@@ -201,18 +230,23 @@ def some_topics(dice: Random, cluster: RandomCluster | None) -> tuple[DeletedTop
     )
 
 
-def _peek(step: SequenceStep, request: Request, number: int, clock_ms: int) -> RequestEvent:
-    envelope = RequestEnvelope(
+def _renewal(moves_time: bool) -> bytes:
+    return RENEWAL_AT_PRESENT if moves_time else SESSION_RENEWAL
+
+
+def _request_value(step: SequenceStep, number: int) -> bytes:
+    if step.request is None:
+        return b"{}"
+    return encode_request_event(
+        step.api,
+        step.version,
+        step.request,
         request_id=request_id_of(number),
         reply_partition=0,
-        api=step.api,
-        api_version=step.version,
         client_id=step.client_id,
         new_member_id=step.new_member_id,
         topic_metadata=UNSET if step.attached is None else step.attached,
-        body=Raw(),
     )
-    return RequestEvent(number, clock_ms, clock_ms, envelope, request)
 
 
 def request_id_of(number: int) -> str:
@@ -233,25 +267,12 @@ def write_log(sequence: RequestSequence) -> Log:
             log.append(0, now_ms, None, encode_tick(now_ms + step.stray_ms))
         key = step.group_id.encode()
         if step.renews:
-            log.append(0, now_ms, key, RENEWAL_AT_PRESENT if step.moves_time else SESSION_RENEWAL)
+            log.append(0, now_ms, key, _renewal(step.moves_time))
         if step.gone:
             log.append(0, now_ms, key, encode_json(TopicsDeleted(topics=step.gone)))
         for fact in step.facts:
             log.append(0, now_ms, key, encode_json(fact))
-        if step.request is None:
-            log.append(0, now_ms, key, b"{}")
-            continue
-        value = encode_request_event(
-            step.api,
-            step.version,
-            step.request,
-            request_id=request_id_of(number),
-            reply_partition=0,
-            client_id=step.client_id,
-            new_member_id=step.new_member_id,
-            topic_metadata=UNSET if step.attached is None else step.attached,
-        )
-        log.append(0, now_ms, key, value)
+        log.append(0, now_ms, key, _request_value(step, number))
     log.append(0, now_ms + 400_000, None, encode_tick(now_ms + 400_000))
     return log
 

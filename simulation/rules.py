@@ -8,51 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator_state import Answer, ClassicGroup, GroupConfig, LogRecord
+from coordinator_state import Answer, ClassicGroup, GroupConfig
 from schemas.consumer_protocol import decode_assignment
 from schemas.error_codes import ErrorCode
 from schemas.history import AssignmentReceived, GroupEmpty, JoinPhaseCompleted, MemberReplaced
 from schemas.messages import SyncGroupRequest, SyncGroupResponse
 from simulation.checker import Rule, Step
-from simulation.comparable import comparable
-from simulation.model_group import Answered, Logged, ModelOutput
-from simulation.recorded_states import group_state
-
-
-class SameAsModel(Rule):
-    """Every answer, every record and the whole state are what the model says."""
-
-    def check(self, step: Step) -> str | None:
-        expected: list[ModelOutput] = []
-        for output in step.outputs:
-            if isinstance(output, Answer):
-                expected.append(Answered(output.request_id, output.time_ms, output.response))
-            elif isinstance(output, LogRecord):
-                expected.append(Logged(output.time_ms, output.key, output.value))
-        expected, model_outputs = comparable(expected), comparable(step.expected)
-        if expected != model_outputs:
-            return f"the core says {_first_difference(expected, model_outputs)}"
-        if step.event is None and not expected and not step.outputs:
-            return None
-        core = None if step.group is None else group_state(step.group)
-        model = step.model.snapshot()
-        if core != model:
-            differing = sorted(
-                name for name in {*(core or {}), *(model or {})} if (core or {}).get(name) != (model or {}).get(name)
-            )
-            return "the state differs in " + "; ".join(
-                f"{name}: {(core or {}).get(name)} instead of {(model or {}).get(name)}" for name in differing
-            )
-        return None
-
-
-def _first_difference(expected: list[ModelOutput], model: list[ModelOutput]) -> str:
-    for core_output, model_output in zip(expected, model, strict=False):
-        if core_output != model_output:
-            return f"{core_output}, the model {model_output}"
-    if len(expected) > len(model):
-        return f"{expected[len(model)]}, the model nothing"
-    return f"nothing, the model {model[len(expected)]}"
 
 
 class EveryRequestOnce(Rule):

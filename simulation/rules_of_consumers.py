@@ -1,11 +1,12 @@
-"""These rules check consumer groups (KIP-848): owners, epochs, targets, and the sessions of native members."""
+"""These rules check consumer groups (KIP-848): owners, epochs, topics, and the sessions of native members."""
 
 from __future__ import annotations
 
 from coordinator_state import Answer, GroupConfig
+from coordinator_state.topics_image import TopicsImage
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from schemas.error_codes import ErrorCode
-from schemas.group_metadata_events import GroupConfiguration
+from schemas.group_metadata_events import GroupConfiguration, TopicMetadata
 from schemas.history import MemberExpired
 from simulation.checker import Rule, Step
 
@@ -57,11 +58,22 @@ class EpochsInOrder(Rule):
         return None
 
 
-class TargetsAsPromised(Rule):
-    """Every target is what its assignor promises: complete, fair, and no partition moves without need."""
+class TopicsAsTold(Rule):
+    """A group knows each topic as it was told of it, by an event or by what came with a request, or as later news have
+    it."""
 
     def check(self, step: Step) -> str | None:
-        return step.model.broken_promises[0] if step.model.broken_promises else None
+        told = step.told
+        if step.event is not None and step.event.envelope.topic_metadata:
+            told = step.event.envelope.topic_metadata
+        if step.group is None or step.before is None or not isinstance(told, TopicMetadata):
+            return None
+        known = TopicsImage() if step.group.topics is None else step.group.topics
+        versions = known.absent | {name: topic.version for name, topic in known.topics.items()}
+        for name in (*(topic.name for topic in told.topics), *told.absent):
+            if versions.get(name, -1) < told.version:
+                return f"the group knows {name} as of version {versions.get(name)}, and was told version {told.version}"
+        return None
 
 
 class NativeSessionsKept(Rule):

@@ -104,7 +104,7 @@ class CommitsKept(Rule):
             return
         request, retention_ms = step.event.request, self.config.offsets_retention_ms
         if step.event.envelope.api_version <= 4 and request.retention_time_ms != -1:
-            retention_ms = 0  # its own: the model knows
+            retention_ms = 0  # it has its own
         partitions = [(topic, partition) for topic in request.topics for partition in topic.partitions]
         for (topic, partition), code in zip(partitions, commit_codes(step), strict=True):
             if code is ErrorCode.NONE:
@@ -169,6 +169,19 @@ def _counts_from(step: Step) -> int:
 def _deletes_group(answer: Answer) -> bool:
     response = answer.response
     return isinstance(response, DeleteGroupsResponse) and response.results[0].error_code is ErrorCode.NONE
+
+
+class OffsetsWithinBound(Rule):
+    """No commit makes a group's offsets larger than `group_offsets_max_bytes`. Each takes 100 bytes and its names."""
+
+    def check(self, step: Step) -> str | None:
+        if step.event is None or not isinstance(step.event.request, OffsetCommitRequest) or step.group is None:
+            return None
+        names = (step.group_id + topic + committed.metadata for topic, _, committed in step.group.offsets)
+        size_bytes = sum(100 + len(text.encode()) for text in names)
+        if size_bytes > self.config.group_offsets_max_bytes:
+            return f"the offsets take {size_bytes} bytes; {self.config.group_offsets_max_bytes} is the most"
+        return None
 
 
 class LogTellsHardState(Rule):

@@ -14,30 +14,29 @@ from simulation.rules import (
     EveryRequestOnce,
     GenerationsRise,
     OneOwner,
-    SameAsModel,
     SeqsWithoutGaps,
 )
-from simulation.rules_of_consumers import EpochsInOrder, NativeSessionsKept, OneOwnerAtATime, TargetsAsPromised
-from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OnlyCurrentCommits
+from simulation.rules_of_consumers import EpochsInOrder, NativeSessionsKept, OneOwnerAtATime, TopicsAsTold
+from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OffsetsWithinBound, OnlyCurrentCommits
 from simulation.rules_of_sessions import OnlyTicksMoveTime, SessionsKept
 from simulation.rules_of_worlds import check_drivers, check_end, check_expiries, check_ticks, check_topics
 from simulation.scenario import Scenario
 from simulation.world import TraceLine, World
 
 RULES: tuple[type[Rule], ...] = (
-    SameAsModel,
     EveryRequestOnce,
     SeqsWithoutGaps,
     GenerationsRise,
     AssignmentsAsDecided,
     OnlyCurrentCommits,
     CommitsKept,
+    OffsetsWithinBound,
     OnlyTicksMoveTime,
     SessionsKept,
     LogTellsHardState,
     OneOwnerAtATime,
     EpochsInOrder,
-    TargetsAsPromised,
+    TopicsAsTold,
     NativeSessionsKept,
 )
 """What must hold of every group, however its members behave."""

@@ -1,7 +1,8 @@
 """Run a recorded log of events through the same core again: the same log and settings give the same bytes.
 
-Three ways, one result: `replay_batch` (Spark, each group's life in one piece, parallel over groups), `replay_streaming`
-(Spark, through the streaming query, batch after batch) and `replay_in_process` (no Spark, for small logs).
+Two ways, one result: `replay_batch` (Spark, each group's life in one piece, parallel over groups) and
+`replay_in_process` (no Spark, for small logs). `replay_streaming` goes through the streaming query, batch after batch:
+tests hold the query against the other two with it, and the classes are archived that it loads.
 
 A log is ordered by partition and offset, and ends with the last tick of each partition.
 """
@@ -26,10 +27,6 @@ from streaming.rows import RECORD_SCHEMA, EventRow
 from streaming.source import with_clock
 
 
-class ReplayError(RuntimeError):
-    """A replay failed. The message says where and why."""
-
-
 def replay_batch(records: DataFrame, config: StreamingConfig, *, until_ms: int = NO_CLOCK) -> DataFrame:
     """Coordinate rows of `RECORD_SCHEMA`, lazily; return rows of `OUTPUT_SCHEMA`. `until_ms` moves the end of the log
     on."""
@@ -42,7 +39,7 @@ def replay_streaming(
     """Replay through the streaming query, one for each partition of the log, with `availableNow`.
 
     The log is laid into `directory` in pieces, one piece a batch; checkpoints and outputs lie there too. It must be
-    empty. Raises ReplayError when a query fails.
+    empty. Raises StreamingQueryException when a query fails.
     """
     spark = records.sparkSession
     partitions = lay_out(records, directory / "events", config.max_events_per_batch, until_ms)
@@ -61,10 +58,7 @@ def replay_streaming(
             .trigger(availableNow=True)
             .start(str(directory / "outputs" / str(partition)))
         )
-        try:
-            query.awaitTermination()
-        except Exception as problem:
-            raise ReplayError(f"The query of partition {partition} failed.\n{problem}") from problem
+        query.awaitTermination()
     return spark.read.parquet(*(str(directory / "outputs" / str(partition)) for partition in partitions))
 
 

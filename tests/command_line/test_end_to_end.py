@@ -91,20 +91,18 @@ def foreign_modules(tmp_path: Path) -> Path:
 
 
 def test_modules_in_the_working_directory_do_no_harm(tmp_path: Path, foreign_modules: Path, kafka_jars: Path) -> None:
-    with command(tmp_path, "replay", str(REQUEST_LOG), "--streaming", cwd=foreign_modules) as process:
+    with command(tmp_path, "replay", str(REQUEST_LOG), cwd=foreign_modules) as process:
         assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
     assert "Replayed " in (tmp_path / "out").read_text()
 
 
-def test_a_replay_through_the_streaming_query_writes_what_one_without_spark_does(
-    tmp_path: Path, kafka_jars: Path
-) -> None:
-    for name, flag in (("streaming", "--streaming"), ("plain", "--in-process")):
-        with command(tmp_path, "replay", str(REQUEST_LOG), flag, "--out", str(tmp_path / name)) as process:
+def test_a_replay_on_spark_writes_what_one_without_spark_does(tmp_path: Path, kafka_jars: Path) -> None:
+    for name, flags in (("spark", ()), ("plain", ("--in-process",))):
+        with command(tmp_path, "replay", str(REQUEST_LOG), *flags, "--out", str(tmp_path / name)) as process:
             assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
         assert session_of(process) == []
     for file in (tmp_path / "plain").iterdir():
-        assert file.read_bytes() == (tmp_path / "streaming" / file.name).read_bytes()
+        assert file.read_bytes() == (tmp_path / "spark" / file.name).read_bytes()
 
 
 def test_a_topic_is_replayed_into_topics(tmp_path: Path, kafka: EmbeddedKafka, topic_prefix: str) -> None:

@@ -64,7 +64,7 @@ def test_the_version() -> None:
         (("watch", "--cluster", "a=b", "--cluster", "a=c"), 2, "--cluster: a is named twice: name"),
         (("replay", "/nowhere.jsonl"), 1, "There is no file /nowhere.jsonl."),
         (("replay", "a.topic", "--in-process"), 2, "There is no file a.topic."),
-        (("replay", REQUEST_LOG, "--streaming", "--in-process"), 2, "Choose one of --streaming and --in-process."),
+        (("replay", REQUEST_LOG, "--out", "o", "--to-topics", "t"), 2, "Choose one of --out and --to-topics."),
         (("replay", REQUEST_LOG, "--in-process", "--until", "soon"), 2, "--until soon: write a date and time"),
         (("replay", REQUEST_LOG, "--in-process", "--time-zone", "Mars/Base"), 2, "There is no time zone 'Mars/Base'"),
         (("demo", "--duration", "never"), 2, "'never' is no duration; write for example 90s, 5m or 1h30m."),

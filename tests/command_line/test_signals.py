@@ -158,7 +158,7 @@ def wait_for_workers(process: subprocess.Popen[str], *, program: str = "worker_d
 @pytest.mark.end_to_end
 @pytest.mark.parametrize(("program", "count"), [("java -cp", 1), ("worker_daemon", 2)])
 def test_a_replay_that_is_asked_to_end(program: str, count: int, tmp_path: Path, kafka_jars: Path) -> None:
-    with command(tmp_path, "replay", str(REQUEST_LOG), "--streaming") as process:
+    with command(tmp_path, "replay", str(REQUEST_LOG)) as process:
         wait_for_workers(process, program=program, count=count)
         ask_all(process)
         assert process.wait(STOP_TIMEOUT_S) == 130, (tmp_path / "err").read_text()

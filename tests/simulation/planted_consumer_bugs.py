@@ -162,21 +162,6 @@ def an_expression_that_a_member_left_behind_is_forgotten(monkeypatch: pytest.Mon
     monkeypatch.setattr(ConsumerGroup, "put_member", put_member)
 
 
-def a_refused_join_looks_at_the_topics_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the time of the next look were undone with the rest of the request."""
-    real: Any = vars(classic_join)["_join"]
-
-    def join(step: Step, group: ConsumerGroup, *arguments: Any) -> None:
-        before = group.metadata_deadline
-        try:
-            real(step, group, *arguments)
-        except Refusal:
-            group.metadata_deadline = before
-            raise
-
-    monkeypatch.setattr(classic_join, "_join", join)
-
-
 def partitions_that_are_not_there_are_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kafka's uniform assignor does not look for them, and the request fails."""
     real = UniformAssignor.assign

@@ -1,7 +1,6 @@
 """Groups whose members use both protocols, for logs of tests: they come, reconcile, commit, migrate and go, by a seed.
 
-The requests are those of the simulation's generator, mostly right and some wrong. It looks at the simulation's model of
-each group, which hears what the coordinator decided.
+The requests are those of the simulation's generator, mostly right and some wrong. It looks at the coordinator's groups.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-from coordinator_state import GroupConfig, GroupEvent, Output
+from coordinator_state import Group, GroupConfig
+from coordinator_state.consumer.group import ConsumerGroup
 from schemas.consumer_group_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.events import SESSION_RENEWAL, TopicsDeleted, encode_json, encode_request_event
-from simulation.checker import ask_model
 from simulation.consumer_request_generator import ConsumerRequestGenerator
-from simulation.model import Model
-from simulation.model_consumer_group import ConsumerModelGroup, is_native
+from simulation.kinds import consumer_of
 from simulation.random_cluster import RandomCluster
 from simulation.request_generator import GeneratedRequest, RequestGenerator
 from simulation.request_sequence import facts_told, some_topics
@@ -48,38 +46,33 @@ class MixedGroups:
         self._cluster = RandomCluster(self._dice)
         classic = RequestGenerator(self._dice, config, self._dice, leads_well=True)
         self._generator = ConsumerRequestGenerator(self._dice, config, self._cluster, classic)
-        self._models = {f"mixed-{number}": Model(f"mixed-{number}", config) for number in range(count)}
+        self._ids = [f"mixed-{number}" for number in range(count)]
         self._requests = 0
         self._request_id_of = request_id_of
 
-    def events(self, clock_ms: int) -> Iterator[tuple[str, bytes]]:
+    def events(self, clock_ms: int, group_of: Callable[[str], Group | None]) -> Iterator[tuple[str, bytes]]:
         """Yield a request of one group, after what the group is told besides: group id and value.
 
-        Each of them must be handled, and heard here, before the next one is asked for.
+        `group_of` asks the coordinator for one of its groups. Its clock must be this one, and it must have handled each
+        event before the next one is asked for.
         """
         dice = self._dice
-        group_id = dice.choice([*self._models])
-        model = self._models[group_id]
-        model.pass_time(clock_ms)
+        group_id = dice.choice(self._ids)
         if dice.random() < 0.03:
             yield group_id, SESSION_RENEWAL
         if dice.random() < 0.03:
             yield group_id, encode_json(TopicsDeleted(topics=some_topics(dice, self._cluster)))
-        for fact in facts_told(self._cluster, dice, model, clock_ms):
+        for fact in facts_told(self._cluster, dice, group_of(group_id), clock_ms):
             yield group_id, encode_json(fact)
         if dice.random() < 0.2:
-            for leave in self._leaves(group_id, model.consumer):
+            for leave in self._leaves(group_id, consumer_of(group_of(group_id))):
                 yield group_id, self._value(("ConsumerGroupHeartbeat", 1, "c1", None, leave))
-        yield group_id, self._value(self._generator.request(group_id, model))
+        yield group_id, self._value(self._generator.request(group_id, group_of(group_id)))
 
-    def hear(self, group_id: str, event: GroupEvent, outputs: list[Output]) -> None:
-        """Let the group's model follow what the coordinator made of an event."""
-        ask_model(self._models[group_id], event, event.clock_ms, outputs)
-
-    def _leaves(self, group_id: str, group: ConsumerModelGroup | None) -> list[ConsumerGroupHeartbeatRequest]:
+    def _leaves(self, group_id: str, group: ConsumerGroup | None) -> list[ConsumerGroupHeartbeatRequest]:
         """By which all members of the consumer protocol leave, if there are others: then the group migrates back."""
         members = [] if group is None else [*group.members.values()]
-        native = [member.member_id for member in members if is_native(member)]
+        native = [member.member_id for member in members if not member.uses_classic_protocol]
         return [
             ConsumerGroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=LEAVE_EPOCH)
             for member_id in native

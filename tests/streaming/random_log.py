@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinator_state import Answer, Coordinator, GroupConfig, GroupEvent, Output, group_event
+from coordinator_state import Answer, Coordinator, Group, GroupConfig, Output, group_event
 from schemas.error_codes import ErrorCode
 from schemas.events import (
     SESSION_RENEWAL,
@@ -96,13 +96,14 @@ class _Log:
             self.append(None, encode_tick(self.tick_ms))
             self._hear(self._coordinator.advance_to(self.tick_ms))
 
-    def handle(self, group_id: str, value: bytes) -> tuple[GroupEvent, list[Output]]:
-        """Append an event of a group. Returns it with what the coordinator made of it. Raises `EventError`."""
+    def group(self, group_id: str) -> Group | None:
+        return self._coordinator.groups.get(group_id)
+
+    def handle(self, group_id: str, value: bytes) -> None:
+        """Append an event of a group, and let the coordinator handle it. Raises `EventError`."""
         offset, clock_ms = self.append(group_id.encode(), value), self.tick_ms if self.tick_ms > START_MS else NO_CLOCK
         event = group_event(decode_group_event(group_id, value), offset, clock_ms, self.now_ms)
-        outputs = self._coordinator.handle(group_id, event)
-        self._hear(outputs)
-        return event, outputs
+        self._hear(self._coordinator.handle(group_id, event))
 
     def _hear(self, outputs: list[Output]) -> None:
         """Each answer goes to the member that waits for it."""
@@ -130,9 +131,9 @@ def make_log(
         if number % 10 == 9 and (key_and_value := next(poison, None)) is not None:
             log.append(*key_and_value)
         if turns.random() * (groups + mixed_groups) < mixed_groups and log.tick_ms > START_MS:
-            for group_id, value in mixed.events(log.tick_ms):
+            for group_id, value in mixed.events(log.tick_ms, log.group):
                 with suppress(EventError):
-                    mixed.hear(group_id, *log.handle(group_id, value))
+                    log.handle(group_id, value)
             continue
         if renewals and pauses.random() < 0.05:
             log.handle(pauses.choice(members).group_id, SESSION_RENEWAL)

@@ -38,8 +38,8 @@ from group_coordinator.watching.broker_logs.text_files import lines_of
 from schemas.bounded_lines import too_long
 from schemas.events import RequestEnvelope, TransactionEnded
 from schemas.messages import ListGroupsResponse, OffsetCommitRequest, TxnOffsetCommitRequest
-from simulation.recorded_states import comparable, group_state
 from tests.verify_history.cluster import HistoryCluster, group_configuration
+from tests.verify_history.recorded_states import comparable, group_state
 from tests.verify_history.records import member_number, recorded_records, written_records
 from tests.verify_history.topic_checks import TopicChecks
 from tests.verify_history.transactional_records import (

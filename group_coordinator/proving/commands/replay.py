@@ -91,10 +91,6 @@ _ToTopics = Annotated[
     str | None,
     typer.Option(metavar="PREFIX", help="Write the outputs to topics PREFIX.responses, PREFIX.history ..."),
 ]
-_Streaming = Annotated[
-    bool,
-    typer.Option("--streaming", help="Through the streaming query instead of a batch; the outputs are the same."),
-]
 _InProcess = Annotated[
     bool,
     typer.Option(
@@ -117,7 +113,6 @@ def replay(
     out: OutOption = None,
     to_topics: _ToTopics = None,
     kind: FormatOption = Format.jsonl,
-    streaming: _Streaming = False,
     in_process: _InProcess = False,
     tables: TablesOption = None,
     tables_format: TablesFormatOption = TablesFormat.delta,
@@ -148,8 +143,8 @@ def replay(
         group-coordinator replay kafka-request.log.gz --in-process --tables tables/ --report incident.html
         group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/ --format parquet
     """
-    _choose_one("--out", out is not None, "--to-topics", to_topics is not None)
-    _choose_one("--streaming", streaming, "--in-process", in_process)
+    if out is not None and to_topics is not None:
+        raise CommandError("Choose one of --out and --to-topics.", WRONG_USE)
     require_sources(sources, settings.config.client_properties, in_process=in_process)
     zone_shown = shown_zone(utc=utc)
     watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), zone_shown)
@@ -169,16 +164,11 @@ def replay(
         elif in_process:
             job.run_in_process(source)
         else:
-            job.run_on_spark(source, scratch if streaming else None)
+            job.run_on_spark(source)
         job.note_source(source)
     if report is not None:
         job.write_report(report, ", ".join(sources))
     _tell(job, source, outputs, zone_shown, began_s)
-
-
-def _choose_one(one: str, has_one: bool, other: str, has_other: bool) -> None:
-    if has_one and has_other:
-        raise CommandError(f"Choose one of {one} and {other}.", WRONG_USE)
 
 
 def _tell(job: _Job, source: ReplaySource, outputs: _Outputs, zone_shown: tzinfo, began_s: float) -> None:
@@ -244,9 +234,9 @@ class _Job:
                 self._for_tables or (), Path(self._outputs.tables), self._outputs.tables_kind
             )
 
-    def run_on_spark(self, source: ReplaySource, streaming_directory: Path | None) -> None:
+    def run_on_spark(self, source: ReplaySource) -> None:
         from streaming.packed_outputs import output_records
-        from streaming.replay import replay_batch, replay_streaming, write_topics
+        from streaming.replay import replay_batch, write_topics
         from streaming.session import open_session
 
         if source.topic is not None and self._settings.sources["shards"] == "default":
@@ -265,12 +255,7 @@ class _Job:
         try:
             with told_by_replay(self._config.spark), count_progress("outputs") as advance:
                 records = self._records(spark, source)
-                if streaming_directory is None:
-                    outputs = replay_batch(records, self._config, until_ms=self._until_ms)
-                else:
-                    outputs = replay_streaming(
-                        records, self._config, streaming_directory / "stream", until_ms=self._until_ms
-                    )
+                outputs = replay_batch(records, self._config, until_ms=self._until_ms)
                 if source.told_by_records:
                     outputs = with_told_rows(outputs, source.told_by_records, self._history_topic)
                 if self._to_topics is not None or self._outputs.tables is not None:
@@ -362,11 +347,10 @@ def told_by_replay(settings: Mapping[str, str]) -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     from streaming.event_log import EventLogError
-    from streaming.replay import ReplayError
 
     try:
         yield
-    except (EventLogError, ReplayError) as problem:
+    except EventLogError as problem:
         raise CommandError(str(problem)) from problem
     except PySparkException as problem:
         causes = _PYTHON_CAUSE.findall(str(problem))

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator_state.consumer.group import EXPIRED_DEADLINE
 from schemas.consumer_group_messages import JOIN_EPOCH, LEAVE_EPOCH, ConsumerGroupAssignment
 from schemas.error_codes import ErrorCode
 from schemas.messages import LeaveGroupMember
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness
 from tests.coordinator_state.harness import subscription
+
+PROTOCOLS = {"range": subscription("foo")}
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def test_nobody_gets_the_former_id(group: ConsumerHarness, epoch: int, member_id
 
 @pytest.mark.parametrize("member_id", ["", "m"])
 def test_nobody_of_the_classic_protocol_gets_it(group: ConsumerHarness, member_id: str) -> None:
-    join = group.join(member_id, protocols={"range": subscription("foo")}, group_instance_id="i")
+    join = group.join(member_id, protocols=PROTOCOLS, group_instance_id="i")
     assert group.answer(join).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.answer(group.sync("m", 2, group_instance_id="i")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.answer(group.heartbeat("m", 2, group_instance_id="i")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
@@ -62,3 +65,14 @@ def test_a_member_that_has_just_got_an_instance_id_has_no_target_before_the_next
     group.sleep(1_000)
     group.joins("c", "foo")
     assert group.told("a", 3).assignment is not None
+
+
+def test_a_join_that_is_refused_has_looked_at_the_topics() -> None:
+    """As in Kafka, which takes back the records of a refused request, and not when it looks at the topics next."""
+    group = ConsumerHarness()
+    member_id = group.answer(group.join("", protocols=PROTOCOLS, group_instance_id="i")).member_id
+    group.joins(member_id, "foo", instance_id="j")
+    assert group.body.metadata_deadline == EXPIRED_DEADLINE
+    join = group.join("", protocols=PROTOCOLS, group_instance_id="i")
+    assert group.answer(join).error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert group.body.metadata_deadline != EXPIRED_DEADLINE
