@@ -2,7 +2,7 @@
 
 `latency` stands for all that measure how long a client waits.
 
-Each writes its section of docs/performance.md, but for the quick ones. At the end stands how long they took.
+Those that have a section in docs/performance.md write it, but for the quick ones. At the end stands how long they took.
 """
 
 from __future__ import annotations
@@ -27,27 +27,26 @@ class Benchmark(Struct, frozen=True):
 
     quick: tuple[str, ...] | None
     """None: it has no quick form."""
-    full: tuple[str, ...] = ()
-    """Beside `--write`."""
+    full: tuple[str, ...] = ("--write",)
 
 
 BENCHMARKS = {
-    "core": Benchmark(full=("--jvm",), quick=("--jvm", "--quick", "--runs", "1")),
+    "core": Benchmark(full=("--jvm", "--write"), quick=("--jvm", "--quick", "--runs", "1")),
     "assignors": Benchmark(full=("--jvm",), quick=("--quick", "--runs", "1")),
     "server_assignors": Benchmark(full=("--jvm", "--runs", "10"), quick=("--quick", "--runs", "1")),
     "query": Benchmark(quick=("--touched", "100", "--heartbeats", "2", "--batches", "1", "--rounds", "1", "--buckets")),
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
     "gateway_latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1")),
-    "gateway_joins": Benchmark(full=("--members", "20"), quick=("--members", "20", "--rounds", "1")),
-    "responder_start": Benchmark(quick=("--groups", "100", "1000")),
-    "batch_cost": Benchmark(quick=None),
+    "gateway_joins": Benchmark(full=("--members", "20", "--write"), quick=("--members", "20", "--rounds", "1")),
+    "responder_start": Benchmark(full=(), quick=("--groups", "100", "1000")),
+    "batch_cost": Benchmark(full=(), quick=None),
     "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5", "--rounds", "1")),
-    "full_group": Benchmark(quick=("--batches", "5", "--rounds", "1")),
+    "full_group": Benchmark(full=(), quick=("--batches", "5", "--rounds", "1")),
     "replay": Benchmark(quick=("--events", "60000", "--cores", "2", "--runs", "1", "--day-share", "0")),
-    "scale_out": Benchmark(quick=None),
+    "scale_out": Benchmark(full=(), quick=None),
     "at_rest": Benchmark(quick=("--warm", "80", "--seconds", "10")),
-    "partitions_raised": Benchmark(quick=("--members", "3", "--partitions", "10", "30", "--refresh-s", "10")),
-    "attacks": Benchmark(quick=("a_tick_of_tomorrow", "dense_requests", "--after", "0")),
+    "partitions_raised": Benchmark(full=(), quick=("--members", "3", "--partitions", "10", "30", "--refresh-s", "10")),
+    "attacks": Benchmark(full=(), quick=("a_tick_of_tomorrow", "dense_requests", "--after", "0")),
 }
 
 TOGETHER = {"latency": ("latency", "gateway_latency", "gateway_joins")}
@@ -81,7 +80,7 @@ def main() -> None:
     seconds_by_name: dict[str, float] = {}
     asked = [each for name in arguments.names for each in TOGETHER.get(name, (name,))]
     for name in asked or BENCHMARKS:
-        options = BENCHMARKS[name].quick if arguments.quick else (*BENCHMARKS[name].full, "--write")
+        options = BENCHMARKS[name].quick if arguments.quick else BENCHMARKS[name].full
         if options is None:
             print(f"\n== {name}: only in a full run")
         else:

@@ -1,6 +1,6 @@
 """How long the assignors take, from 100 members with 1,000 partitions to 2,000 with 400,000, beside Kafka's in Java.
 
-    python -m benchmarks.assignors [--jvm] [--quick] [--runs 2] [--write] [--json FILE]
+    python -m benchmarks.assignors [--jvm] [--quick] [--runs 2] [--json FILE]
 
 Two kinds of groups: all members subscribe to all topics, or each to its own half of them ("mixed"). Two moments: the
 first assignment, and the one after a member has left and another one has come. Printed are milliseconds of the
@@ -11,7 +11,6 @@ must come to the same assignment; what they have not finished after `PATIENCE_SE
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import md5
@@ -24,7 +23,6 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from benchmarks.arguments import command_parser
-from benchmarks.document import table, write_section
 from benchmarks.jvm import JvmError, Mismatch, run_driver
 from group_coordinator.coordinating.assignors import (
     ASSIGNORS,
@@ -170,31 +168,8 @@ def show(figures: Figures) -> None:
     print(line, flush=True)
 
 
-def write_page(figures: list[Figures], section: str) -> None:
-    """The table of docs/performance.md: a row for each assignor and kind of subscription, a column for each size."""
-    rows: dict[tuple[str, str], list[Figures]] = {}
-    for figure in figures:
-        rows.setdefault((figure.name, figure.kind), []).append(figure)
-    sizes = [f"{cell.members:,} x {cell.partitions:,}" for cell in next(iter(rows.values()))]
-    head = ["assignor", "topics", *sizes, "growth"]
-    cells = [[*key, *(_factors(cell) for cell in row), _growth(row[0], row[-1])] for key, row in rows.items()]
-    write_section(section, table(head, cells, words=2))
-
-
-def _factors(figures: Figures) -> str:
-    return "stopped" if figures.factors is None else " / ".join(f"{factor:.1f}" for factor in figures.factors)
-
-
-def _growth(smallest: Figures, largest: Figures) -> str:
-    """The time per partition at the largest size, as a multiple of that at the smallest."""
-    growth = largest.partitions / smallest.partitions
-    first, change = largest.first_ms / smallest.first_ms / growth, largest.change_ms / smallest.change_ms / growth
-    return f"{first:.1f} / {change:.1f}"
-
-
 def run_command(
     parser: ArgumentParser,
-    section: str,
     sizes: Sequence[tuple[int, int]],
     measure_sizes: Callable[[Sequence[tuple[int, int]], int], Iterator[Figures]],
     driver: str,
@@ -202,11 +177,8 @@ def run_command(
     """Run the command of a benchmark of assignors; `parser` knows the option `--jvm`."""
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes")
     parser.add_argument("--runs", type=int, default=2, help="of each, unless it takes longer than a second")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md (with --jvm)")
     parser.add_argument("--json", type=Path, help="write the figures there")
     arguments = parser.parse_args()
-    if arguments.write and arguments.quick:
-        parser.error("--write writes the whole table: not with --quick")
     sizes = sizes[:2] if arguments.quick else sizes
     figures = list(measure_sizes(sizes, arguments.runs))
     if arguments.jvm:
@@ -218,12 +190,6 @@ def run_command(
     print(f"{'assignor':<20}{'topics':<8}{'members':>8}{'partitions':>12}" + "".join(f"{name:>12}" for name in columns))
     for figure in figures:
         show(figure)
-    if arguments.write:
-        if any(figure.kafka_ms is None and not figure.stopped for figure in figures):
-            sys.exit(
-                "Nothing was written: without figures of Kafka's assignors (--jvm, and a JDK) there are no factors."
-            )
-        write_page(figures, section)
     if arguments.json:
         arguments.json.write_text(json.dumps(to_builtins(figures), indent=1) + "\n")
 
@@ -231,4 +197,4 @@ def run_command(
 if __name__ == "__main__":
     command = command_parser("assignors", __doc__)
     command.add_argument("--jvm", action="store_true", help="run Kafka's assignors, too")
-    run_command(command, "assignors", SIZES, measure_all, "AssignorBenchmark")
+    run_command(command, SIZES, measure_all, "AssignorBenchmark")

@@ -1,6 +1,6 @@
 """What honest clients feel while others attack: the time of their commits, and the memory of the coordinator.
 
-    python -m benchmarks.attacks [NAME ...] [--after 60] [--write]
+    python -m benchmarks.attacks [NAME ...] [--after 60]
 
 `group-coordinator run --embedded --gateway` runs as users run it, with default memory. Honest clients commit two offsets a second each
 through the gateway, on connections of their own. Each attack is one that anybody with access to the gateway, or with Write on the events
@@ -29,7 +29,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec import Struct
 
 from benchmarks.arguments import command_parser
-from benchmarks.document import Printed, table
+from benchmarks.document import table
 from benchmarks.process_times import cpu_times
 from benchmarks.soak.measures import resident_mib
 from benchmarks.wire_client import WireClient
@@ -320,7 +320,6 @@ class Measurement(Struct, frozen=True):
     result: str
     times_s: list[float]
     failures: int
-    before_mib: int
     peak_mib: int
 
     def row(self) -> tuple[str, ...]:
@@ -328,14 +327,14 @@ class Measurement(Struct, frozen=True):
         worst, median = times[-1], statistics.median(times)
         return (
             self.attack.replace("_", " "), self.result, f"{self.seconds:.0f}", str(len(self.times_s)),
-            str(self.failures), f"{median:.2f}", f"{worst:.2f}", str(self.before_mib), str(self.peak_mib),
+            str(self.failures), f"{median:.2f}", f"{worst:.2f}", str(self.peak_mib),
         )  # fmt: skip
 
 
 async def attack(name: str, target: Target, honest: Honest) -> Measurement:
     """Let one happen, and three seconds more."""
     honest.take()
-    before_mib, peak_mib, began_s = target.memory_mib(), 0, time.monotonic()
+    peak_mib, began_s = 0, time.monotonic()
     task = asyncio.ensure_future(ATTACKS[name](target))
     while not task.done():
         peak_mib = max(peak_mib, target.memory_mib())
@@ -344,10 +343,10 @@ async def attack(name: str, target: Target, honest: Honest) -> Measurement:
     seconds = time.monotonic() - began_s
     await asyncio.sleep(3)
     target.require_alive()
-    return Measurement(name, seconds, result, *honest.take(), before_mib, max(peak_mib, target.memory_mib()))
+    return Measurement(name, seconds, result, *honest.take(), max(peak_mib, target.memory_mib()))
 
 
-async def run(names: list[str], after_s: float, say: Printed) -> None:
+async def run(names: list[str], after_s: float) -> None:
     with tempfile.TemporaryDirectory() as directory:
         target = Target(Path(directory))
         try:
@@ -363,10 +362,10 @@ async def run(names: list[str], after_s: float, say: Printed) -> None:
                 print(measurements[-1].row(), file=sys.stderr, flush=True)
             await asyncio.sleep(after_s)
             honest.stop()
-            head = ("attack", "what it got", "s", "honest answers", "failed", "median s", "worst s", "MiB before", "MiB at most")
-            say(table(head, [measurement.row() for measurement in measurements], words=2))
-            say()
-            say(f"Before: honest answers take {statistics.median(times):.2f} s, {rested_mib} MiB. {after_s:.0f} s after the last: {target.memory_mib()} MiB.")
+            head = ("attack", "what it got", "s", "honest answers", "failed", "median s", "worst s", "MiB at most")
+            print(table(head, [measurement.row() for measurement in measurements], words=2))
+            print()
+            print(f"Before: honest answers take {statistics.median(times):.2f} s, {rested_mib} MiB. {after_s:.0f} s after the last: {target.memory_mib()} MiB.")
         finally:
             target.stop()
 
@@ -375,15 +374,11 @@ def main() -> None:
     parser = command_parser("attacks", __doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ATTACKS)}; all without")
     parser.add_argument("--after", type=float, default=60, metavar="SECONDS", help="how long to wait before memory is looked at last (60)")
-    parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in ATTACKS]
     if unknown:
         parser.error(f"there is no attack {unknown[0]}: {', '.join(ATTACKS)}")
-    say = Printed()
-    asyncio.run(run(arguments.names or list(ATTACKS), arguments.after, say))
-    if arguments.write:
-        say.write_section("attacks", markdown=True)
+    asyncio.run(run(arguments.names or list(ATTACKS), arguments.after))
 
 
 if __name__ == "__main__":

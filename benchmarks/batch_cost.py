@@ -1,7 +1,7 @@
 """What a small batch costs, by settings: CPU of the JVM and of Python, whole triggers and their phases.
 
     python -m benchmarks.batch_cost [--variants NAME ...] [--touched 20] [--rounds 2] [--batches 55]
-        [--java-options OPTIONS] [--each] [--write]
+        [--java-options OPTIONS] [--each]
 
 The same log for all: batches of five heartbeats of each of 20 groups and a tick, Kafka to Kafka, in one Spark session.
 The variants take turns, backwards and forwards, so that the JVM's compiler and other users of the machine touch all
@@ -30,7 +30,6 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from benchmarks import baselines, with_state
 from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start_live, whole_batches
-from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import config
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.query import fill
@@ -177,9 +176,9 @@ def median_of(costs: list[Cost]) -> Cost:
     )
 
 
-def show(say: Printed, name: str, cost: Cost) -> None:
+def show(name: str, cost: Cost) -> None:
     phases = ", ".join(f"{phase} {ms:,.0f}" for phase, ms in cost.phases_ms.items() if ms >= 0.5)
-    say(f"{name:38} {cost.jvm_ms:8.0f} {cost.python_ms:11.0f} {cost.trigger_ms:10.0f}   {phases}")
+    print(f"{name:38} {cost.jvm_ms:8.0f} {cost.python_ms:11.0f} {cost.trigger_ms:10.0f}   {phases}")
 
 
 def main() -> None:
@@ -199,9 +198,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=55)
     parser.add_argument("--java-options", default="", help="of the driver's JVM")
     parser.add_argument("--each", action="store_true", help="print every round")
-    parser.add_argument("--write", action="store_true", help="write the table in docs/performance.md")
     arguments = parser.parse_args()
-    say = Printed()
     with EmbeddedKafka() as kafka:
         options = dict(KEEP_REPORTS)
         if arguments.java_options:
@@ -216,20 +213,18 @@ def main() -> None:
         try:
             log = Log(spark, settings, report, size, before)
             jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
-            say(f"{'by batch, ms':38} {'JVM, CPU':>8} {'Python, CPU':>11} {'trigger':>10}   phases of the trigger")
+            print(f"{'by batch, ms':38} {'JVM, CPU':>8} {'Python, CPU':>11} {'trigger':>10}   phases of the trigger")
             rounds = []
             for number in range(arguments.rounds + 1):
                 order = arguments.variants[:: -1 if number % 2 else 1]
                 costs = {name: measure(log, VARIANTS[name], jvm) for name in order}
                 rounds.append(costs)
                 for name, cost in costs.items() if arguments.each else ():
-                    show(say, f"{name}, round {number}", cost)
+                    show(f"{name}, round {number}", cost)
             for name in arguments.variants:
-                show(say, name, median_of([costs[name] for costs in rounds[1:]]))
+                show(name, median_of([costs[name] for costs in rounds[1:]]))
         finally:
             spark.stop()
-    if arguments.write:
-        say.write_section("batch_cost")
 
 
 if __name__ == "__main__":

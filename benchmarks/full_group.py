@@ -1,6 +1,6 @@
 """What a group with many offsets costs: the time of a batch that touches one, by how many bytes its offsets take.
 
-    python -m benchmarks.full_group [--bytes 1000000 2000000 4000000] [--batches 25] [--rounds 2] [--write]
+    python -m benchmarks.full_group [--bytes 1000000 2000000 4000000] [--batches 25] [--rounds 2]
 
 The real query, Kafka to Kafka, in the app's session. A batch brings one commit of one partition. Bytes are those that
 `group_offsets_max_bytes` counts; they are filled with as many partitions as fit, without metadata and with the longest
@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 
 from benchmarks.arguments import command_parser
 from benchmarks.batches import KEEP_REPORTS, start
-from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import config
 from coordinator_state import GroupConfig
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES
@@ -108,9 +107,7 @@ def main() -> None:
     )
     parser.add_argument("--batches", type=int, default=25, help="of each group in a round")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
-    say = Printed()
     shapes = [(1, "")]
     for size in arguments.bytes:
         for metadata in ("", "m" * GroupConfig().offset_metadata_max_bytes):
@@ -135,16 +132,14 @@ def main() -> None:
                     group.turn(arguments.batches)
         finally:
             spark.stop()
-    say(f"{'partitions':>11} {'metadata':>9} {'bytes':>11} {'median ms':>10} {'ratio':>6} {'worst ms':>9}")
+    print(f"{'partitions':>11} {'metadata':>9} {'bytes':>11} {'median ms':>10} {'ratio':>6} {'worst ms':>9}")
     first = statistics.median(groups[0].times_ms)
     for (partitions, metadata), group in zip(shapes, groups, strict=True):
         median, size = statistics.median(group.times_ms), partitions * (OFFSET_OVERHEAD_BYTES + len(metadata))
-        say(
+        print(
             f"{partitions:11,} {len(metadata):9,} {size:11,} {median:10,.0f} {median / first:6.1f} "
             f"{max(group.times_ms):9,.0f}"
         )
-    if arguments.write:
-        say.write_section("full_group")
 
 
 if __name__ == "__main__":

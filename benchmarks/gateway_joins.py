@@ -67,7 +67,7 @@ def main() -> None:
     ):
         asyncio.run(_compare(say, addresses, options.members, options.rounds))
         for line in _hops(f"http://127.0.0.1:{metrics_port}/metrics"):
-            say(line)
+            print(line)
     if options.write:
         say.write_section("gateway_joins")
 

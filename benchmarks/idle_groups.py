@@ -3,7 +3,6 @@
     python -m benchmarks.idle_groups [--groups 100 100000] [--touched 100] [--batches 55] [--rounds 2]
         [--buckets 0 1024 8192] [--write]
     python -m benchmarks.idle_groups --groups 100 1000000 --buckets 16384 --batches 30 --rounds 1
-        --section idle_million --write
 
 The real query, Kafka to Kafka, in the app's session. Every group has a commit of one partition. The numbers of groups
 take turns: in each round every one of them gets the same batches, after a start on its checkpoint with nothing in
@@ -213,7 +212,6 @@ def main() -> None:
         "--buckets", type=int, nargs="+", default=[0, 1_024, 8_192], help="bucket counts to try; 0: a group is a key"
     )
     parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
-    parser.add_argument("--section", default="idle_groups", help="which one (idle_groups)")
     arguments = parser.parse_args()
     say = Printed()
     say_state_sizes(say)
@@ -251,7 +249,7 @@ def main() -> None:
         finally:
             spark.stop()
     if arguments.write:
-        say.write_section(arguments.section)
+        say.write_section("idle_groups")
 
 
 if __name__ == "__main__":

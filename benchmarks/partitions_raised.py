@@ -1,6 +1,6 @@
 """How long until every member owns its share of 900 new partitions, with the consumer protocol and the classic one.
 
-    python -m benchmarks.partitions_raised [--members 10] [--partitions 100 1000] [--refresh-s 300] [--broker] [--write]
+    python -m benchmarks.partitions_raised [--members 10] [--partitions 100 1000] [--refresh-s 300] [--broker]
 
 `group-coordinator run --embedded --responder` and `group-coordinator gateway` are processes of their own; all settings
 are the defaults, as are those of the members, unmodified librdkafka consumers, ten in each group. Members of the
@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from msgspec import Struct
 
 from benchmarks.arguments import command_parser
-from benchmarks.document import Printed, table
+from benchmarks.document import table
 from benchmarks.gateway_latency import running
 from schemas.group_metadata_events import TopicMetadata
 from streaming.topics import admin_client
@@ -178,29 +178,25 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, nargs=2, default=[100, 1_000], help="before and after")
     parser.add_argument("--refresh-s", type=int, default=300, help="how often members ask for a topic's metadata")
     parser.add_argument("--broker", action="store_true", help="groups of the broker itself beside those of the gateway")
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     options = parser.parse_args()
     coordinators = ["gateway", *(["broker"] if options.broker else [])]
     with tempfile.TemporaryDirectory() as directory, running(Path(directory), "--responder") as addresses:
         first, last = options.partitions
         results = measure(addresses, coordinators, options.members, first, last, options.refresh_s)
-    printed = Printed()
     rows = []
     for (by, protocol), raised in results.items():
         known = "" if raised.known_s is None else f"{raised.known_s:.1f}"
         from_event = "" if raised.known_s is None else f"{raised.owned_s - raised.known_s:.1f}"
         rows.append([by, protocol, known, from_event, f"{raised.owned_s:.1f}"])
     head = ["coordinated by", "protocol", "event after s", "owned after the event s", "owned after s"]
-    printed(table(head, rows, words=2))
+    print(table(head, rows, words=2))
     raised = results["gateway", "consumer"]
     ratio = results["gateway", "classic"].owned_s / raised.owned_s
-    printed()
-    printed(f"The consumer protocol is {ratio:.0f} times as fast as the classic one.")
+    print()
+    print(f"The consumer protocol is {ratio:.0f} times as fast as the classic one.")
     if raised.known_s is not None:
         within = "within" if raised.owned_s - raised.known_s <= BAR_S else "beyond"
-        printed(f"It is {within} the bar of {BAR_S:.0f} s from the event on.")
-    if options.write:
-        printed.write_section("partitions_raised", markdown=True)
+        print(f"It is {within} the bar of {BAR_S:.0f} s from the event on.")
 
 
 if __name__ == "__main__":

@@ -143,19 +143,15 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
 def show(say: Printed, rows: list[Figure]) -> None:
     """Print all queries of one number of touched groups. The phases of a trigger are for the terminal alone."""
     say(f"\n{rows[0].touched:,} groups touched by each of {rows[0].batches} batches")
-    say(
-        f"{'query':27} {'events':>7} {'trigger ms':>11} {'events/s':>9} {'time, identity = 1':>19} {'copy = 1':>9} "
-        f"{'tuned = 1':>14}"
-    )
+    say(f"{'query':27} {'trigger ms':>11} {'events/s':>9} {'time, identity = 1':>19} {'copy = 1':>9}")
     baselines_ms = [
-        next(row.trigger_ms for row in rows if row.query == name)
-        for name in ("identity", baselines.COPY, baselines.TUNED_COPY)
+        next(row.trigger_ms for row in rows if row.query == name) for name in ("identity", baselines.COPY)
     ]
     for row in rows:
-        to_identity, to_copy, to_tuned = (row.trigger_ms / ms for ms in baselines_ms)
+        to_identity, to_copy = (row.trigger_ms / ms for ms in baselines_ms)
         say(
-            f"{row.query:27} {row.events:7,} {row.trigger_ms:11,.0f} {row.events_per_second:9,.0f} "
-            f"{to_identity:19.2f} {to_copy:9.2f} {to_tuned:14.2f}"
+            f"{row.query:27} {row.trigger_ms:11,.0f} {row.events_per_second:9,.0f} "
+            f"{to_identity:19.2f} {to_copy:9.2f}"
         )
         shares = {phase: ms / row.trigger_ms for phase, ms in row.phases_ms.items()}
         print("  " + ", ".join(f"{phase} {share:.0%}" for phase, share in shares.items() if share >= 0.005), flush=True)

@@ -1,6 +1,6 @@
 """How long a responder takes to start, and what an idle group costs it in memory.
 
-    python -m benchmarks.responder_start [--groups 100 100000] [--buckets 0] [--write]
+    python -m benchmarks.responder_start [--groups 100 100000] [--buckets 0]
 
 Groups with a commit of one partition are decided by the running app. Then a responder is started beside it, as `run
 --responder` does: the state is read from the checkpoint in the app's session, and handed over. The start is the time
@@ -20,7 +20,6 @@ from urllib.request import urlopen
 from confluent_kafka import Producer
 
 from benchmarks.arguments import command_parser
-from benchmarks.document import Printed
 from benchmarks.gateway_latency import command
 from benchmarks.heartbeat_groups import config, flags
 from benchmarks.idle_groups import commit
@@ -100,11 +99,9 @@ def main() -> None:
     parser = command_parser("responder_start", __doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[100, 100_000], help="groups in state")
     parser.add_argument("--buckets", type=int, default=0, help="group_buckets")
-    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
-    say = Printed()
     times = f"{'state read in s':>16} {'starts in s':>12} {'by itself in s':>15}"
-    say(f"{'groups':>10} {times} {'MiB':>6} {'bytes a group':>14}")
+    print(f"{'groups':>10} {times} {'MiB':>6} {'bytes a group':>14}")
     base_bytes, base_groups = 0, 0
     with EmbeddedKafka() as kafka:
         for groups in arguments.groups:
@@ -132,9 +129,7 @@ def main() -> None:
             else:
                 each = f"{(resident - base_bytes) / (groups - base_groups):,.0f}"
             times = f"{read_s:16.2f} {start_s:12.2f} {alone_s:15.2f}"
-            say(f"{groups:10,} {times} {resident / 2**20:6.0f} {each:>14}")
-    if arguments.write:
-        say.write_section("responder_start")
+            print(f"{groups:10,} {times} {resident / 2**20:6.0f} {each:>14}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What more executors and more shards bring: events/s of the whole query, Kafka to Kafka, for the same events.
 
     python -m benchmarks.scale_out [--shards 1 2 4] [--executors 1 2] [--touched 1000] [--heartbeats 10] [--batches 3]
-        [--rounds 2] [--write]
+        [--rounds 2]
 
 Shards are partitions of the events topic with a query each, in one app (`local[*]`); the groups are divided among them.
 Executors have one core each, of a standalone cluster on this machine, for one shard with two shuffle partitions. Rates
@@ -25,7 +25,6 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from benchmarks.arguments import command_parser
-from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import config
 from benchmarks.query import fill
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
@@ -135,8 +134,8 @@ def cluster(executors: int) -> Iterator[dict[str, Any]]:
         yield {"master": running.url, "spark": spark}
 
 
-def show(say: Printed, label: str, measured: Rate, base: Rate) -> None:
-    say(
+def show(label: str, measured: Rate, base: Rate) -> None:
+    print(
         f"{label:24} {measured.events:8,} {measured.seconds:8.1f} {measured.events_per_second:10,.0f} "
         f"{measured.events_per_second / base.events_per_second:7.2f}"
     )
@@ -150,11 +149,9 @@ def main() -> None:
     parser.add_argument("--heartbeats", type=int, default=10, help="heartbeats of each of them")
     parser.add_argument("--batches", type=int, default=3, help="that are measured in a round")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--write", action="store_true", help="write the section of docs/performance.md")
     arguments = parser.parse_args()
     work = (arguments.touched, arguments.heartbeats, arguments.batches)
-    say = Printed()
-    say(f"{'':24} {'events':>8} {'seconds':>8} {'events/s':>10} {'ratio':>7}   {os.cpu_count()} cores")
+    print(f"{'':24} {'events':>8} {'seconds':>8} {'events/s':>10} {'ratio':>7}   {os.cpu_count()} cores")
     with EmbeddedKafka() as kafka:
 
         def settings(name: str, **own: Any) -> StreamingConfig:
@@ -164,7 +161,7 @@ def main() -> None:
             base: Rate | None = None
             for label, measured in labels_and_rates:
                 base = base or measured
-                show(say, label, measured, base)
+                show(label, measured, base)
 
         def of_shards() -> Iterator[tuple[str, Rate]]:
             with session(settings("local")) as spark:
@@ -190,8 +187,6 @@ def main() -> None:
 
         compare(of_shards())
         compare(of_executors())
-    if arguments.write:
-        say.write_section("scale_out")
 
 
 if __name__ == "__main__":

@@ -97,4 +97,4 @@ def _best_of(runs: int, assignor: ServerAssignor, group: AssignorGroup) -> tuple
 if __name__ == "__main__":
     command = command_parser("server_assignors", __doc__)
     command.add_argument("--jvm", action="store_true", help="run the assignors of Kafka's coordinator, too")
-    run_command(command, "server_assignors", SIZES, measure_all, "ServerAssignorBenchmark")
+    run_command(command, SIZES, measure_all, "ServerAssignorBenchmark")

@@ -22,7 +22,7 @@ def partitions_were_added(events_topic: str, before: int, after: int) -> str:
 def problem_of_ends(events_topic: str, ends: Sequence[int]) -> str | None:
     """Return what is wrong with a topic whose partitions end at these offsets.
 
-    The clock is written to each partition that is a shard, so one that is empty beside others that are not is none.
+    Ticks are written to every partition that is a shard. So a partition that is empty while others are not is no shard.
     """
     empty = [number for number, end in enumerate(ends) if not end]
     if not empty or len(empty) == len(ends):

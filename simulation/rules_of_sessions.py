@@ -55,8 +55,8 @@ class SessionsKept(Rule):
         """Member -> its session timeout, as it was before this step."""
         self._syncs: dict[int, str] = {}
         self._sent_away: dict[str, None] = {}
-        """Whose parked requests were answered because the group was to become a consumer group, which it then did not.
-        In Kafka such a member may have lost its session while it waited, and has none until it joins again."""
+        """Members whose parked requests were answered because an upgrade to a consumer group began, and then failed. In
+        Kafka such a member may have lost its session while it waited, and has none until it joins again."""
 
     def check(self, step: Step) -> str | None:
         problem = None

@@ -134,7 +134,7 @@ class TickClock:
         paused. `pause_ms`: for so long the log takes no tick, then it was a pause. `ahead_max_ms`: how far a tick
         may be ahead of its timestamp. `has_ticks`: whether the log that exists has any. `is_whole`: whether it
         reaches back to its beginning: only then all its groups are known. `pauses_at_ms`: the brokers' time
-            from which on it is a pause, where another ticker has ticked until now; None: none has."""
+        from which on it is a pause, where another ticker has ticked until now; None: none has."""
         self.clock_ms = start_ms
         """The last acknowledged tick, or where the log stood at start."""
         self.standstill: Standstill | None = None

@@ -21,7 +21,7 @@ _API = "ConsumerGroupHeartbeat"
 _VERSIONS = API_VERSIONS[_API]
 _NO_TIMEOUT = -1
 _NOT_BLANK = "!"
-"""An id from here on in the order of strings begins with a character that Java's `String.trim` leaves."""
+"""An id that is at least this string begins with a character that Java's `String.trim` does not remove."""
 _STABLE, _NO_ERROR = MemberState.STABLE, ErrorCode.NONE
 _response = ConsumerGroupHeartbeatResponse
 

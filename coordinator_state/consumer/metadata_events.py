@@ -30,8 +30,9 @@ def learn(step: Step, fact: TopicMetadata | RegexesResolved | GroupConfiguration
 
 
 def learn_topics(step: Step, metadata: TopicMetadata) -> None:
-    """Take in what is told of topics. What is older than what the group knows changes nothing. What would be too much
-    is kept out as a whole; a group that is larger than it may be now takes in what makes it no larger."""
+    """Take in what is told of topics. An event that is older than what the group knows changes nothing. An event that
+    would make the group exceed `group_topics_max_bytes` is kept out as a whole; a group that already exceeds it takes
+    in what makes it no larger."""
     group, before = step.group, step.image
     image = before.learn(metadata)
     if image is before:

@@ -57,7 +57,7 @@ FILE_OPTION = "config_file"
 TABLE_FLAGS = ("--kafka", "--spark")
 DASHBOARD_TOKEN_VARIABLE = f"{ENVIRONMENT_PREFIX}DASHBOARD_TOKEN"
 _OTHER_VARIABLES = (DASHBOARD_TOKEN_VARIABLE, f"{ENVIRONMENT_PREFIX}CACHE", f"{ENVIRONMENT_PREFIX}IVY_SETTINGS")
-"""Of ours, but no settings of a class."""
+"""These variables are ours, and no class of settings has a field for them."""
 _OF_KUBERNETES = re.compile(
     r"_(SERVICE_HOST=|SERVICE_PORT(_\w+)?=|PORT(_\d+_(TCP|UDP|SCTP))?=\w+://"
     r"|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)"

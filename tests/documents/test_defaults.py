@@ -18,6 +18,7 @@ BEHIND = r"`(?:--)?([\w-]+)` \(([\d,]+)( MiB| s|)[) :]"
 
 def stated(text: str) -> set[tuple[str, int]]:
     """The settings that a text gives a default, with its value."""
+    text = " ".join(text.split())
     matches = [(name, number, unit) for number, unit, name in re.findall(BEFORE, text)]
     matches += re.findall(BEHIND, text)
     values = [(name.replace("-", "_"), int(number.replace(",", "")) * UNITS[unit]) for name, number, unit in matches]

@@ -1,6 +1,7 @@
-"""docs/topics.md names every field of every topic: its lists are made from the types."""
+"""docs/topics.md: its lists of fields are made from the types."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
@@ -8,135 +9,59 @@ from msgspec import Struct
 
 from schemas.events import (
     OUTPUT_TOO_LARGE,
-    DeletedTopic,
     EventProblem,
+    GroupEventBody,
     RequestDocument,
     ResponseDocument,
-    SessionRenewal,
     Tick,
-    TopicsDeleted,
-    TransactionEnded,
 )
-from schemas.history import (
-    AssignedTopic,
-    Cause,
-    GroupSnapshot,
-    History,
-    HistoryRecord,
-    MemberAssignment,
-    MemberIdentity,
-    MemberRecorded,
-    OffsetChange,
-    SnapshotMember,
-    SnapshotSubscription,
-    Waited,
-)
+from schemas.history import Cause, GroupSnapshot, History, HistoryRecord
 from schemas.known_topics import KnownTopic, VersionsBegin
-from schemas.message_types import Message
 from schemas.messages import APIS
-from schemas.query_progress import AnswerDifference, GatewayAlive, QueryProgress, ResponderClaim, ResponderProgress
-from schemas.recorded import (
-    RecordedDeparture,
-    RecordedGroup,
-    RecordedLeader,
-    RecordedLoad,
-    RecordedMember,
-    RecordedOffset,
-    RecordedRequest,
-    RecordedSession,
-    RecordingGap,
-)
-from schemas.transaction_messages import TransactionLogPosition
-from tests.documents.fields import field_list, field_names, first_paragraph
+from schemas.query_progress import ProgressRecord
+from schemas.recorded import RecordedGroup
+from tests.documents.fields import field_list, first_paragraph
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "topics.md"
 MARK = "<!-- generated: everything below is written by `make schemas` -->\n"
 
 
-def section(title: str, kind: type[Struct], *, level: int = 3) -> str:
+def section(title: str, kind: type[Struct]) -> str:
     tag = kind.__struct_config__.tag if kind is not HistoryRecord else None
     about = first_paragraph(kind) + (f" Its `type` is `{tag}`." if tag else "")
-    return f"{'#' * level} {title}\n\n{about}\n\n{field_list(kind)}\n"
+    return f"### {title}\n\n{about}\n\n{field_list(kind)}\n"
 
 
-def api_sections() -> list[str]:
-    parts = []
-    for name, api in APIS.items():
-        title = f"### {name} (key {int(api.key)}, versions {api.min_version}-{api.max_version})\n"
-        parts += [
-            title,
-            *(
-                f"{field_list(kind, label=label)}\n"
-                for label, kind in (("Request:", api.request), ("Response:", api.response))
-            ),
-        ]
-    shown_kinds = {kind for api in APIS.values() for kind in (api.request, api.response)}
-    parts.append("### Parts of requests and responses\n")
-    parts += [
-        f"{field_list(kind, label=f'`{kind.__name__}`:')}\n"
-        for kind in sorted(Message.__subclasses__(), key=lambda kind: kind.__name__)  # whatever was imported first
-        if kind not in shown_kinds and not kind.__name__.startswith("List")
-    ]
-    return parts
-
-
-def history_sections() -> list[str]:
-    parts = []
-    for kind in get_args(History):
-        own_fields = field_list(kind, without=field_names(HistoryRecord))
-        parts += [
-            f"### `{kind.__struct_config__.tag}`\n",
-            f"{first_paragraph(kind)}\n",
-            *([f"{own_fields}\n"] if own_fields else []),
-        ]
-    return parts
+def short_list(kinds: Iterable[type[Struct]]) -> str:
+    return "\n".join(f"- `{kind.__struct_config__.tag}`: {first_paragraph(kind)}" for kind in kinds) + "\n"
 
 
 def generated() -> str:
+    apis = (f"{name} {api.min_version}-{api.max_version}" for name, api in APIS.items())
+    events = (Tick, *get_args(GroupEventBody))
     parts = [
         "## `coordinator.events`\n",
-        section("A tick", Tick),
-        section("A renewal of sessions", SessionRenewal),
-        section("Topics that were deleted", TopicsDeleted),
-        section("One of them", DeletedTopic),
-        section("A transaction that ended", TransactionEnded),
-        section("A place in a log of transactions", TransactionLogPosition),
-        section("What a recording says: whom it elected", RecordedLeader),
-        section("What a recording says: a group in the middle of its life", RecordedGroup),
-        section("A member of it", RecordedMember, level=4),
-        section("A committed offset of it", RecordedOffset, level=4),
-        section("What a recording says: another coordinator", RecordedLoad),
-        section("What a recording says: when a session ended", RecordedSession),
-        section("What a recording says: that a member is gone", RecordedDeparture),
-        section("What a recording says: that it does not tell", RecordingGap),
+        short_list(kind for kind in events if kind.__module__ != RecordedGroup.__module__),
+        "Importers also write what a recording says:\n",
+        short_list(kind for kind in events if kind.__module__ == RecordedGroup.__module__),
         section("A request", RequestDocument),
-        section("Where a recording has it", RecordedRequest, level=4),
         "## `coordinator.responses`\n",
-        section("An answer", ResponseDocument),
+        f"{first_paragraph(ResponseDocument)}\n",
         "## Bodies of requests and responses\n",
-        *api_sections(),
+        "A body has the fields of Kafka's message of this API and version, in snake case; `schemas/json/` says which "
+        "fields are ours. One event asks for one group: whoever has several sends several events.\n",
+        f"APIs with their versions: {', '.join(apis)}.\n",
         "## `coordinator.assignments`\n",
-        section("The group", GroupSnapshot),
-        section("A member", SnapshotMember),
-        section("What a consumer group subscribes to", SnapshotSubscription),
+        f"{first_paragraph(GroupSnapshot)}\n",
         "## `coordinator.history`\n",
         section("What every record has", HistoryRecord),
         section("The cause", Cause),
-        *history_sections(),
-        "### Parts of history records\n",
-        *(
-            f"`{kind.__name__}`: {first_paragraph(kind)}\n\n{field_list(kind)}\n"
-            for kind in (MemberIdentity, MemberRecorded, Waited, MemberAssignment, AssignedTopic, OffsetChange)
-        ),
+        "### Records\n",
+        short_list(get_args(History)),
         "## `coordinator.topics`\n",
-        section("A topic of the cluster", KnownTopic),
-        section("Where versions begin", VersionsBegin),
+        "\n".join(f"- {first_paragraph(kind)}" for kind in (KnownTopic, VersionsBegin)) + "\n",
         "## `coordinator.progress`\n",
-        section("Where the query is", QueryProgress),
-        section("A responder answers", ResponderClaim),
-        section("How far a responder is", ResponderProgress),
-        section("A gateway is there", GatewayAlive),
-        section("An answer differs", AnswerDifference),
+        short_list(get_args(ProgressRecord)),
         "## Reasons of dead letters\n",
         ", ".join(f"`{reason}`" for reason in (*EventProblem, OUTPUT_TOO_LARGE)) + "\n",
     ]

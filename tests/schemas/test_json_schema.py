@@ -10,8 +10,8 @@ import pytest
 import schemas
 from schemas.events import encode_json, encode_request_event, encode_tick
 from schemas.history import Cause, GroupCreated, GroupSnapshot
-from schemas.json_schema import json_schemas
 from schemas.messages import HeartbeatRequest
+from tests.schemas.json_schemas import json_schemas
 
 FOLDER = Path(schemas.__file__).parent / "json"
 

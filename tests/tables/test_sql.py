@@ -69,22 +69,6 @@ def test_target_waits(views: SparkSession) -> None:
     assert set(rows) == {("foo", number, 2) for number in range(4)} | {("foo", 2, 3), ("foo", 3, 3)}
 
 
-def test_group_at(views: SparkSession) -> None:
-    """Two partitions are on their way from `x` to `y`."""
-    rows = ask(views, "group_at", group="moving", at="2026-11-20 14:00:12")
-    assert [(row[1], row[2], row[4], row[5]) for row in rows] == [
-        (0, "x", "x", 2), (1, "x", "x", 2), (2, "x", "y", 3), (3, "x", "y", 3)
-    ]  # fmt: skip
-    rows = ask(views, "group_at", group="moving", at="2026-11-20 14:00:15.500")
-    assert [(row[1], row[2], row[4]) for row in rows][2:] == [(2, None, "y"), (3, None, "y")]
-
-
-def test_target_moves(views: SparkSession) -> None:
-    assert [row[:6] for row in ask(views, "target_moves", group="moving")] == [
-        (3, at("14:00:10"), "foo", 2, "x", "y"), (3, at("14:00:10"), "foo", 3, "x", "y")
-    ]  # fmt: skip
-
-
 def test_held_up(views: SparkSession) -> None:
     assert ask(views, "held_up", group="moving", now=NOW) == [("x", "client", "/127.0.0.1", 3, 2, 5_000)]
 
@@ -155,13 +139,6 @@ def test_shared_groups(views: SparkSession) -> None:
     (shared,) = ask(views, "shared_groups", now=NOW)
     assert shared[:5] == ("shared", ["invoices"], ["logs"], ["billing-1"], ["audit-1"])
     assert shared[5] > 0
-
-
-def test_protocol_mix(views: SparkSession) -> None:
-    ((group, client, _, refused, *_, detail),) = ask(views, "protocol_mix")
-    assert (group, client, refused) == ("shared", "etl-1", 1)
-    assert "range" in detail
-    assert "roundrobin" in detail
 
 
 def test_slowest(views: SparkSession) -> None:

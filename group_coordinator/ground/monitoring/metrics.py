@@ -1,7 +1,7 @@
 """Every metric by name, and the registry that has them.
 
-`METRICS` is the catalogue: the list in `docs/operations.md` is made from it, and dashboards and alert rules are checked
-against it. Counters begin at zero with the process, as Prometheus expects; gauges are computed when they are asked for.
+`METRICS` is the catalogue: dashboards, alert rules and names in documents are checked against it. Counters begin at
+zero with the process, as Prometheus expects; gauges are computed when they are asked for.
 
 A series of a counter is there at zero before its first occurrence wherever its labels are known beforehand (`known`):
 for Prometheus a series that appears with the first occurrence has not risen.

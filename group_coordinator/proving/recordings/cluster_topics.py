@@ -23,7 +23,8 @@ _PARTITION_BYTES = 100
 TAKEN_IN_US = 500_000
 """How long after a change was answered a broker may need to take it in."""
 _RACELESS_US = 1_000_000
-"""A broker may answer by what was so a moment ago: what contradicts a change so soon after it is not believed."""
+"""A broker may answer with the state before a change. So an answer that contradicts a change is not believed for this
+long after it."""
 
 
 class Kept(Struct, frozen=True):

@@ -86,7 +86,8 @@ class Step(Struct):
     witnesses: int = 0
     """Connections that show it."""
     against: int = 0
-    """Connections on which the earlier request stands behind: there it is the lines that have another order."""
+    """Connections on which the earlier request stands further down in the log: there the lines were reordered, the
+    clock was not set."""
 
 
 class Standstill(Struct, frozen=True):

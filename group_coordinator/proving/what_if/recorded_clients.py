@@ -14,7 +14,7 @@ from group_coordinator.proving.what_if.recorded_topics import RecordedTopics
 from group_coordinator.watching.dashboard.change import GroupProtocol
 
 _SHORT_MS = 3_000
-"""A silence below this is none: no session is as short."""
+"""A member that sends nothing for a shorter time does not count as silent: no session timeout is as short."""
 _SLOW_MS = 2_000
 """An application that takes as long as this to react, and several times as long as usual, was busy."""
 _SLOW_TIMES = 4

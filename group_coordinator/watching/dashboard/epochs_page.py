@@ -1,4 +1,4 @@
-"""Of a group that counts epochs: what each member shall own, what it has, who holds up whom, over time. Pure."""
+"""This tells what each member of a group that counts epochs shall own and has, and who holds up whom. Pure."""
 
 from __future__ import annotations
 

@@ -98,9 +98,9 @@ class GroupFacts(GroupFold):
         self.state_since_ms = 0
         self.generation_id = 0
         self.kind = CLASSIC
-        """Of what kind of group; those that are not classic count epochs."""
+        """The kind of the group; groups that are not classic count epochs."""
         self.way = Reconciliation()
-        """Of such a group: its target, and how far members have come."""
+        """It has the target of a group that counts epochs, and how far members have come."""
         self.asks: dict[str, ConsumerMember] = {}
         """What its members ask for; without those that came with it when it was a classic one."""
         self._resolved: dict[str, tuple[str, ...]] = {}

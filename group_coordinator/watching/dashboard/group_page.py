@@ -39,13 +39,13 @@ class Now(Struct, frozen=True, kw_only=True):
     moments: tuple[Moment, ...]
     offsets: Mapping[Partition, Committed]
     expires_ms: Mapping[Partition, int]
-    """Of each offset that expires if nothing happens."""
+    """It has each offset that expires if nothing happens."""
     epochs: Present
     now_ms: int
 
 
 class Window:
-    """The records of one group within the window, folded once; the page and each rebalance are made from it."""
+    """The records of one group within the window, decoded once; the page and each rebalance are made from it."""
 
     def __init__(self, group_id: str, records: GroupRecords) -> None:
         self.records = records

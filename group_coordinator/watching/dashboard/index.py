@@ -250,7 +250,7 @@ class Index:
             )
 
     def group_ids(self, cluster: str | None = None) -> list[str]:
-        """Of one cluster, or of all."""
+        """Return the ids of the groups of one cluster, or of all."""
         with self._lock:
             return self._groups.ids(cluster)
 

@@ -11,8 +11,8 @@ from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, History, 
 from schemas.observed_history import GroupRestored, OwnershipNotKnown, TargetAssignmentComputed
 
 GapKind = Literal["unowned", "empty", "not_known"]
-"""`unowned`: the group had members, and none of them had the partition. `empty`: nobody was there. `not_known`: nobody
-says how long the last owner kept it, in a watched group."""
+"""`unowned`: the group had members, and none of them owned the partition. `empty`: the group had no members.
+`not_known`: in a watched group, no source says how long the last owner kept the partition."""
 
 Span = tuple[int, int]
 """From, to."""
@@ -37,8 +37,8 @@ class Lane(NamedTuple):
 
 
 class TopicsOverTime:
-    """The times at which the group was assigned each topic: a topic that it no longer reads has no gaps. And the times
-    of which nobody knows what was assigned."""
+    """This says when the group was assigned each topic, and of which times nobody knows what was assigned. A topic that
+    the group no longer reads has no gaps."""
 
     def __init__(self) -> None:
         self._assigned: list[tuple[int, frozenset[str]]] = []

@@ -15,7 +15,7 @@ INTERVAL_S = 0.4
 ROWS_MAX = 1_000
 """When more rows than these change at once, listeners are told to fetch the list."""
 EVENTS_MAX = 200
-"""Of what is new at once, so many records are sent."""
+"""So many records are sent at most of what is new at once."""
 _QUEUE_MAX = 64
 
 Item = tuple[str, bytes]

@@ -12,7 +12,7 @@ from group_coordinator.watching.tables.record_rows import commit_rows
 from schemas.history import History, OffsetsCommitted
 
 POINTS_MAX = 240
-"""Of a partition's commits, so many are shown; those that went back are always among them."""
+"""So many commits of a partition are shown; those that went back are always among them."""
 REWINDS_MAX = 200
 
 

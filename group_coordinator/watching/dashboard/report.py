@@ -19,7 +19,7 @@ from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.sources import ReplaySource
 
 REBALANCES_MAX = 1_000
-"""Of each group, so many rebalances are told in full: the latest."""
+"""So many rebalances of each group are told in full: the latest."""
 
 
 def write_report(

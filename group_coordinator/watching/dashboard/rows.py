@@ -30,7 +30,7 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     """Since when a member has not given up what it was told to; null: nobody must."""
     generation: int
     target_epoch: int | None
-    """Of a group that counts epochs: that of its target."""
+    """The epoch of the target, if the group counts epochs."""
     topics: tuple[str, ...]
     partitions: int
     lag: int | None

@@ -37,19 +37,20 @@ class DashboardSettings(Struct, frozen=True, kw_only=True):
     """Bounds of memory; what goes beyond them is said to be beyond the window."""
 
     memory_max_bytes: int = 512 * 1024 * 1024
-    """Of all records kept, compressed; the oldest of all groups go first. A few KiB of each group stay in any case."""
+    """All records that are kept may take this much, compressed; the oldest of all groups go first. A few KiB of each
+    group stay in any case."""
     groups_max_bytes: int | None = None
-    """Of all groups with their records, where those beyond it can lie on disk; None: all are in memory."""
+    """All groups with their records may take this much; those beyond it lie on disk. None: all are in memory."""
     records_per_group_max: int = 5_000
     """Records of a group's life (commits apart)."""
     commits_per_group_max: int = 2_000
     """Records of its commits."""
     bytes_per_group_max: int = 4 * 1024 * 1024
-    """Of either kind, uncompressed: it bounds the time that a group's page takes."""
+    """The records of either kind may take this much, uncompressed: it bounds the time that a group's page takes."""
     feed_max: int = 5_000
     """Records in the feed of events."""
     feed_max_bytes: int = 16 * 1024 * 1024
-    """Of these records, as they lie on the topic; decoded they take twice as much."""
+    """These records may take this much, as they lie on the topic; decoded they take twice as much."""
     dead_letters_max: int = 1_000
     end_offsets_interval_s: float = 15.0
     """How often the ends of the logs are polled."""

@@ -27,7 +27,7 @@ class GroupPlay(Struct, frozen=True, kw_only=True):
 
 
 ReplayFunction = Callable[[str], GroupPlay]
-"""Of a group id. Raises ValueError, as `GroupPlay.play` does."""
+"""It plays the group of an id. It raises ValueError, as `GroupPlay.play` does."""
 
 Page = Mapping[str, Any]
 _PUT_OUT = ("expired", "dropped")

@@ -17,7 +17,7 @@ Kept = TypeVar("Kept")
 Chain = list[tuple[int, Kept | None]]
 """For each record its `seq`, and what a view keeps of it.
 
-None: the record is no cause, but was caused by the one before it, and what comes next may name it as its own cause.
+None: the record is no cause itself. The record before it caused it, and the next record may name it as its cause.
 """
 
 

@@ -52,7 +52,7 @@ class ClassicGroup:
         self._has_offsets = False
         """Whether offsets were committed: a group may consist of them alone."""
         self._departures: Sequence[Departure] = ()
-        """Of members of another protocol, which led to the group's conversion."""
+        """They are those of members of another protocol, and led to the group's conversion."""
         self._recorded: StoredGeneration | None = None
         """The last generation of this life of the group that has a record."""
         self._unrecorded: StoredGeneration | None = None

@@ -28,7 +28,7 @@ _NEVER = 0, False
 
 
 class Skew(Struct, frozen=True, kw_only=True):
-    """Of one broker's log."""
+    """It says how far the clock of one broker's log differs from that of the records."""
 
     skew_ms: int
     """What is to be taken from the times of its lines; 0 where they are as near as they can be."""

@@ -21,7 +21,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     history: list[History]
     """Group by group, in order."""
     skews: Mapping[int | None, Skew]
-    """Of each broker's log."""
+    """Broker id -> how far the clock of its log differs."""
     open_transactions: tuple[OpenTransaction, ...]
     """Those whose end is not in the log, the oldest first."""
     unnamed_topics: tuple[str, ...] = ()

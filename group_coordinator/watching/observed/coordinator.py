@@ -28,7 +28,7 @@ class Coordinator:
         self._superseded: set[int] = set()
         """Brokers after which another one took over: what such a one still tells is not what the group is."""
         self.leader_epoch: int | None = None
-        """Of the last record."""
+        """The last record had this one."""
         self._loaded: line_events.LineEvent | None = None
         """The line that told of the last take-over, until a record is written."""
 

@@ -38,13 +38,13 @@ class Bounds(Struct, frozen=True, kw_only=True):
     """How much is kept. None: all."""
 
     commits_max: int | None = None
-    """Of all groups together. Each partition keeps its share, but the last commit at least."""
+    """All groups together keep so many. Each partition keeps its share, but the last commit at least."""
     records_per_group: int | None = None
     """That are no commits: so many at least, and up to half as many more."""
     lines_per_group: int | None = None
     """So many at least, and about a quarter as many more; five times as many at most."""
     memory_bytes: int | None = None
-    """Of all groups together in memory, nearly. The others lie on disk: nothing is lost by it."""
+    """All groups together take about this much memory. The others lie on disk: nothing is lost by it."""
 
 
 ALL = Bounds()

@@ -64,7 +64,7 @@ class Following:
         self._states: list[_State] = []
         """The earliest first."""
         self._marks: list[Mark] = []
-        """Of all that was followed last time."""
+        """They mark all that was followed last time."""
         self._setting = -1, -1
         """The partition, and the version of the names of topics."""
 

@@ -29,7 +29,7 @@ _RECORD_BYTES, _RECORD_BYTES_FACTOR = 1_000, 5
 _COMMIT_BYTES = 550
 _LINE_BYTES = 700
 _TOPIC_IDS, _LINES = 1, 2
-"""Of a group on disk: its records name topics by ids; it has lines."""
+"""These flags say of a group on disk that its records name topics by ids, and that it has lines."""
 
 
 class Group:

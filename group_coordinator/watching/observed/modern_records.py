@@ -16,7 +16,7 @@ State = Literal["stable", "unrevoked_partitions", "unreleased_partitions", "unkn
 
 _PREFIXES: dict[str, GroupKind] = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
 _STATES: dict[int, State] = {0: "stable", 1: "unrevoked_partitions", 2: "unreleased_partitions"}
-"""Of consumer and share groups; streams groups count from 1."""
+"""These numbers are those of consumer and share groups; streams groups count from 1."""
 AWAY = -2
 """The epoch of a static member that has left for a while."""
 _NO_TIMEOUT = -1

@@ -26,7 +26,7 @@ _COMMIT_TYPES = tuple(number.to_bytes(2) for number in range(OFFSET_COMMIT_TYPE 
 _NO_PRODUCER = (None, -1)
 
 _MARKER_EPOCH = slice(2, 6)
-"""Of the value of a marker: the epoch of the transaction coordinator, behind the version."""
+"""This part of a marker's value is the epoch of the transaction coordinator, behind the version."""
 
 Marker = Literal["COMMIT", "ABORT"]
 
@@ -40,7 +40,7 @@ class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
     leader_epoch: int | None
     group_id: str
     name: str
-    """Of its type: `GroupMetadata` and the like."""
+    """The name of its type: `GroupMetadata` and the like."""
     key: dict[str, object]
     value: dict[str, object] | None
     """None for a tombstone."""
@@ -52,7 +52,7 @@ class CommitRecord(Struct, frozen=True, kw_only=True, gc=False, tag=True):
     """A committed offset of one partition. There are very many of them."""
 
     partition: int
-    """Of the offsets topic, as the next three."""
+    """This and the next three are those of the offsets topic."""
     offset: int
     timestamp_ms: int
     leader_epoch: int | None
@@ -60,7 +60,7 @@ class CommitRecord(Struct, frozen=True, kw_only=True, gc=False, tag=True):
     value: OffsetCommitValue | None
     """None for a tombstone."""
     producer_id: int | None = None
-    """Of the transaction in which it was written; None: in none."""
+    """The producer whose transaction it was written in; None: in none."""
     producer_epoch: int = -1
 
     @property
@@ -100,7 +100,7 @@ class _Line(Struct, omit_defaults=True):
     is_transactional: bool = False
     control: str | None = None
     coordinator_epoch: int | None = None
-    """Of the transaction coordinator that wrote a marker."""
+    """The transaction coordinator that wrote a marker had this epoch."""
     cluster_id: str | None = None
     """In the first line: that of the cluster."""
 

@@ -13,7 +13,7 @@ _LINES_MAX = 64
 
 
 class PartitionLoads:
-    """Of one partition: the lines that tell of it, and what the leader epochs of its records show."""
+    """It keeps the lines that tell of one partition, and what the leader epochs of its records show."""
 
     def __init__(self) -> None:
         self.lines: list[BrokerLine] = []
@@ -21,7 +21,7 @@ class PartitionLoads:
         self.group_ids: dict[str, None] = {}
         """The groups of which it is known that they lie in the partition."""
         self._leader_epoch: int | None = None
-        """Of its last record."""
+        """Its last record had this one."""
 
     def add(self, line: BrokerLine) -> bool:
         """Take a line; False when it is there already, or older than those that are kept."""

@@ -10,7 +10,7 @@ from group_coordinator.watching.observed.ordering import OF_RECORDS, Item, Timed
 from schemas.history import Cause, Certainty, Evidence, History
 
 NO_OFFSET = -1
-"""Of a line of a log: it lies in no topic."""
+"""A line of a log has this offset: it lies in no topic."""
 REASON_MAX = 255
 """Kafka keeps so much of what a client says."""
 

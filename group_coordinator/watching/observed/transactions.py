@@ -20,14 +20,14 @@ class Commits(Struct, kw_only=True, tag=True):
 
     group_id: str
     partition: int
-    """Of the offsets topic, as the three below."""
+    """This and the three below are those of the offsets topic."""
     offset: int
-    """Of the first record, or of the marker."""
+    """The first record, or the marker, has this offset."""
     timestamp_ms: int
     leader_epoch: int | None
     records: list[CommitRecord]
     producer_id: int | None = None
-    """Of the transaction."""
+    """The producer of the transaction."""
     producer_epoch: int = -1
 
     @classmethod
@@ -50,7 +50,7 @@ class PendingCommits(Commits, kw_only=True):
 
 
 class AbortedCommits(Commits, kw_only=True):
-    """Of a transaction that was aborted."""
+    """These commits were written in a transaction that was aborted."""
 
 
 Fact = LogRecord | CommitRecord | Commits

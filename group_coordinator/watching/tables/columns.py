@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Sequence
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -75,42 +74,14 @@ def day_number(table: Table, row: AnyRow) -> int:
     return moment_ms // MS_PER_DAY
 
 
-def columns_reference() -> str:
-    """Return Markdown with every table and column, its type and meaning. A moment and its timestamp share a line."""
-    common = [column for column in columns(TABLES["events"]) if column.name in _meanings(Row)]
-    changing = [column for column in columns(TABLES["rebalances"]) if column.name == LAST_SEQ]
-    parts = [
-        f"Every table is partitioned by `{DAY}` (date), the UTC day of the moment that stands below beside its key. "
-        "A moment is a bigint in `..._ms` and a timestamp in `..._at`.\n",
-        "Every table but `unreadable` has these:\n\n" + _columns_list(common),
-        "Tables whose rows change also have:\n\n" + _columns_list(changing),
-    ]
+def tables_reference() -> str:
+    """Return Markdown with every table and its key. The columns' meanings are comments of the tables."""
+    parts = []
     for table in TABLES.values():
         key = ", ".join(f"`{name}`" for name in table.key)
-        kind = "Rows change until they have ended." if table.changes else "Rows are only added."
         table_text = inspect.cleandoc(table.row.__doc__ or "")
-        own_columns = _columns_list(
-            [column for column in columns(table) if column.name != DAY and column not in (*common, *changing)]
-        )
-        parts.append(
-            f"### `{table.name}`\n\n{table_text}\n\nKey: {key}. Day of `{table.day_of}`. {kind}\n\n{own_columns}"
-        )
+        parts.append(f"### `{table.name}`\n\n{table_text}\n\nKey: {key}. Day of `{table.day_of}`.\n")
     return "\n".join(parts)
-
-
-def _columns_list(chosen: Sequence[Column]) -> str:
-    timestamps = {column.made_of: column for column in chosen if column.sql_type == "timestamp"}
-    lines = []
-    for column in chosen:
-        if column.sql_type != "timestamp":
-            moment = timestamps.get(column.name)
-            names = f"`{column.name}`, `{moment.name}`" if moment else f"`{column.name}` {_shown_type(column)}"
-            lines.append(f"- {names}: {column.meaning}")
-    return "\n".join(lines) + "\n"
-
-
-def _shown_type(column: Column) -> str:
-    return f"`{column.sql_type}`" if "<" in column.sql_type else column.sql_type  # not as a tag of HTML
 
 
 def _timestamp_name(name: str) -> str:

@@ -43,7 +43,7 @@ class ClusterSource:
         self._changes_before = 0
         """Those of the source that was used before."""
         self._lock = threading.Lock()
-        """Of the source that is used, while it is exchanged or stopped."""
+        """It is held while the source that is used is exchanged or stopped."""
         self._stopping = threading.Event()
         self._looking: threading.Thread | None = None
 
@@ -125,7 +125,7 @@ class ClusterSources:
         self._retry_s = retry_s
         self._started: dict[str, HistorySource] = {}
         self._lock = threading.Lock()
-        """Of what was started."""
+        """It guards what was started."""
         self._unreachable: dict[str, str] = {}
         """Why it cannot be read."""
         self._failed: dict[str, str] = {}

@@ -93,7 +93,7 @@ class FollowedLogs:
 class _File:
     """One file, held open: it is read to its end even after it was renamed.
 
-    Its lines are those of the name that it had before it was rotated: when it was found tells nothing.
+    Its lines belong to the log whose name it had before it was rotated, whenever it was found.
     """
 
     def __init__(self, path: Path, time_zone: tzinfo) -> None:
@@ -111,7 +111,7 @@ class _File:
         self._number = 0
         self._last_ms: int | None = None
         self._rest = b""
-        """Of a line that is not whole yet."""
+        """It is the beginning of a line that is not whole yet."""
 
     @property
     def topic_names(self) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The dashboard's index is kept up to date with what an observer tells.
 
-A group that is followed anew mostly tells what it told before, and something behind it: then only that is added.
+When a group is followed anew, most of its history is the same as before, with new records at the end. Then only the
+new records are added to the index.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from schemas.events import encode_json
 from schemas.history import History
 
 _KNOWN_MAX, _ALL_KNOWN_MAX = 4_096, 2_000_000
-"""Of a group that was told more, it is not known any more what it was told; nor of those that were told of longest ago,
-where all together were told more."""
+"""What was told of one group is forgotten if it is more than the first number. If it is more than the second for all
+groups together, the groups that were told of longest ago are forgotten."""
 _GROUP = 20
 """A group counts as so many records more."""
 _FORGOTTEN = -1

@@ -30,7 +30,8 @@ class KeptState:
         self._due_at_s = time.monotonic() + _SAVE_S
 
     def restore(self, observer: Observer) -> str | None:
-        """Give an observer that knows nothing what was kept. Returns why it was not used; None: it was, or none is."""
+        """Give what was kept to an observer that knows nothing yet. Return why it was not used; None if it was used,
+        or if nothing was kept."""
         try:
             with self._path.open("rb") as file:
                 restore_state(observer, file, self._cluster_id)

@@ -29,7 +29,7 @@ _POLL_S = 0.2
 _SILENCE_S = 30.0
 _BOOTSTRAP_MS = 15_000
 _FETCH_BYTES, _PARTITION_FETCH_BYTES = 8 * 1024 * 1024, 1024 * 1024
-"""Of one answer. As Python objects small records take six times as much."""
+"""They bound one answer. As Python objects small records take six times as much."""
 _DECODERS: Mapping[int, Callable[[bytes], bytes]] = {
     1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode,
 }  # fmt: skip

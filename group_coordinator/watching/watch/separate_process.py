@@ -30,7 +30,7 @@ class SeparateProcess:
         self._process: Any = None
         self._connection: Connection | None = None
         self._lock = threading.Lock()
-        """Of the process: it is started and stopped by two threads."""
+        """It guards the process, which two threads start and stop."""
         self._is_stopped = False
 
     @property

@@ -1,10 +1,13 @@
 """JSON Schema (2020-12) of everything that lies on the topics as JSON, made from the types.
 
-The files in `schemas/json/` are what `json_schemas` returns; a test compares them, and `make schemas` writes them anew.
+The files in `schemas/json/` are what `json_schemas` returns, with what the types say of their fields; a test compares
+them, and `make schemas` writes them anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -14,14 +17,16 @@ from schemas.history import GroupSnapshot, History
 from schemas.known_topics import KnownTopic
 from schemas.messages import APIS
 from schemas.query_progress import ProgressRecord
+from tests.documents.fields import field_texts
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
+@cache
 def json_schemas() -> dict[str, Schema]:
     """Return the JSON schemas by file name."""
-    return {
+    files = {
         "event.schema.json": _event(),
         "response.schema.json": _enveloped(
             "coordinator.responses: the answer to one request",
@@ -33,6 +38,31 @@ def json_schemas() -> dict[str, Schema]:
         "progress.schema.json": _plain("coordinator.progress: how far a shard's query is", ProgressRecord),
         "assignment.schema.json": _plain("coordinator.assignments: the group as it is", GroupSnapshot),
     }
+    kinds = [kind for kind in _structs(msgspec.Struct) if kind.__module__.startswith("schemas.")]
+    for schema in files.values():
+        for name, part in schema["$defs"].items():
+            if properties := part.get("properties"):
+                _describe(properties, next(kind for kind in kinds if _is_described(kind, name, properties)))
+    return files
+
+
+def _structs(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _structs(each)
+
+
+def _is_described(kind: type[msgspec.Struct], name: str, properties: Schema) -> bool:
+    tag = kind.__struct_config__.tag_field
+    return kind.__name__ == name and set(properties) - {tag} == set(kind.__struct_encode_fields__)
+
+
+def _describe(properties: Schema, kind: type[msgspec.Struct]) -> None:
+    """Add the texts under the fields of a type."""
+    texts = field_texts(kind)
+    for field in msgspec.structs.fields(kind):
+        if field.name in texts:
+            properties[field.encode_name]["description"] = texts[field.name]
 
 
 def _plain(title: str, kind: Any) -> Schema:
