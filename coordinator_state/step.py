@@ -16,11 +16,11 @@ from coordinator_state.config import GroupConfig
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group, GroupBody
 from coordinator_state.outputs import Answer, AssignmentChange, GroupEvent, LogRecord, Output, RequestEvent
-from coordinator_state.parked import ParkedRequest
 from coordinator_state.publication import publication_interval_ms
 from coordinator_state.timers import DueTimer, Timer
 from coordinator_state.topics_image import NO_TOPICS, TopicsImage
 from schemas.error_codes import ErrorCode
+from schemas.events import RequestEnvelope
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.group_states import GroupState
 from schemas.history import Cause, GroupSnapshot, History, MemberFenced, RequestRefused
@@ -181,11 +181,12 @@ class Step:
         assert self.group is not None
         return self.group
 
-    def request_event(self) -> RequestEvent:
-        """Return the request of this step."""
+    @property
+    def envelope(self) -> RequestEnvelope:
+        """The request of this step, in its envelope."""
         event = self.event
         assert type(event) is RequestEvent
-        return event
+        return event.envelope
 
     def create_group(self, body: GroupBody) -> Group:
         """Begin a life of the group with this event."""
@@ -255,37 +256,13 @@ class Step:
 
     def respond(self, response: Response) -> None:
         """Respond to the request of this step."""
-        event = self.event
-        assert type(event) is RequestEvent
-        envelope = event.envelope
+        envelope = self.envelope
         self.seq += 1
         self.outputs.append(
             Answer(
                 self.group_id, self.epoch, self.seq, self.now_ms,
-                envelope.request_id, envelope.reply_partition, envelope.api, envelope.api_version, event.offset,
+                envelope.request_id, envelope.reply_partition, envelope.api, envelope.api_version, self.offset,
                 response,
-            )
-        )  # fmt: skip
-
-    def park(self) -> ParkedRequest:
-        """Keep what the response to the request of this step will need."""
-        event = self.request_event()
-        envelope = event.envelope
-        return ParkedRequest(envelope.request_id, envelope.reply_partition, envelope.api_version, event.offset)
-
-    def is_copy_of(self, parked: ParkedRequest) -> bool:
-        """Return whether the request of this step is a parked one that lies in the log twice: then one response is
-        enough."""
-        event = self.event
-        return type(event) is RequestEvent and event.envelope.request_id == parked.request_id
-
-    def respond_to_parked(self, api: str, parked: ParkedRequest, response: Response) -> None:
-        """Respond to a request of an earlier step."""
-        self.seq += 1
-        self.outputs.append(
-            Answer(
-                self.group_id, self.epoch, self.seq, self.now_ms,
-                parked.request_id, parked.reply_partition, api, parked.api_version, parked.offset, response,
             )
         )  # fmt: skip
 
@@ -315,21 +292,21 @@ class Step:
             self.now_ms,
             self.timestamp_ms,
             -1 if group is None else group.body.generation_id,
-            self._cause or self.cause(),
+            self.cause,
             self.cause_seq,
         )
 
     def record_refusal(self, refusal: Refusal) -> None:
         """Record in history a request, or a part of one, that is refused; and a client that is fenced by it."""
-        event, group = self.request_event(), self.group
+        group = self.group
         self._refused += 1
         if self._refused > REFUSALS_RECORDED_MAX:
             return
         detail = refusal.detail
         if self._refused == REFUSALS_RECORDED_MAX:
             detail += "; of further parts of the request that are refused nothing is told"
-        self.record_kept_out(event.envelope.api, refusal, detail)
-        cause = self.cause()
+        self.record_kept_out(self.envelope.api, refusal, detail)
+        cause = self.cause
         if refusal.error_code is ErrorCode.FENCED_INSTANCE_ID and group is not None and cause.group_instance_id:
             self.append_history(
                 MemberFenced(
@@ -361,8 +338,9 @@ class Step:
         self._subject = subject
         self._cause = None
 
+    @property
     def cause(self) -> Cause:
-        """Return the event or timer of this step as the cause of history records."""
+        """The event or timer of this step as the cause of history records."""
         if self._cause is None:
             event = self.event
             if type(event) is RequestEvent:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from coordinator_state.classic import timers
+from coordinator_state.classic.changes import Changes
 from coordinator_state.classic.commit import validate_offset_commit, validate_txn_offset_commit
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.classic.heartbeat import heartbeat
 from coordinator_state.classic.join_group import join_group
 from coordinator_state.classic.leave_group import leave_group
 from coordinator_state.classic.loading import load
-from coordinator_state.classic.rebalance import join_timer_expired, sync_timer_expired
 from coordinator_state.classic.sessions import renew_sessions, session_timer_expired
 from coordinator_state.classic.sync_group import sync_group
 from coordinator_state.kind import GroupKind
@@ -36,8 +36,11 @@ class ClassicKind(GroupKind):
         member_id = timers.member_of(name)
         if member_id is not None:
             session_timer_expired(step, member_id, timer.armed_ms)
-        elif name == timers.JOIN:
-            join_timer_expired(step)
+            return
+        changes = Changes(step)
+        if name == timers.JOIN:
+            changes.join_timer_expired()
         else:
             assert name == timers.SYNC
-            sync_timer_expired(step)
+            changes.sync_timer_expired()
+        changes.commit()

@@ -35,7 +35,7 @@ _PROTOCOL_MANDATORY_VERSION = 5
 
 def sync_group(step: Step, request: SyncGroupRequest) -> None:
     """Answer a classic member with what it owns. The assignments in the request are ignored."""
-    mandatory = step.request_event().envelope.api_version >= _PROTOCOL_MANDATORY_VERSION
+    mandatory = step.envelope.api_version >= _PROTOCOL_MANDATORY_VERSION
     if mandatory and (request.protocol_type is None or request.protocol_name is None):
         raise _protocol_differs("protocol type and name are mandatory since version 5")
     require_group_id(request.group_id)
@@ -83,7 +83,7 @@ def leave_group(step: Step, request: LeaveGroupRequest) -> None:
     leavers: dict[str, ConsumerMember] = {}
     results = tuple(_leave(step, group, entry, leavers) for entry in request.members)
     fence_members(Changes(step, group), list(leavers.values()), "member_left")
-    if step.request_event().envelope.api_version < _BATCH_VERSION and len(results) == 1:
+    if step.envelope.api_version < _BATCH_VERSION and len(results) == 1:
         step.respond(LeaveGroupResponse(error_code=results[0].error_code))
     else:
         step.respond(LeaveGroupResponse(members=results))

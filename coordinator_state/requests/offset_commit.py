@@ -147,6 +147,6 @@ def _utf16_units(text: str) -> int:
 
 
 def _expire_timestamp_ms(step: Step, request: OffsetCommitRequest) -> int | None:
-    if request.retention_time_ms == -1 or step.request_event().envelope.api_version not in OWN_RETENTION_VERSIONS:
+    if request.retention_time_ms == -1 or step.envelope.api_version not in OWN_RETENTION_VERSIONS:
         return None
     return step.now_ms + request.retention_time_ms
