@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from coordinator_state.classic import states, timers
-from coordinator_state.classic.group import ClassicGroup, classic_group
+from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.classic.group_record import group_record
 from coordinator_state.classic.member import Member, Outcome, Rebalance
 from coordinator_state.classic.states import GroupState
@@ -43,36 +43,34 @@ def begin_group(step: Step) -> Changes:
         body.regex_refresh_began_ms = step.group.body.regex_refresh_began_ms
         step.group.body = body
         step.note_change()
-    return Changes(step)
+    return Changes(step, body)
 
 
 class Changes:
     """The changes of the classic group of a step, and what follows from them: answers, records, history, timers."""
 
-    __slots__ = ("cause_seq", "group", "is_published", "is_written", "outputs", "seq", "step", "timers")
+    __slots__ = ("cause_seq", "group", "outputs", "seq", "step", "timers")
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, group: ClassicGroup) -> None:
         self.step = step
-        self.group = classic_group(step.require_group())
+        self.group = group
         self.outputs: list[Output] = []
-        self.seq, self.cause_seq = step.seq, step.cause_seq
+        self.seq = step.seq
+        self.cause_seq = step.cause_seq
         self.timers: dict[str, int | None] = {}
         """Timers that begin with this step, by their length in milliseconds, and (None) those that end."""
-        self.is_written = self.is_published = False
 
     def commit(self) -> None:
         """Hand everything to the step."""
-        step, group = self.step, self.step.require_group()
+        step = self.step
         step.outputs += self.outputs
-        step.seq, step.cause_seq = self.seq, self.cause_seq
+        step.seq = self.seq
+        step.cause_seq = self.cause_seq
         for name, delay_ms in self.timers.items():
             if delay_ms is None:
-                group.timers.pop(name, None)
+                step.cancel(name)
             else:
                 step.arm(name, delay_ms)
-        group.is_logged |= self.is_written
-        if self.is_published:
-            step.note_change()
 
     # ---------------------------------------------------------------------------------------------------- members
 
@@ -314,7 +312,7 @@ class Changes:
     def become(self, state: GroupState) -> None:
         """Let the group go to another state; it is published at the end of the step."""
         self.group.transition_to(state, self.step.now_ms)
-        self.is_published = True
+        self.step.note_change()
 
     def write(self) -> None:
         """Append the group as it is to the offsets log: hard state only."""
@@ -322,7 +320,7 @@ class Changes:
         self.seq += 1
         key, value = group_record(self.group, step.group_id)
         self.outputs.append(LogRecord(step.group_id, step.epoch, self.seq, step.now_ms, step.offset, key, value))
-        self.is_written = True
+        step.require_group().is_logged = True
 
     def fields(self) -> HistoryFields:
         """Return the common fields of the next history record."""
@@ -361,7 +359,15 @@ class Changes:
 
     def respond(self, response: Response) -> None:
         """Answer the request of this step."""
-        self.answer(self.step.envelope.api, self.this_request(), response)
+        step, envelope = self.step, self.step.envelope
+        self.seq += 1
+        self.outputs.append(
+            Answer(
+                step.group_id, step.epoch, self.seq, step.now_ms,
+                envelope.request_id, envelope.reply_partition, envelope.api, envelope.api_version, step.offset,
+                response,
+            )
+        )  # fmt: skip
 
     def refuse_join(self, member: Member, error_code: ErrorCode, member_id: str) -> None:
         """Answer a member's parked JoinGroup with an error."""

@@ -12,7 +12,7 @@ from coordinator_state.causes import Subject
 from coordinator_state.classic import states, timers
 from coordinator_state.classic.changes import Change, Changes, begin_group
 from coordinator_state.classic.checks import require_member
-from coordinator_state.classic.group import CONSUMER, ClassicGroup
+from coordinator_state.classic.group import CONSUMER, ClassicGroup, classic_group
 from coordinator_state.classic.member import Member, Protocols, protocols_bytes
 from coordinator_state.classic.vote import selected_protocol
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
@@ -41,14 +41,15 @@ def join_group(step: Step, request: JoinGroupRequest) -> None:
         changes.write()
         changes.lead(GroupCreated(*changes.fields()))
     else:
-        changes = Changes(step)
+        changes = Changes(step, classic_group(step.group))
     if not _has_room(config, changes.group, request):
         _put_out(changes, request.member_id)
         changes.commit()
         raise _no_room("group_is_full", f"the group has as many members as group.max.size allows ({config.group_max_size})")
     member_id = request.member_id or _new_member_id(envelope, request)
     change = _decide(config, changes.group, envelope, request, member_id)
-    step.set_subject(Subject(member_id, request.group_instance_id, request.reason))
+    if not request.member_id:
+        step.set_subject(Subject(member_id, request.group_instance_id, request.reason))
     change(changes)
     changes.commit()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator_state.classic import timers
 from coordinator_state.classic.changes import Changes
 from coordinator_state.classic.commit import validate_offset_commit, validate_txn_offset_commit
-from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.classic.group import ClassicGroup, classic_group
 from coordinator_state.classic.heartbeat import heartbeat
 from coordinator_state.classic.join_group import join_group
 from coordinator_state.classic.leave_group import leave_group
@@ -37,7 +37,7 @@ class ClassicKind(GroupKind):
         if member_id is not None:
             session_timer_expired(step, member_id, timer.armed_ms)
             return
-        changes = Changes(step)
+        changes = Changes(step, classic_group(step.require_group()))
         if name == timers.JOIN:
             changes.join_timer_expired()
         else:

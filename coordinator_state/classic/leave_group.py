@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator_state.causes import Subject
 from coordinator_state.classic.changes import Changes
 from coordinator_state.classic.checks import require_member
-from coordinator_state.classic.group import ClassicGroup, classic_or_none
+from coordinator_state.classic.group import ClassicGroup, classic_group, classic_or_none
 from coordinator_state.classic.member import Member
 from coordinator_state.errors import Refusal, require_group_id
 from coordinator_state.step import Step
@@ -22,7 +22,7 @@ def leave_group(step: Step, request: LeaveGroupRequest) -> None:
     leavers: list[Member | str] = []
     results = tuple(_leave(step, entry, leavers) for entry in request.members)
     if leavers:
-        changes, last = Changes(step), leavers[-1]
+        changes, last = Changes(step, classic_group(step.require_group())), leavers[-1]
         names = ", ".join(leaver if isinstance(leaver, str) else leaver.member_id for leaver in leavers)
         # Kafka rebalances even when only handed-out ids left; so do we (docs/differences.md).
         changes.rebalance(
@@ -43,13 +43,15 @@ def _response(step: Step, results: tuple[LeaveGroupMemberResponse, ...]) -> Leav
 def _leave(step: Step, entry: LeaveGroupMember, leavers: list[Member | str]) -> LeaveGroupMemberResponse:
     error_code = ErrorCode.NONE
     step.set_subject(Subject(entry.member_id, entry.group_instance_id, entry.reason))
+    group = classic_or_none(step.group)
     try:
-        leaver = _leaver(classic_or_none(step.group), entry)
+        leaver = _leaver(group, entry)
     except Refusal as refusal:
         error_code = refusal.error_code
         step.record_refusal(refusal)
     else:
-        changes = Changes(step)
+        assert group is not None
+        changes = Changes(step, group)
         leavers.append(leaver)
         if isinstance(leaver, str):
             changes.cause_seq = changes.take_back(leaver, "left")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from coordinator_state.classic import states, timers
 from coordinator_state.classic.assigned_topics import assigned_topics
 from coordinator_state.classic.changes import Changes, begin_group
-from coordinator_state.classic.group import CONSUMER, ClassicGroup
+from coordinator_state.classic.group import CONSUMER, ClassicGroup, classic_group
 from coordinator_state.classic.join_group import first_subscription
 from coordinator_state.classic.member import Member
 from coordinator_state.step import Step
@@ -25,7 +25,7 @@ def load(step: Step, fact: RecordedLoad) -> None:
     """Put the stored group in place of the one that was, and begin its members' sessions when it has loaded."""
     if step.group is None and fact.group_metadata is None:
         return
-    changes = begin_group(step) if step.group is None else Changes(step)
+    changes = begin_group(step) if step.group is None else Changes(step, classic_group(step.group))
     before = changes.group
     _answer_waiting(changes)
     changes.tell(CoordinatorChanged(*changes.fields(), broker_id=fact.broker_id, leader_epoch=None))

@@ -71,7 +71,7 @@ def _depart(step: Step, group: ClassicGroup, member_id: str) -> None:
     """Take out a member of which only that is known."""
     member = group.members.get(member_id)
     if member is not None:
-        changes = Changes(step)
+        changes = Changes(step, group)
         changes.lead(MemberGone(*changes.fields(), member=member.identity))
         changes.remove(member)
         changes.rebalance("not_known", f"{member_id} is gone: left or expired, not known which", member)

@@ -16,8 +16,8 @@ from schemas.history import MemberExpired
 
 def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> None:
     """Remove a member, or a handed-out id, of which nothing came for its session timeout."""
-    changes = Changes(step)
-    group = changes.group
+    group = classic_group(step.require_group())
+    changes = Changes(step, group)
     if member_id in group.pending_join:
         changes.cause_seq = changes.take_back(member_id, "expired")
         if group.state is states.PREPARING_REBALANCE and group.all_joined:

@@ -31,7 +31,7 @@ def sync_group(step: Step, request: SyncGroupRequest) -> None:
     member = require_member(group, request.member_id, request.group_instance_id)
     require_generation(group, request.generation_id)
     _require_protocol(group, request)
-    changes = Changes(step)
+    changes = Changes(step, group)
     if group.state is states.STABLE:
         _has_synced(changes, member)
         changes.respond(group.sync_response(member))

@@ -68,7 +68,7 @@ def write_downgrade(
                 step.cancel(name)
     complete(step, group, "interrupted")
     step.require_group().body = classic
-    changes = Changes(step)
+    changes = Changes(step, classic)
     changes.tell(GroupConverted(*changes.fields(), to_protocol="classic"))
     changes.write()
     for member in classic.members.values():

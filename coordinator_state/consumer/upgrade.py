@@ -68,7 +68,7 @@ def upgrade(step: Step, classic: ClassicGroup) -> Changes:
 
 def _answer_parked(step: Step, classic: ClassicGroup) -> None:
     """Whoever waits for a rebalance is told that there is another."""
-    changes = ClassicChanges(step)
+    changes = ClassicChanges(step, classic)
     for member in classic.members.values():
         if member.awaiting_join is not None:
             changes.refuse_join(member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
