@@ -256,7 +256,9 @@ class Step:
 
     def respond(self, response: Response) -> None:
         """Respond to the request of this step."""
-        envelope = self.envelope
+        event = self.event
+        assert type(event) is RequestEvent
+        envelope = event.envelope
         self.seq += 1
         self.outputs.append(
             Answer(

@@ -18,7 +18,7 @@ from coordinator_state.classic.group_record import group_record
 from coordinator_state.classic.member import Member, Outcome, Rebalance
 from coordinator_state.classic.states import GroupState
 from coordinator_state.classic.vote import vote, winner
-from coordinator_state.outputs import Answer, LogRecord, Output
+from coordinator_state.outputs import Answer
 from coordinator_state.parked import ParkedRequest
 from coordinator_state.step import HistoryFields, Step
 from schemas import history
@@ -49,28 +49,11 @@ def begin_group(step: Step) -> Changes:
 class Changes:
     """The changes of the classic group of a step, and what follows from them: answers, records, history, timers."""
 
-    __slots__ = ("cause_seq", "group", "outputs", "seq", "step", "timers")
+    __slots__ = ("group", "step")
 
     def __init__(self, step: Step, group: ClassicGroup) -> None:
         self.step = step
         self.group = group
-        self.outputs: list[Output] = []
-        self.seq = step.seq
-        self.cause_seq = step.cause_seq
-        self.timers: dict[str, int | None] = {}
-        """Timers that begin with this step, by their length in milliseconds, and (None) those that end."""
-
-    def commit(self) -> None:
-        """Hand everything to the step."""
-        step = self.step
-        step.outputs += self.outputs
-        step.seq = self.seq
-        step.cause_seq = self.cause_seq
-        for name, delay_ms in self.timers.items():
-            if delay_ms is None:
-                step.cancel(name)
-            else:
-                step.arm(name, delay_ms)
 
     # ---------------------------------------------------------------------------------------------------- members
 
@@ -86,7 +69,7 @@ class Changes:
 
     def remove(self, member: Member) -> None:
         """Take a member out; its parked requests are answered (a parked SyncGroup too, which Kafka leaves unanswered)."""
-        self.cancel(timers.session(member.member_id))
+        self.step.cancel(timers.session(member.member_id))
         if member.awaiting_join is not None:
             self.refuse_join(member, ErrorCode.UNKNOWN_MEMBER_ID, "")
         if member.awaiting_sync is not None:
@@ -104,7 +87,7 @@ class Changes:
         """Forget a member id that was handed out; returns the seq of its record."""
         seq = self.tell(history.PendingMemberRemoved(*self.fields(), member_id=member_id, reason=reason))
         self.group.remove_pending(member_id)
-        self.cancel(timers.session(member_id))
+        self.step.cancel(timers.session(member_id))
         return seq
 
     # ------------------------------------------------------------------------------------------------- join phase
@@ -130,13 +113,13 @@ class Changes:
                 group.set_assignment(joined, b"")
             self.answer_syncs(ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync.clear()
-        self.cancel(timers.SYNC)
+        self.step.cancel(timers.SYNC)
         initial = group.state is states.EMPTY
         timeout_ms = rebalance_timeout_ms = group.rebalance_timeout_ms
         if initial:
             timeout_ms = step.config.group_initial_rebalance_delay_ms
             group.initial_join = (timeout_ms, max(rebalance_timeout_ms - timeout_ms, 0))
-            self.arm(timers.JOIN, timeout_ms)
+            self.step.arm(timers.JOIN, timeout_ms)
         self.become(states.PREPARING_REBALANCE)
         waiting = [member.member_id for member in group.members.values() if member.awaiting_join is None]
         seq = self.lead(
@@ -156,7 +139,7 @@ class Changes:
             if group.all_joined:
                 self.complete_join()
             else:
-                self.arm(timers.JOIN, timeout_ms)
+                self.step.arm(timers.JOIN, timeout_ms)
 
     def join_timer_expired(self) -> None:
         """Go on with the join phase: the initial delay or the rebalance timeout is over."""
@@ -172,7 +155,7 @@ class Changes:
         self.complete_join()
 
     def _extend(self, reason: Literal["members_arriving", "only_static_members_left"], delay_ms: int) -> None:
-        self.arm(timers.JOIN, delay_ms)
+        self.step.arm(timers.JOIN, delay_ms)
         progress = self.group.rebalance
         if progress is not None:
             deadline_ms = self.step.now_ms + delay_ms
@@ -185,7 +168,7 @@ class Changes:
     def complete_join(self) -> None:
         """End the join phase: who is not there is out, the generation rises, everybody is told."""
         group = self.group
-        self.cancel(timers.JOIN)
+        self.step.cancel(timers.JOIN)
         group.initial_join = None
         for absent in [member for member in group.members.values() if member.awaiting_join is None]:
             if absent.group_instance_id is None:
@@ -242,7 +225,7 @@ class Changes:
                 group.park_join(member, None)
                 self.answer("JoinGroup", parked, group.join_response(member.member_id))
             self.await_sync(member)
-        self.arm(timers.SYNC, group.rebalance_timeout_ms)
+        self.step.arm(timers.SYNC, group.rebalance_timeout_ms)
 
     def tell_leader(
         self,
@@ -274,7 +257,7 @@ class Changes:
 
     def await_sync(self, member: Member) -> None:
         """Wait for the member's SyncGroup, now that it knows the generation, and restart its session."""
-        self.arm(timers.SESSION_PREFIX + member.member_id, member.session_timeout_ms)
+        self.step.arm(timers.SESSION_PREFIX + member.member_id, member.session_timeout_ms)
         member.is_new = False
         self.group.pending_sync[member.member_id] = None
 
@@ -287,7 +270,7 @@ class Changes:
                 self.answer_sync(
                     member, group.sync_response(member) if is_well else SyncGroupResponse(error_code=error_code)
                 )
-                self.arm(timers.session(member.member_id), member.session_timeout_ms)
+                self.step.arm(timers.session(member.member_id), member.session_timeout_ms)
 
     def sync_timer_expired(self) -> None:
         """Remove the members that knew of the generation and sent no SyncGroup within the rebalance timeout."""
@@ -316,56 +299,45 @@ class Changes:
 
     def write(self) -> None:
         """Append the group as it is to the offsets log: hard state only."""
-        step = self.step
-        self.seq += 1
-        key, value = group_record(self.group, step.group_id)
-        self.outputs.append(LogRecord(step.group_id, step.epoch, self.seq, step.now_ms, step.offset, key, value))
-        step.require_group().is_logged = True
+        key, value = group_record(self.group, self.step.group_id)
+        self.step.append_record(key, value)
 
     def fields(self) -> HistoryFields:
         """Return the common fields of the next history record."""
         step = self.step
         return (
-            step.group_id, step.epoch, self.seq + 1, step.now_ms, step.timestamp_ms, self.group.generation_id,
-            step.cause, self.cause_seq,
+            step.group_id, step.epoch, step.seq + 1, step.now_ms, step.timestamp_ms, self.group.generation_id,
+            step.cause, step.cause_seq,
         )  # fmt: skip
 
     def tell(self, record: history.History) -> int:
         """Append to history a record that was made with `fields`; returns its seq."""
-        self.seq = record.seq
-        self.outputs.append(record)
-        return record.seq
+        step = self.step
+        step.seq = seq = record.seq
+        step.outputs.append(record)
+        return seq
 
     def lead(self, record: history.History) -> int:
         """Append to history what the next records follow from; returns its seq."""
-        self.cause_seq = self.tell(record)
-        return record.seq
+        step = self.step
+        step.seq = step.cause_seq = seq = record.seq
+        step.outputs.append(record)
+        return seq
 
     def this_request(self) -> ParkedRequest:
         """Return what the response to the request of this step needs."""
-        envelope = self.step.envelope
-        return ParkedRequest(envelope.request_id, envelope.reply_partition, envelope.api_version, self.step.offset)
+        step = self.step
+        envelope = step.envelope
+        return ParkedRequest(envelope.request_id, envelope.reply_partition, envelope.api_version, step.offset)
 
     def answer(self, api: str, parked: ParkedRequest, response: Response) -> None:
         """Answer a parked request."""
         step = self.step
-        self.seq += 1
-        self.outputs.append(
+        step.seq += 1
+        step.outputs.append(
             Answer(
-                step.group_id, step.epoch, self.seq, step.now_ms,
+                step.group_id, step.epoch, step.seq, step.now_ms,
                 parked.request_id, parked.reply_partition, api, parked.api_version, parked.offset, response,
-            )
-        )  # fmt: skip
-
-    def respond(self, response: Response) -> None:
-        """Answer the request of this step."""
-        step, envelope = self.step, self.step.envelope
-        self.seq += 1
-        self.outputs.append(
-            Answer(
-                step.group_id, step.epoch, self.seq, step.now_ms,
-                envelope.request_id, envelope.reply_partition, envelope.api, envelope.api_version, step.offset,
-                response,
             )
         )  # fmt: skip
 
@@ -380,16 +352,6 @@ class Changes:
         assert member.awaiting_sync is not None
         parked, member.awaiting_sync = member.awaiting_sync, None
         self.answer("SyncGroup", parked, response)
-
-    def arm(self, name: str, delay_ms: int) -> None:
-        """Arm a timer, or arm it again: it goes to the end of the order of arming."""
-        self.timers.pop(name, None)
-        self.timers[name] = delay_ms
-
-    def cancel(self, name: str) -> None:
-        """Cancel a timer, if it is armed."""
-        self.timers.pop(name, None)
-        self.timers[name] = None
 
 
 def next_generation(generation_id: int) -> int:

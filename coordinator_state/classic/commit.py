@@ -71,4 +71,3 @@ def _begin_simple_group(step: Step, generation_id: int, unknown: ErrorCode) -> N
         raise Refusal(unknown, "unknown_group", "there is no such group, so no such generation")
     changes = begin_group(step)
     changes.lead(GroupCreated(*changes.fields()))
-    changes.commit()

@@ -21,7 +21,7 @@ from coordinator_state.step import Step
 from schemas.consumer_protocol import subscribed_topics
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope
-from schemas.history import GroupCreated, MemberIdAssigned, MemberJoined, MemberRejoined, MemberReplaced
+from schemas.history import GroupCreated, MemberIdAssigned, MemberIdentity, MemberJoined, MemberRejoined, MemberReplaced
 from schemas.messages import JoinGroupRequest, JoinGroupResponse, SyncGroupResponse
 
 MEMBER_ID_NAMESPACE = UUID("6f2c3a0e-3c1b-5d57-9d0a-5d1f6b3f7a11")
@@ -44,14 +44,12 @@ def join_group(step: Step, request: JoinGroupRequest) -> None:
         changes = Changes(step, classic_group(step.group))
     if not _has_room(config, changes.group, request):
         _put_out(changes, request.member_id)
-        changes.commit()
         raise _no_room("group_is_full", f"the group has as many members as group.max.size allows ({config.group_max_size})")
     member_id = request.member_id or _new_member_id(envelope, request)
     change = _decide(config, changes.group, envelope, request, member_id)
     if not request.member_id:
         step.set_subject(Subject(member_id, request.group_instance_id, request.reason))
     change(changes)
-    changes.commit()
 
 
 def _decide(
@@ -59,18 +57,23 @@ def _decide(
 ) -> Change:
     """Return what a JoinGroup does to a group that has room. Raises `Refusal`."""
     instance_id, protocols = request.group_instance_id, protocols_of(request)
-    _require_common_protocol(group, request, protocols)
+    if not group.supports_protocols(request.protocol_type, protocols):
+        raise _no_common_protocol(group, request, protocols)
     _require_size(config, group, request, protocols)
+    if not request.member_id:
+        if member_id in group.members or member_id in group.pending_join:
+            detail = f"the new member id {member_id!r:.300} is in use already"
+            raise Refusal(ErrorCode.INVALID_REQUEST, "member_id_is_taken", detail)
+        if instance_id is None and envelope.api_version >= MEMBER_ID_REQUIRED_VERSION:
+            identity = MemberIdentity(
+                member_id=member_id, client_id=envelope.client_id, client_host=envelope.client_host
+            )
+            return lambda changes: _hand_out(changes, identity, request.session_timeout_ms)
     asked = Member(
-        member_id=member_id,
-        group_instance_id=instance_id,
-        client_id=envelope.client_id,
-        client_host=envelope.client_host,
-        session_timeout_ms=request.session_timeout_ms,
-        rebalance_timeout_ms=_rebalance_timeout_ms(request),
-        protocols=protocols,
-    )
-    if member_id in group.pending_join and request.member_id:
+        member_id, instance_id, envelope.client_id, envelope.client_host, request.session_timeout_ms,
+        _rebalance_timeout_ms(request), protocols,
+    )  # fmt: skip
+    if member_id in group.pending_join:
         if instance_id is not None:
             raise Refusal(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -80,14 +83,9 @@ def _decide(
             )
     elif request.member_id:
         return _decide_known(group, require_member(group, member_id, instance_id), asked)
-    elif member_id in group.members or member_id in group.pending_join:
-        detail = f"the new member id {member_id!r:.300} is in use already"
-        raise Refusal(ErrorCode.INVALID_REQUEST, "member_id_is_taken", detail)
     elif instance_id is not None and instance_id in group.static_members:
         present = group.members[group.static_members[instance_id]]
         return lambda changes: _replace_static(changes, present, asked)
-    elif instance_id is None and envelope.api_version >= MEMBER_ID_REQUIRED_VERSION:
-        return lambda changes: _hand_out(changes, asked)
     return lambda changes: _join(changes, asked, request.protocol_type)
 
 
@@ -97,7 +95,7 @@ def _decide_known(group: ClassicGroup, member: Member, asked: Member) -> Change:
     must_rejoin = group.state is states.PREPARING_REBALANCE or (group.state is states.STABLE and leads)
     if must_rejoin or member.protocols != asked.protocols:
         return lambda changes: _rejoin(changes, member, asked)
-    return lambda changes: changes.respond(group.join_response(member.member_id))
+    return lambda changes: changes.step.respond(group.join_response(member.member_id))
 
 
 # ------------------------------------------------------------------------------------------------------------- checks
@@ -106,11 +104,6 @@ def _decide_known(group: ClassicGroup, member: Member, asked: Member) -> Change:
 def validate_join(config: GroupConfig, request: JoinGroupRequest) -> None:
     """Check the request by itself. Raises `Refusal`."""
     require_group_id(request.group_id)
-    _require_session_timeout(config, request)
-    _require_few_protocols(config, request)
-
-
-def _require_session_timeout(config: GroupConfig, request: JoinGroupRequest) -> None:
     least, most = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not least <= request.session_timeout_ms <= most:
         raise Refusal(
@@ -118,10 +111,7 @@ def _require_session_timeout(config: GroupConfig, request: JoinGroupRequest) -> 
             "session_timeout_out_of_bounds",
             f"the session timeout of {request.session_timeout_ms} ms is not between {least} and {most} ms",
         )
-
-
-def _require_few_protocols(config: GroupConfig, request: JoinGroupRequest) -> None:
-    """They cost time and memory in every later event of the group, however short their names are."""
+    # Protocols cost time and memory in every later event of the group, however short their names are.
     most = config.member_max_protocols
     if len(request.protocols) > most:
         raise Refusal(
@@ -161,15 +151,14 @@ def _no_room(rule: str, detail: str) -> Refusal:
     return Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, rule, detail, echo_member_id=False)
 
 
-def _require_common_protocol(group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
-    if not group.supports_protocols(request.protocol_type, protocols):
-        raise Refusal(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            "no_common_protocol",
-            f"the group is of type {group.protocol_type or ''!r:.100} and its members share "
-            f"{[name[:100] for name, count in group.protocol_counts.items() if count == len(group.members)][:10]}; "
-            f"the request offers type {request.protocol_type!r:.100} and {[name[:100] for name, _ in protocols][:10]}",
-        )
+def _no_common_protocol(group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols) -> Refusal:
+    return Refusal(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        "no_common_protocol",
+        f"the group is of type {group.protocol_type or ''!r:.100} and its members share "
+        f"{[name[:100] for name, count in group.protocol_counts.items() if count == len(group.members)][:10]}; "
+        f"the request offers type {request.protocol_type!r:.100} and {[name[:100] for name, _ in protocols][:10]}",
+    )
 
 
 def _require_size(config: GroupConfig, group: ClassicGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
@@ -201,13 +190,12 @@ def member_uuid(request_id: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-5{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
-def _hand_out(changes: Changes, asked: Member) -> None:
+def _hand_out(changes: Changes, identity: MemberIdentity, session_timeout_ms: int) -> None:
     """Give out a member id that the client shall join with."""
-    identity, session_timeout_ms = asked.identity, asked.session_timeout_ms
     changes.group.add_pending(identity)
-    changes.arm(timers.session(identity.member_id), session_timeout_ms)
+    changes.step.arm(timers.session(identity.member_id), session_timeout_ms)
     changes.tell(MemberIdAssigned(*changes.fields(), member=identity, session_timeout_ms=session_timeout_ms))
-    changes.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=identity.member_id))
+    changes.step.respond(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=identity.member_id))
 
 
 def _join(changes: Changes, member: Member, protocol_type: str) -> None:
@@ -230,7 +218,7 @@ def _join(changes: Changes, member: Member, protocol_type: str) -> None:
     group.add_member(member, protocol_type)
     group.remove_pending(member_id)
     changes.park_join(member)
-    changes.arm(timers.session(member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
+    changes.step.arm(timers.session(member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
     changes.rebalance("member_joined", f"member {member_id} joins", member)
 
 
@@ -251,9 +239,9 @@ def _replace_static(changes: Changes, member: Member, asked: Member) -> None:
     """KIP-345: the instance keeps its place under a new member id; the old id is fenced."""
     group, old_id, old_leader_id = changes.group, member.member_id, changes.group.leader_id
     _fence_parked(changes, member)
-    changes.cancel(timers.session(old_id))
+    changes.step.cancel(timers.session(old_id))
     group.rename_member(member, asked.member_id)
-    changes.arm(timers.session(member.member_id), member.session_timeout_ms)
+    changes.step.arm(timers.session(member.member_id), member.session_timeout_ms)
     group.update_member(member, asked)
     stays = group.state is states.STABLE and selected_protocol(group) == group.protocol_name
     changes.lead(
@@ -265,7 +253,7 @@ def _replace_static(changes: Changes, member: Member, asked: Member) -> None:
         # The group goes on, and the member takes over what its predecessor held.
         changes.write()
         changes.step.note_assignment_change()
-        changes.respond(_response_of_old(group, member, old_leader_id, changes.step.envelope))
+        changes.step.respond(_response_of_old(group, member, old_leader_id, changes.step.envelope))
     else:
         changes.park_join(member)
         reason = f"static member {member.group_instance_id} came back as {member.member_id}"

@@ -43,4 +43,3 @@ class ClassicKind(GroupKind):
         else:
             assert name == timers.SYNC
             changes.sync_timer_expired()
-        changes.commit()

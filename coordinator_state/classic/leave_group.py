@@ -30,7 +30,6 @@ def leave_group(step: Step, request: LeaveGroupRequest) -> None:
             f"LeaveGroup of {names:.500}",
             None if isinstance(last, str) else last,
         )
-        changes.commit()
     step.respond(_response(step, results))
 
 
@@ -54,11 +53,10 @@ def _leave(step: Step, entry: LeaveGroupMember, leavers: list[Member | str]) -> 
         changes = Changes(step, group)
         leavers.append(leaver)
         if isinstance(leaver, str):
-            changes.cause_seq = changes.take_back(leaver, "left")
+            step.cause_seq = changes.take_back(leaver, "left")
         else:
             changes.lead(MemberLeft(*changes.fields(), member=leaver.identity))
             changes.remove(leaver)
-        changes.commit()
     return LeaveGroupMemberResponse(
         member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=error_code
     )

@@ -30,7 +30,6 @@ def load(step: Step, fact: RecordedLoad) -> None:
     _answer_waiting(changes)
     changes.tell(CoordinatorChanged(*changes.fields(), broker_id=fact.broker_id, leader_epoch=None))
     changes.complete("coordinator_changed")
-    changes.commit()
     loaded = _stored(fact, before)
     group = step.require_group()
     for name in list(group.timers):

@@ -75,7 +75,6 @@ def _depart(step: Step, group: ClassicGroup, member_id: str) -> None:
         changes.lead(MemberGone(*changes.fields(), member=member.identity))
         changes.remove(member)
         changes.rebalance("not_known", f"{member_id} is gone: left or expired, not known which", member)
-        changes.commit()
 
 
 def put_first(group: ClassicGroup, member_ids: tuple[str, ...]) -> None:
@@ -97,8 +96,7 @@ def _take_over(step: Step, fact: RecordedGroup) -> None:
     step.require_group().is_logged = True
     for member in group.members.values():
         changes.await_sync(member)
-    changes.arm(timers.SYNC, group.rebalance_timeout_ms)
-    changes.commit()
+    changes.step.arm(timers.SYNC, group.rebalance_timeout_ms)
     for offset in fact.offsets:
         _put_offset(step, offset)
     step.require_group().offsets_bytes = None

@@ -19,10 +19,9 @@ def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> Non
     group = classic_group(step.require_group())
     changes = Changes(step, group)
     if member_id in group.pending_join:
-        changes.cause_seq = changes.take_back(member_id, "expired")
+        step.cause_seq = changes.take_back(member_id, "expired")
         if group.state is states.PREPARING_REBALANCE and group.all_joined:
             changes.complete_join()
-        changes.commit()
         return
     member = group.members.get(member_id)
     if member is None or member.satisfies_heartbeat:
@@ -41,7 +40,6 @@ def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> Non
         changes.prepare("member_expired", f"member {member_id} was not heard for {timeout_ms} ms", member)
     elif group.state is states.PREPARING_REBALANCE and group.all_joined:
         changes.complete_join()
-    changes.commit()
 
 
 def renew_sessions(step: Step) -> None:

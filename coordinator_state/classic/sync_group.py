@@ -34,7 +34,7 @@ def sync_group(step: Step, request: SyncGroupRequest) -> None:
     changes = Changes(step, group)
     if group.state is states.STABLE:
         _has_synced(changes, member)
-        changes.respond(group.sync_response(member))
+        changes.step.respond(group.sync_response(member))
     elif group.state is states.COMPLETING_REBALANCE:
         _park(changes, member)
         _has_synced(changes, member)
@@ -43,8 +43,7 @@ def sync_group(step: Step, request: SyncGroupRequest) -> None:
     else:
         assert group.state is states.PREPARING_REBALANCE, f"a group in state {group.state} has a member"
         group.note_rebalance_known(member, step.timestamp_ms)
-        changes.respond(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    changes.commit()
+        changes.step.respond(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 def _require_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
@@ -73,7 +72,7 @@ def _park(changes: Changes, member: Member) -> None:
 def _has_synced(changes: Changes, member: Member) -> None:
     changes.group.pending_sync.pop(member.member_id, None)
     if not changes.group.pending_sync:
-        changes.cancel(timers.SYNC)
+        changes.step.cancel(timers.SYNC)
 
 
 def _receive_assignments(changes: Changes, request: SyncGroupRequest) -> None:

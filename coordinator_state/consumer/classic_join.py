@@ -66,7 +66,6 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
     changes = begin_group(step)
     changes.write()
     changes.lead(GroupConverted(*changes.fields(), to_protocol="classic"))
-    changes.commit()
     join_classic_group(step, request)
 
 
@@ -223,4 +222,3 @@ def _downgrade(
                 *changes.fields(), leader_id=leader_id, protocol_name=protocol_name, members=tuple(classic.members)
             )
         )
-    changes.commit()

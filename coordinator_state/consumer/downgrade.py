@@ -44,7 +44,6 @@ def downgrade(step: Step, group: ConsumerGroup, gone: Collection[str]) -> None:
     classic = classic_group_of(step, group, left)
     changes = write_downgrade(step, group, tuple(group.members), classic, tuple(group.resolved_regexes))
     changes.prepare("group_converted", "the last member of the consumer protocol is gone", None)
-    changes.commit()
 
 
 def write_downgrade(
@@ -72,7 +71,7 @@ def write_downgrade(
     changes.tell(GroupConverted(*changes.fields(), to_protocol="classic"))
     changes.write()
     for member in classic.members.values():
-        changes.arm(classic_timers.session(member.member_id), member.session_timeout_ms)
+        step.arm(classic_timers.session(member.member_id), member.session_timeout_ms)
     step.note_change()
     return changes
 

@@ -75,7 +75,6 @@ def _answer_parked(step: Step, classic: ClassicGroup) -> None:
             classic.park_join(member, None)
         if member.awaiting_sync is not None:
             changes.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    changes.commit()
 
 
 def _member(classic: ClassicGroup, member: Member, image: TopicsImage) -> ConsumerMember:
