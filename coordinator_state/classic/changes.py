@@ -26,8 +26,8 @@ from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupResponse, Response, SyncGroupResponse
 
 SHORTEST_EXTENSION_MS = 1_000
-"""A join phase that waits for silent static members is extended by their rebalance timeout (Kafka), but not by less than
-this: a timeout of 0 would extend it for ever without time passing."""
+"""A join phase that waits for silent static members is extended by their rebalance timeout (Kafka), but not by less
+than this: a timeout of 0 would extend it for ever without time passing."""
 
 Change = Callable[["Changes"], None]
 """What a request does to the group, once it is sure that it is not refused."""
@@ -68,7 +68,7 @@ class Changes:
             self.group.rebalance.note_joined(member.member_id, self.step.timestamp_ms)
 
     def remove(self, member: Member) -> None:
-        """Take a member out; its parked requests are answered (a parked SyncGroup too, which Kafka leaves unanswered)."""
+        """Take a member out; its parked requests are answered (Kafka leaves a parked SyncGroup unanswered)."""
         self.step.cancel(timers.session(member.member_id))
         if member.awaiting_join is not None:
             self.refuse_join(member, ErrorCode.UNKNOWN_MEMBER_ID, "")

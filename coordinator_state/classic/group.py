@@ -10,10 +10,8 @@ from typing import ClassVar, final
 from msgspec import Struct, field
 
 from coordinator_state.classic import states, timers
-from coordinator_state.classic.assigned_topics import assigned_topics
 from coordinator_state.classic.member import Member, Protocols, Rebalance, identity_bytes, protocols_bytes
 from coordinator_state.classic.states import VALID_PREVIOUS_STATES, GroupState
-from coordinator_state.config import GroupConfig
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.offsets import OffsetExpirationCondition, utf8_bytes
@@ -22,7 +20,7 @@ from coordinator_state.publication import SURELY_SMALL_BYTES
 from coordinator_state.timers import TimerCause
 from schemas.consumer_protocol import subscribed_topics
 from schemas.error_codes import ErrorCode
-from schemas.history import GroupSnapshot, MemberIdentity, SnapshotMember
+from schemas.history import MemberIdentity
 from schemas.messages import (
     DescribedGroup,
     DescribedGroupMember,
@@ -317,36 +315,6 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
                 )
                 for member in self.members.values()
             ),
-        )
-
-    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
-        protocol_name, is_consumer = self.protocol_name, self.protocol_type == CONSUMER
-        return GroupSnapshot(
-            group_id=group.group_id,
-            epoch=group.epoch,
-            seq=seq,
-            time_ms=group.now_ms,
-            timestamp_ms=group.timestamp_ms,
-            state=str(self.state),
-            state_since_ms=self.state_since_ms,
-            generation_id=self.generation_id,
-            protocol_type=self.protocol_type,
-            protocol_name=protocol_name,
-            leader_id=self.leader_id,
-            members=tuple([
-                SnapshotMember(
-                    member_id=member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    session_timeout_ms=member.session_timeout_ms,
-                    rebalance_timeout_ms=member.rebalance_timeout_ms,
-                    metadata=member.metadata_of(protocol_name),
-                    assignment=member.assignment,
-                    partitions=assigned_topics(is_consumer, member.assignment),
-                )
-                for member in self.members.values()
-            ]),
         )
 
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:

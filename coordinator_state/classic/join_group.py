@@ -44,7 +44,8 @@ def join_group(step: Step, request: JoinGroupRequest) -> None:
         changes = Changes(step, classic_group(step.group))
     if not _has_room(config, changes.group, request):
         _put_out(changes, request.member_id)
-        raise _no_room("group_is_full", f"the group has as many members as group.max.size allows ({config.group_max_size})")
+        detail = f"the group has as many members as group.max.size allows ({config.group_max_size})"
+        raise _no_room("group_is_full", detail)
     member_id = request.member_id or _new_member_id(envelope, request)
     change = _decide(config, changes.group, envelope, request, member_id)
     if not request.member_id:
@@ -252,7 +253,7 @@ def _replace_static(changes: Changes, member: Member, asked: Member) -> None:
     if stays:
         # The group goes on, and the member takes over what its predecessor held.
         changes.write()
-        changes.step.note_assignment_change()
+        changes.step.assignment_changed = True
         changes.step.respond(_response_of_old(group, member, old_leader_id, changes.step.envelope))
     else:
         changes.park_join(member)

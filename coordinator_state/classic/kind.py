@@ -11,6 +11,7 @@ from coordinator_state.classic.join_group import join_group
 from coordinator_state.classic.leave_group import leave_group
 from coordinator_state.classic.loading import load
 from coordinator_state.classic.sessions import renew_sessions, session_timer_expired
+from coordinator_state.classic.snapshot import snapshot
 from coordinator_state.classic.sync_group import sync_group
 from coordinator_state.kind import GroupKind
 from coordinator_state.step import Step
@@ -29,6 +30,7 @@ class ClassicKind(GroupKind):
     validate_txn_offset_commit = staticmethod(validate_txn_offset_commit)
     renew_sessions = staticmethod(renew_sessions)
     load = staticmethod(load)
+    snapshot = staticmethod(snapshot)
 
     def timer_expired(self, step: Step, name: str, timer: Timer) -> None:
         if timers.is_left_over(name):

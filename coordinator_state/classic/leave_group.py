@@ -8,6 +8,7 @@ from coordinator_state.classic.checks import require_member
 from coordinator_state.classic.group import ClassicGroup, classic_group, classic_or_none
 from coordinator_state.classic.member import Member
 from coordinator_state.errors import Refusal, require_group_id
+from coordinator_state.refused import record_refusal
 from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberLeft
@@ -47,7 +48,7 @@ def _leave(step: Step, entry: LeaveGroupMember, leavers: list[Member | str]) -> 
         leaver = _leaver(group, entry)
     except Refusal as refusal:
         error_code = refusal.error_code
-        step.record_refusal(refusal)
+        record_refusal(step, refusal)
     else:
         assert group is not None
         changes = Changes(step, group)

@@ -85,8 +85,8 @@ def _receive_assignments(changes: Changes, request: SyncGroupRequest) -> None:
     if group.members_bytes + growth > most:
         # The group's record would be too large: what Kafka does when the log refuses it (RECORD_LIST_TOO_LARGE).
         changes.answer_syncs(ErrorCode.UNKNOWN_SERVER_ERROR)
-        leader, reason = group.members.get(group.leader_id or ""), f"the assignments would exceed group_max_bytes ({most})"
-        changes.prepare("assignment_too_large", reason, leader)
+        reason = f"the assignments would exceed group_max_bytes ({most})"
+        changes.prepare("assignment_too_large", reason, group.members.get(group.leader_id or ""))
         return
     for member in group.members.values():
         group.set_assignment(member, assignments.get(member.member_id, b""))

@@ -15,6 +15,7 @@ from coordinator_state.consumer.member import ClassicMemberMetadata, ConsumerMem
 from coordinator_state.consumer.membership import require_static, unknown_member
 from coordinator_state.consumer.snapshot import identity
 from coordinator_state.errors import Refusal, require_group_id
+from coordinator_state.refused import record_refusal
 from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberLeft
@@ -98,7 +99,7 @@ def _leave(
         member = _leaver(group, entry)
     except Refusal as refusal:
         error_code = refusal.error_code
-        step.record_refusal(refusal)
+        record_refusal(step, refusal)
     else:
         if member.member_id not in leavers:
             leavers[member.member_id] = member

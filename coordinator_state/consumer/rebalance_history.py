@@ -7,19 +7,17 @@ It waits for the members that must give up partitions.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from coordinator_state.classic.member import Outcome, Rebalance
+from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.snapshot import identity
 from coordinator_state.step import Step
 from schemas.history import RebalanceStarted
 from schemas.observed_history import TRIGGERS, EpochReason
-
-if TYPE_CHECKING:
-    from coordinator_state.consumer.group import ConsumerGroup
 
 
 class Rise(NamedTuple):
