@@ -18,7 +18,7 @@ from coordinator_state.outputs import (
 )
 from coordinator_state.timers import DueTimer
 from schemas.history import Cause, Evidence
-from schemas.recorded import RecordedDeparture, RecordedRequest
+from schemas.recorded import RecordedDeparture
 
 NO_OFFSET = -1
 """Of what is inferred: it lies in no topic."""
@@ -45,8 +45,12 @@ def request_cause(event: RequestEvent, partition: int, subject: Subject | None) 
         member_id = getattr(request, "member_id", None)
         group_instance_id = getattr(request, "group_instance_id", None)
         reason = getattr(request, "reason", None)
-    recorded = envelope.recorded or RecordedRequest()
-    is_inferred = envelope.recorded is not UNSET and recorded.file is None
+    recorded, is_inferred = envelope.recorded, False
+    evidence: tuple[Evidence, ...] = ()
+    if recorded is not UNSET:
+        is_inferred = recorded.file is None
+        if recorded.file is not None:
+            evidence = (Evidence(source="request_log", file=recorded.file, line=recorded.line),)
     return Cause(
         kind="request",
         partition=partition,
@@ -59,9 +63,7 @@ def request_cause(event: RequestEvent, partition: int, subject: Subject | None) 
         client_id=envelope.client_id,
         client_host=envelope.client_host,
         reason=reason[:REASON_MAX_CHARACTERS] if reason else None,
-        evidence=()
-        if recorded.file is None
-        else (Evidence(source="request_log", file=recorded.file, line=recorded.line),),
+        evidence=evidence,
         certainty="inferred" if is_inferred else "told",
     )
 

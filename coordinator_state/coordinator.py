@@ -32,6 +32,8 @@ from coordinator_state.outputs import (
     TopicsDeletedEvent,
     TransactionEndedEvent,
 )
+from coordinator_state.published import publish
+from coordinator_state.refused import record_refusal
 from coordinator_state.retention import plan_expiry
 from coordinator_state.step import Step
 from coordinator_state.time_moves import move_time
@@ -142,7 +144,7 @@ class GroupCoordinator:
             self._require_ours(event)
             self._kinds.handle_request(step, event.request)
         except Refusal as refusal:
-            step.record_refusal(refusal)
+            record_refusal(step, refusal)
             response = error_response(event.request, refusal.error_code)
             if not refusal.echo_member_id and isinstance(response, JoinGroupResponse):
                 response = replace(response, member_id="")
@@ -213,7 +215,11 @@ class GroupCoordinator:
             step.retention_changed = False
             if step.group is not None:
                 plan_expiry(step)
-        step.finish()
+        if step.assignment_changed:
+            step.assignment_changed = False
+            publish(step, self._kinds.kind_of(step.group))
+        if step.group is not None:
+            step.group.seq = step.seq
 
 
 class Coordinator:

@@ -101,7 +101,7 @@ class GroupKinds:
         if due.name == timers.OFFSETS_EXPIRY:
             expiry_timer_expired(step)
         elif due.name == timers.PUBLICATION:
-            step.note_assignment_change()
+            step.assignment_changed = True
         else:
             self.kind_of(step.group).timer_expired(step, due.name, due.timer)
 

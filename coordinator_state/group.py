@@ -9,12 +9,10 @@ from typing import ClassVar, Protocol
 
 from msgspec import Struct, field
 
-from coordinator_state.config import GroupConfig
 from coordinator_state.offsets import OffsetExpirationCondition, Offsets
 from coordinator_state.timers import TimerCause, Timers
 from coordinator_state.topics_image import TopicsImage
 from schemas.group_metadata_events import GroupConfiguration
-from schemas.history import GroupSnapshot
 from schemas.messages import DescribedGroup
 
 
@@ -77,9 +75,6 @@ class GroupBody(Protocol):
 
     def describe(self, group_id: str) -> DescribedGroup | None:
         """Return the group as DescribeGroups shows it; None: that request does not know groups of this kind."""
-
-    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
-        """Return the group as it is published on the assignments topic."""
 
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
         """Return the keys of the group's own records in the offsets log."""

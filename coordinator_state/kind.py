@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from coordinator_state.group import GroupBody
+from coordinator_state.config import GroupConfig
+from coordinator_state.group import Group, GroupBody
 from coordinator_state.step import Step
 from coordinator_state.timers import Timer
+from schemas.history import GroupSnapshot
 from schemas.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -66,3 +68,7 @@ class GroupKind(ABC):
     def load(self, step: Step, fact: RecordedLoad) -> None:
         """Go on as a broker that has just loaded the group, as a recording tells. (The first kind: without one, too.)
         """
+
+    @abstractmethod
+    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
+        """Return a group as it is published on the assignments topic."""

@@ -6,11 +6,8 @@ from typing import ClassVar, final
 
 from msgspec import Struct
 
-from coordinator_state.config import GroupConfig
-from coordinator_state.group import Group
 from coordinator_state.offsets import OffsetExpirationCondition
 from coordinator_state.timers import TimerCause
-from schemas.history import GroupSnapshot
 from schemas.messages import DescribedGroup
 
 
@@ -45,9 +42,6 @@ class NoGroup(Struct, array_like=True, tag="none"):
 
     def describe(self, group_id: str) -> DescribedGroup | None:
         return None
-
-    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
-        raise AssertionError("there is no group")
 
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
         return ()

@@ -25,7 +25,7 @@ def note_commits(step: Step, topic: str, added: int, expire_timestamp_ms: int | 
     retention = group.retention.get(topic)
     if retention is None:
         group.retention[topic] = TopicRetention(added, step.now_ms, expire_timestamp_ms)
-        step.note_retention_change()
+        step.retention_changed = True
         return
     retention.count += added
     # What is committed later than the rest leaves the first possible expiry as it is, unless it brings its own.
@@ -34,7 +34,7 @@ def note_commits(step: Step, topic: str, added: int, expire_timestamp_ms: int | 
         retention.earliest_expire_ms = (
             expire_timestamp_ms if earliest_ms is None else min(expire_timestamp_ms, earliest_ms)
         )
-        step.note_retention_change()
+        step.retention_changed = True
 
 
 def remove_offset(step: Step, topic: str, partition: int) -> OffsetChange | None:
@@ -52,7 +52,7 @@ def remove_offset(step: Step, topic: str, partition: int) -> OffsetChange | None
         if not retention.count:
             del group.retention[topic]
         group.grow_offsets(-offset_bytes(utf8_bytes(group.group_id) + utf8_bytes(topic), removed.metadata))
-        step.note_retention_change()
+        step.retention_changed = True
     previous_offset = None if removed is None else removed.offset
     return OffsetChange(topic=topic, partition=partition, offset=None, previous_offset=previous_offset)
 
@@ -64,10 +64,10 @@ def drop_pending(step: Step, topic: str, partition: int) -> bool:
         return False
     key_bytes = utf8_bytes(group.group_id) + utf8_bytes(topic)
     if topic in group.offsets.pending_only:
-        step.note_assignment_change()
+        step.assignment_changed = True
     for pending in group.offsets.remove_pending(topic, partition).values():
         group.grow_offsets(-offset_bytes(key_bytes, pending.metadata))
-    step.note_retention_change()
+    step.retention_changed = True
     return True
 
 
@@ -147,7 +147,7 @@ def expiry_timer_expired(step: Step) -> None:
         step.append_history(GroupDead(*step.history_fields(), reason="expired"))
         step.forget_group()
     else:
-        step.note_retention_change()
+        step.retention_changed = True
 
 
 def _refresh_retention(group: Group) -> None:

@@ -2,32 +2,22 @@
 
 Handlers change the group and hand their effects to the step: responses, records of the offsets log, history records,
 timers. The step numbers them by (epoch, seq), in the order of the code. At its end the group is published if it has
-changed; a large one now and then (`publication`).
+changed (`published`).
 """
 
 from __future__ import annotations
 
-from msgspec import UNSET
-from msgspec.structs import replace
-
 from coordinator_state import timers
 from coordinator_state.causes import Subject, event_cause, request_cause, timer_cause
 from coordinator_state.config import GroupConfig
-from coordinator_state.errors import Refusal
 from coordinator_state.group import Group, GroupBody
-from coordinator_state.outputs import Answer, AssignmentChange, GroupEvent, LogRecord, Output, RequestEvent
-from coordinator_state.parked import ParkedRequest
-from coordinator_state.publication import publication_interval_ms
+from coordinator_state.outputs import Answer, GroupEvent, LogRecord, Output, RequestEvent
 from coordinator_state.timers import DueTimer, Timer
 from coordinator_state.topics_image import NO_TOPICS, TopicsImage
-from schemas.error_codes import ErrorCode
+from schemas.events import RequestEnvelope
 from schemas.group_metadata_events import GroupConfiguration
-from schemas.group_states import GroupState
-from schemas.history import Cause, GroupSnapshot, History, MemberFenced, RequestRefused
+from schemas.history import Cause, History
 from schemas.messages import Response
-
-REFUSALS_RECORDED_MAX = 100
-"""History records so many refused parts of one request: each record has the names of group and client again."""
 
 _NEVER_MS = 2**63
 
@@ -40,10 +30,9 @@ class Step:
     """The context of a handler. One object serves all steps of a group; `begin` and `begin_timer` start the next."""
 
     __slots__ = (
-        "_assignment_changed",
         "_cause",
-        "_refused",
         "_subject",
+        "assignment_changed",
         "cause_seq",
         "config",
         "configuration",
@@ -58,6 +47,7 @@ class Step:
         "offset",
         "outputs",
         "partition",
+        "refused",
         "retention_changed",
         "seq",
         "timestamp_ms",
@@ -88,8 +78,10 @@ class Step:
         """The history record that the next ones follow from."""
         self._cause: Cause | None = None
         self._subject: Subject | None = None
-        self._refused = 0
-        self._assignment_changed = False
+        self.refused = 0
+        """So many parts of the request are refused by now."""
+        self.assignment_changed = False
+        """The group is published at the end of the step."""
         self.retention_changed = False
         """Retention is planned anew at the end of the step."""
         self.member_intervals = config.member_intervals
@@ -106,7 +98,7 @@ class Step:
         self.due_timer = self._cause = self._subject = self.cause_seq = None
         self.offset = event.offset
         self.timestamp_ms = event.timestamp_ms
-        self._refused = 0
+        self.refused = 0
         group = self.group
         if group is None:
             self.epoch, self.seq = event.offset, 0
@@ -135,57 +127,18 @@ class Step:
         self.epoch, self.seq = group.epoch, group.seq
         self.cause_seq = group.body.ongoing_seq
 
-    def finish(self) -> None:
-        """End the step: publish the group if it has changed, or plan to, and keep the numbers."""
-        group = self.group
-        if self._assignment_changed:
-            self._assignment_changed = False
-            if group is None or self.now_ms >= group.next_publication_ms:
-                self._publish()
-            elif timers.PUBLICATION not in group.timers:
-                self.arm(timers.PUBLICATION, group.next_publication_ms - self.now_ms)
-        if group is not None:
-            group.seq = self.seq
-
-    def _publish(self) -> None:
-        self.seq += 1
-        group, snapshot = self.group, self._snapshot()
-        self.outputs.append(AssignmentChange(self.group_id, self.epoch, self.seq, snapshot))
-        if group is not None and snapshot is not None:
-            is_small = group.body.is_small and snapshot.pending_topics is UNSET
-            interval_ms = 0 if is_small else publication_interval_ms(snapshot)
-            group.next_publication_ms = self.now_ms + interval_ms if interval_ms else 0
-            group.timers.pop(timers.PUBLICATION, None)
-
-    def _snapshot(self) -> GroupSnapshot | None:
-        """Return the group as it is published. Of an id that has settings, but no group, these are."""
-        group = self.group
-        if group is not None:
-            snapshot = group.body.snapshot(group, self.seq, self.config)
-            own, offsets = group.configuration, group.offsets
-            if own is None and not offsets.has_pending:
-                return snapshot
-            pending = offsets.pending_only or UNSET
-            return replace(snapshot, configuration=UNSET if own is None else own, pending_topics=pending)
-        if self.configuration is None:
-            return None
-        return GroupSnapshot(
-            group_id=self.group_id, epoch=self.epoch, seq=self.seq, time_ms=self.now_ms, timestamp_ms=self.timestamp_ms,
-            state=GroupState.DEAD.value, state_since_ms=self.now_ms, generation_id=-1, protocol_type=None,
-            protocol_name=None, leader_id=None, members=(), configuration=self.configuration,
-        )  # fmt: skip
-
     # ---------------------------------------------------------------------------------------------------- the group
 
     def require_group(self) -> Group:
         assert self.group is not None
         return self.group
 
-    def request_event(self) -> RequestEvent:
-        """Return the request of this step."""
+    @property
+    def envelope(self) -> RequestEnvelope:
+        """The request of this step, in its envelope."""
         event = self.event
         assert type(event) is RequestEvent
-        return event
+        return event.envelope
 
     def create_group(self, body: GroupBody) -> Group:
         """Begin a life of the group with this event."""
@@ -207,19 +160,11 @@ class Step:
         self.configuration = self.require_group().configuration
         self.topics = None
         self.group = None
-        self._assignment_changed = True
+        self.assignment_changed = True
 
     def note_change(self) -> None:
         """Publish the group and plan its retention anew at the end of the step."""
-        self._assignment_changed = self.retention_changed = True
-
-    def note_assignment_change(self) -> None:
-        """Publish the group at the end of the step."""
-        self._assignment_changed = True
-
-    def note_retention_change(self) -> None:
-        """Plan the group's retention anew at the end of the step."""
-        self.retention_changed = True
+        self.assignment_changed = self.retention_changed = True
 
     # ------------------------------------------------------------------------------------------------------- timers
 
@@ -262,30 +207,8 @@ class Step:
         self.outputs.append(
             Answer(
                 self.group_id, self.epoch, self.seq, self.now_ms,
-                envelope.request_id, envelope.reply_partition, envelope.api, envelope.api_version, event.offset,
+                envelope.request_id, envelope.reply_partition, envelope.api, envelope.api_version, self.offset,
                 response,
-            )
-        )  # fmt: skip
-
-    def park(self) -> ParkedRequest:
-        """Keep what the response to the request of this step will need."""
-        event = self.request_event()
-        envelope = event.envelope
-        return ParkedRequest(envelope.request_id, envelope.reply_partition, envelope.api_version, event.offset)
-
-    def is_copy_of(self, parked: ParkedRequest) -> bool:
-        """Return whether the request of this step is a parked one that lies in the log twice: then one response is
-        enough."""
-        event = self.event
-        return type(event) is RequestEvent and event.envelope.request_id == parked.request_id
-
-    def respond_to_parked(self, api: str, parked: ParkedRequest, response: Response) -> None:
-        """Respond to a request of an earlier step."""
-        self.seq += 1
-        self.outputs.append(
-            Answer(
-                self.group_id, self.epoch, self.seq, self.now_ms,
-                parked.request_id, parked.reply_partition, api, parked.api_version, parked.offset, response,
             )
         )  # fmt: skip
 
@@ -315,43 +238,8 @@ class Step:
             self.now_ms,
             self.timestamp_ms,
             -1 if group is None else group.body.generation_id,
-            self._cause or self.cause(),
+            self.cause,
             self.cause_seq,
-        )
-
-    def record_refusal(self, refusal: Refusal) -> None:
-        """Record in history a request, or a part of one, that is refused; and a client that is fenced by it."""
-        event, group = self.request_event(), self.group
-        self._refused += 1
-        if self._refused > REFUSALS_RECORDED_MAX:
-            return
-        detail = refusal.detail
-        if self._refused == REFUSALS_RECORDED_MAX:
-            detail += "; of further parts of the request that are refused nothing is told"
-        self.record_kept_out(event.envelope.api, refusal, detail)
-        cause = self.cause()
-        if refusal.error_code is ErrorCode.FENCED_INSTANCE_ID and group is not None and cause.group_instance_id:
-            self.append_history(
-                MemberFenced(
-                    *self.history_fields(),
-                    member_id=cause.member_id or "",
-                    group_instance_id=cause.group_instance_id,
-                    owner_member_id=group.body.instance_owner(cause.group_instance_id),
-                )
-            )
-
-    def record_kept_out(self, api: str, refusal: Refusal, detail: str | None = None) -> None:
-        """Record in history what is refused of a request, or of an event that has no answer."""
-        self.append_history(
-            RequestRefused(
-                *self.history_fields(),
-                api=api,
-                error_code=int(refusal.error_code),
-                error=refusal.error_code.name,
-                rule=refusal.rule,
-                detail=refusal.detail if detail is None else detail,
-                state=self.group.body.state_name if self.group is not None else "none",
-            )
         )
 
     # -------------------------------------------------------------------------------------------------------- cause
@@ -361,8 +249,9 @@ class Step:
         self._subject = subject
         self._cause = None
 
+    @property
     def cause(self) -> Cause:
-        """Return the event or timer of this step as the cause of history records."""
+        """The event or timer of this step as the cause of history records."""
         if self._cause is None:
             event = self.event
             if type(event) is RequestEvent:

@@ -26,11 +26,11 @@ def end_transaction(step: Step, ended: TransactionEnded) -> None:
     if not taken:
         return
     if published:
-        step.note_assignment_change()
+        step.assignment_changed = True
     group_bytes = utf8_bytes(group.group_id)
     for topic, _, pending in taken:
         group.grow_offsets(-offset_bytes(group_bytes + utf8_bytes(topic), pending.metadata))
-    step.note_retention_change()
+    step.retention_changed = True
     if ended.committed:
         _commit(step, taken)
     else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from coordinator_state.classic import states, timers
+from coordinator_state.classic.changes import begin_group
 from coordinator_state.classic.checks import require_generation, require_member
-from coordinator_state.classic.context import classic_or_none, create_classic_group
-from coordinator_state.classic.rebalance import note_rebalance_known
+from coordinator_state.classic.group import classic_or_none
 from coordinator_state.errors import Refusal
 from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
@@ -19,7 +19,7 @@ TXN_MEMBER_EPOCH_VERSION = 6
 
 def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
     """Check a commit as Kafka does, in its order. A commit without a group creates a simple group."""
-    group = classic_or_none(step)
+    group = classic_or_none(step.group)
     generation_id = request.generation_id_or_member_epoch
     if group is None:
         commit_without_group(step, request)
@@ -33,7 +33,7 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
     member = require_member(group, request.member_id, request.group_instance_id)
     require_generation(group, generation_id)
     if group.state is states.COMPLETING_REBALANCE:
-        note_rebalance_known(step, member.member_id)
+        group.note_rebalance_known(member, step.timestamp_ms)
         raise Refusal(
             ErrorCode.REBALANCE_IN_PROGRESS,
             "commit_before_sync",
@@ -45,7 +45,7 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
 def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> None:
     """Check a commit in a transaction as Kafka does, in its order: unlike others, it is taken from anybody in every
     state, and from a member that has no assignment yet."""
-    group = classic_or_none(step)
+    group = classic_or_none(step.group)
     if group is None:
         txn_commit_without_group(step, request)
         return
@@ -58,7 +58,7 @@ def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> N
 
 def commit_without_group(step: Step, request: OffsetCommitRequest) -> None:
     """Let a commit of nobody begin a simple group. Raises `Refusal` if it speaks of a generation."""
-    has_code = step.request_event().envelope.api_version >= GROUP_ID_NOT_FOUND_VERSION
+    has_code = step.envelope.api_version >= GROUP_ID_NOT_FOUND_VERSION
     code = ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.ILLEGAL_GENERATION
     _begin_simple_group(step, request.generation_id_or_member_epoch, code)
 
@@ -73,5 +73,5 @@ def txn_commit_without_group(step: Step, request: TxnOffsetCommitRequest) -> Non
 def _begin_simple_group(step: Step, generation_id: int, unknown: ErrorCode) -> None:
     if generation_id >= 0:
         raise Refusal(unknown, "unknown_group", "there is no such group, so no such generation")
-    create_classic_group(step)
-    step.cause_seq = step.append_history(GroupCreated(*step.history_fields()))
+    changes = begin_group(step)
+    changes.lead(GroupCreated(*changes.fields()))

@@ -10,19 +10,24 @@ from typing import ClassVar, final
 from msgspec import Struct, field
 
 from coordinator_state.classic import states, timers
-from coordinator_state.classic.assigned_topics import assigned_topics
 from coordinator_state.classic.member import Member, Protocols, Rebalance, identity_bytes, protocols_bytes
 from coordinator_state.classic.states import VALID_PREVIOUS_STATES, GroupState
-from coordinator_state.config import GroupConfig
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
-from coordinator_state.offsets import OffsetExpirationCondition
+from coordinator_state.offsets import OffsetExpirationCondition, utf8_bytes
 from coordinator_state.parked import ParkedRequest
 from coordinator_state.publication import SURELY_SMALL_BYTES
 from coordinator_state.timers import TimerCause
+from schemas.consumer_protocol import subscribed_topics
 from schemas.error_codes import ErrorCode
-from schemas.history import GroupSnapshot, MemberIdentity, SnapshotMember
-from schemas.messages import DescribedGroup, DescribedGroupMember
+from schemas.history import MemberIdentity
+from schemas.messages import (
+    DescribedGroup,
+    DescribedGroupMember,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+    SyncGroupResponse,
+)
 from schemas.records import encode_group_metadata_key
 
 CONSUMER = "consumer"
@@ -139,14 +144,28 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
             self.members_bytes -= identity_bytes(identity)
         return identity is not None
 
-    def update_member(self, member: Member, protocols: Protocols, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
-        if protocols != member.protocols:
+    def update_member(self, member: Member, asked: Member) -> None:
+        """Give a member what it asks for now: protocols and timeouts."""
+        if asked.protocols != member.protocols:
             self._count(member, -1)
-            self.members_bytes += protocols_bytes(protocols) - protocols_bytes(member.protocols)
-            member.protocols = protocols
+            self.members_bytes += protocols_bytes(asked.protocols) - protocols_bytes(member.protocols)
+            member.protocols = asked.protocols
             self._count(member, 1)
-        member.session_timeout_ms = session_timeout_ms
-        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = asked.session_timeout_ms
+        member.rebalance_timeout_ms = asked.rebalance_timeout_ms
+
+    def rename_member(self, member: Member, member_id: str) -> None:
+        """Let a static member go on under another id, as the last of the members."""
+        old_id, instance_id = member.member_id, member.group_instance_id
+        assert instance_id is not None
+        self.members_bytes += utf8_bytes(member_id) - utf8_bytes(old_id)
+        del self.members[old_id]
+        member.member_id, member.is_new = member_id, False
+        self.members[member_id], self.static_members[instance_id] = member, member_id
+        if self.leader_id == old_id:
+            self.leader_id = member_id
+        if self.rebalance is not None and old_id in self.rebalance.waited:
+            self.rebalance.waited[member_id] = self.rebalance.waited.pop(old_id)
 
     def set_assignment(self, member: Member, assignment: bytes) -> None:
         self.members_bytes += len(assignment) - len(member.assignment)
@@ -156,6 +175,11 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
         """Park a JoinGroup of a member; None removes the parked one."""
         self.awaiting_join_count += (parked is not None) - (member.awaiting_join is not None)
         member.awaiting_join = parked
+
+    def note_rebalance_known(self, member: Member, timestamp_ms: int) -> None:
+        """Note that a member has learnt that it must rejoin, so that history tells when."""
+        if self.rebalance is not None:
+            self.rebalance.note_told(member.member_id, timestamp_ms)
 
     def count_members(self) -> None:
         """Count anew what members and handed-out ids take."""
@@ -169,6 +193,48 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
                 del self.protocol_counts[name]
         if member.awaiting_join is not None:
             self.awaiting_join_count += sign
+
+    # ------------------------------------------------------------------------------------- what others get of the group
+
+    def topics_of_members(self) -> tuple[str, ...] | None:
+        """Return the topics that the members subscribe to; None if that cannot be known."""
+        if self.protocol_type != CONSUMER:
+            return None
+        if not self.members:
+            return ()
+        if self.protocol_name is None:
+            return None
+        topics: dict[str, None] = {}
+        for metadata in dict.fromkeys([member.metadata_of(self.protocol_name) for member in self.members.values()]):
+            of_member = subscribed_topics(metadata)
+            if of_member is None:
+                return None
+            topics |= dict.fromkeys(of_member)
+        return tuple(topics)
+
+    def join_response(self, member_id: str) -> JoinGroupResponse:
+        """Return a successful answer to JoinGroup. The leader's lists the members."""
+        return JoinGroupResponse(
+            generation_id=self.generation_id,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            leader=self.leader_id or "",
+            member_id=member_id,
+            members=() if member_id != self.leader_id else tuple([
+                JoinGroupResponseMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    metadata=member.metadata_of(self.protocol_name),
+                )
+                for member in self.members.values()
+            ]),
+        )
+
+    def sync_response(self, member: Member) -> SyncGroupResponse:
+        """Return a successful answer to SyncGroup."""
+        return SyncGroupResponse(
+            protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=member.assignment
+        )
 
     # ------------------------------------------------------------------------------- the interface of all kinds of group
 
@@ -251,36 +317,6 @@ class ClassicGroup(Struct, array_like=True, tag="classic"):
             ),
         )
 
-    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
-        protocol_name, is_consumer = self.protocol_name, self.protocol_type == CONSUMER
-        return GroupSnapshot(
-            group_id=group.group_id,
-            epoch=group.epoch,
-            seq=seq,
-            time_ms=group.now_ms,
-            timestamp_ms=group.timestamp_ms,
-            state=str(self.state),
-            state_since_ms=self.state_since_ms,
-            generation_id=self.generation_id,
-            protocol_type=self.protocol_type,
-            protocol_name=protocol_name,
-            leader_id=self.leader_id,
-            members=tuple([
-                SnapshotMember(
-                    member_id=member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    session_timeout_ms=member.session_timeout_ms,
-                    rebalance_timeout_ms=member.rebalance_timeout_ms,
-                    metadata=member.metadata_of(protocol_name),
-                    assignment=member.assignment,
-                    partitions=assigned_topics(is_consumer, member.assignment),
-                )
-                for member in self.members.values()
-            ]),
-        )
-
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
         return (encode_group_metadata_key(group_id),)
 
@@ -301,3 +337,8 @@ def classic_group(group: Group) -> ClassicGroup:
     body = group.body
     assert type(body) is ClassicGroup
     return body
+
+
+def classic_or_none(group: Group | None) -> ClassicGroup | None:
+    """Return the same, if there is a group."""
+    return None if group is None else classic_group(group)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from coordinator_state.classic.context import classic
-from coordinator_state.step import Step
+from coordinator_state.classic.group import ClassicGroup
 from schemas.records import encode_group_metadata, encode_group_metadata_key, encode_member_metadata
 
 GROUP_METADATA_VALUE_VERSION = 3
 """Every Kafka from 2.3 to 4.3 writes 3."""
 
 
-def append_group_metadata(step: Step) -> None:
-    """Append the group as it is: hard state only."""
-    group, version = classic(step), GROUP_METADATA_VALUE_VERSION
-    protocol_name = group.protocol_name
+def group_record(group: ClassicGroup, group_id: str) -> tuple[bytes, bytes]:
+    """Return key and value for the group as it is: hard state only."""
+    version, protocol_name = GROUP_METADATA_VALUE_VERSION, group.protocol_name
     members = [
         encode_member_metadata(
             version,
@@ -31,4 +29,4 @@ def append_group_metadata(step: Step) -> None:
     value = encode_group_metadata(
         version, group.protocol_type or "", group.generation_id, protocol_name, group.leader_id, group.state_since_ms, members
     )
-    step.append_record(encode_group_metadata_key(step.group_id), value)
+    return encode_group_metadata_key(group_id), value

@@ -5,9 +5,7 @@ from __future__ import annotations
 from coordinator_state.api_versions import API_VERSIONS
 from coordinator_state.classic import states, timers
 from coordinator_state.classic.checks import require_generation, require_member
-from coordinator_state.classic.context import classic_or_none
-from coordinator_state.classic.group import ClassicGroup
-from coordinator_state.classic.rebalance import note_rebalance_known
+from coordinator_state.classic.group import ClassicGroup, classic_or_none
 from coordinator_state.errors import require_group, require_group_id
 from coordinator_state.outputs import Answer, RequestEvent
 from coordinator_state.step import Step
@@ -24,12 +22,12 @@ def heartbeat(step: Step, request: HeartbeatRequest) -> None:
     """Answer a Heartbeat and restart the member's session. In PreparingRebalance the answer tells the member to
     rejoin."""
     require_group_id(request.group_id)
-    group = require_group(classic_or_none(step))
+    group = require_group(classic_or_none(step.group))
     member = require_member(group, request.member_id, request.group_instance_id)
     require_generation(group, request.generation_id)
     step.arm(timers.session(member.member_id), member.session_timeout_ms)
     if group.state is states.PREPARING_REBALANCE:
-        note_rebalance_known(step, member.member_id)
+        group.note_rebalance_known(member, step.timestamp_ms)
         step.respond(_REJOIN)
     else:
         step.respond(_ALL_IS_WELL)

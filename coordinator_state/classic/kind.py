@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from coordinator_state.classic import timers
+from coordinator_state.classic.changes import Changes
 from coordinator_state.classic.commit import validate_offset_commit, validate_txn_offset_commit
-from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.classic.group import ClassicGroup, classic_group
 from coordinator_state.classic.heartbeat import heartbeat
 from coordinator_state.classic.join_group import join_group
 from coordinator_state.classic.leave_group import leave_group
 from coordinator_state.classic.loading import load
-from coordinator_state.classic.rebalance import join_timer_expired, sync_timer_expired
 from coordinator_state.classic.sessions import renew_sessions, session_timer_expired
+from coordinator_state.classic.snapshot import snapshot
 from coordinator_state.classic.sync_group import sync_group
 from coordinator_state.kind import GroupKind
 from coordinator_state.step import Step
@@ -29,6 +30,7 @@ class ClassicKind(GroupKind):
     validate_txn_offset_commit = staticmethod(validate_txn_offset_commit)
     renew_sessions = staticmethod(renew_sessions)
     load = staticmethod(load)
+    snapshot = staticmethod(snapshot)
 
     def timer_expired(self, step: Step, name: str, timer: Timer) -> None:
         if timers.is_left_over(name):
@@ -36,8 +38,10 @@ class ClassicKind(GroupKind):
         member_id = timers.member_of(name)
         if member_id is not None:
             session_timer_expired(step, member_id, timer.armed_ms)
-        elif name == timers.JOIN:
-            join_timer_expired(step)
+            return
+        changes = Changes(step, classic_group(step.require_group()))
+        if name == timers.JOIN:
+            changes.join_timer_expired()
         else:
             assert name == timers.SYNC
-            sync_timer_expired(step)
+            changes.sync_timer_expired()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from coordinator_state.causes import Subject
-from coordinator_state.classic import states, timers
+from coordinator_state.classic.changes import Changes
 from coordinator_state.classic.checks import require_member
-from coordinator_state.classic.context import classic_or_none
-from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.classic.group import ClassicGroup, classic_group, classic_or_none
 from coordinator_state.classic.member import Member
-from coordinator_state.classic.rebalance import maybe_complete_join, prepare_rebalance, remove_member
 from coordinator_state.errors import Refusal, require_group_id
+from coordinator_state.refused import record_refusal
 from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
-from schemas.history import MemberLeft, PendingMemberRemoved
+from schemas.history import MemberLeft
 from schemas.messages import LeaveGroupMember, LeaveGroupMemberResponse, LeaveGroupRequest, LeaveGroupResponse
 
 BATCH_VERSION = 3
@@ -21,53 +20,44 @@ BATCH_VERSION = 3
 def leave_group(step: Step, request: LeaveGroupRequest) -> None:
     """Remove members by member id or instance id. An entry that is refused does not stop the others."""
     require_group_id(request.group_id)
-    group = classic_or_none(step)
     leavers: list[Member | str] = []
-    results = tuple(_leave(step, group, entry, leavers) for entry in request.members)
-    if group is not None and leavers:
-        last = leavers[-1]
-        if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
-            names = ", ".join(leaver if isinstance(leaver, str) else leaver.member_id for leaver in leavers)
-            # Kafka rebalances even when only handed-out ids left; so do we (docs/differences.md).
-            prepare_rebalance(
-                step,
-                "pending_member_left" if isinstance(last, str) else "member_left",
-                f"LeaveGroup of {names:.500}",
-                None if isinstance(last, str) else last,
-            )
-        else:
-            maybe_complete_join(step, group)
+    results = tuple(_leave(step, entry, leavers) for entry in request.members)
+    if leavers:
+        changes, last = Changes(step, classic_group(step.require_group())), leavers[-1]
+        names = ", ".join(leaver if isinstance(leaver, str) else leaver.member_id for leaver in leavers)
+        # Kafka rebalances even when only handed-out ids left; so do we (docs/differences.md).
+        changes.rebalance(
+            "pending_member_left" if isinstance(last, str) else "member_left",
+            f"LeaveGroup of {names:.500}",
+            None if isinstance(last, str) else last,
+        )
     step.respond(_response(step, results))
 
 
 def _response(step: Step, results: tuple[LeaveGroupMemberResponse, ...]) -> LeaveGroupResponse:
-    if step.request_event().envelope.api_version < BATCH_VERSION and len(results) == 1:
+    if step.envelope.api_version < BATCH_VERSION and len(results) == 1:
         return LeaveGroupResponse(error_code=results[0].error_code)
     return LeaveGroupResponse(members=results)
 
 
-def _leave(
-    step: Step, group: ClassicGroup | None, entry: LeaveGroupMember, leavers: list[Member | str]
-) -> LeaveGroupMemberResponse:
+def _leave(step: Step, entry: LeaveGroupMember, leavers: list[Member | str]) -> LeaveGroupMemberResponse:
     error_code = ErrorCode.NONE
     step.set_subject(Subject(entry.member_id, entry.group_instance_id, entry.reason))
+    group = classic_or_none(step.group)
     try:
         leaver = _leaver(group, entry)
     except Refusal as refusal:
         error_code = refusal.error_code
-        step.record_refusal(refusal)
+        record_refusal(step, refusal)
     else:
         assert group is not None
+        changes = Changes(step, group)
         leavers.append(leaver)
         if isinstance(leaver, str):
-            group.remove_pending(leaver)
-            step.cancel(timers.session(leaver))
-            step.cause_seq = step.append_history(
-                PendingMemberRemoved(*step.history_fields(), member_id=leaver, reason="left")
-            )
+            step.cause_seq = changes.take_back(leaver, "left")
         else:
-            step.cause_seq = step.append_history(MemberLeft(*step.history_fields(), member=leaver.identity))
-            remove_member(step, leaver)
+            changes.lead(MemberLeft(*changes.fields(), member=leaver.identity))
+            changes.remove(leaver)
     return LeaveGroupMemberResponse(
         member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=error_code
     )

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from coordinator_state.classic import states, timers
 from coordinator_state.classic.assigned_topics import assigned_topics
-from coordinator_state.classic.context import classic, create_classic_group
-from coordinator_state.classic.group import CONSUMER, ClassicGroup
+from coordinator_state.classic.changes import Changes, begin_group
+from coordinator_state.classic.group import CONSUMER, ClassicGroup, classic_group
 from coordinator_state.classic.join_group import first_subscription
 from coordinator_state.classic.member import Member
-from coordinator_state.classic.rebalance import answer_join_error, subscribed_topics_of
-from coordinator_state.classic.rebalance_history import complete_rebalance
 from coordinator_state.step import Step
 from coordinator_state.timers import OFFSETS_EXPIRY
 from schemas import history
@@ -27,10 +25,11 @@ def load(step: Step, fact: RecordedLoad) -> None:
     """Put the stored group in place of the one that was, and begin its members' sessions when it has loaded."""
     if step.group is None and fact.group_metadata is None:
         return
-    before = create_classic_group(step) if step.group is None else classic(step)
-    _answer_waiting(step, before)
-    step.append_history(CoordinatorChanged(*step.history_fields(), broker_id=fact.broker_id, leader_epoch=None))
-    complete_rebalance(step, "coordinator_changed")
+    changes = begin_group(step) if step.group is None else Changes(step, classic_group(step.group))
+    before = changes.group
+    _answer_waiting(changes)
+    changes.tell(CoordinatorChanged(*changes.fields(), broker_id=fact.broker_id, leader_epoch=None))
+    changes.complete("coordinator_changed")
     loaded = _stored(fact, before)
     group = step.require_group()
     for name in list(group.timers):
@@ -44,14 +43,13 @@ def load(step: Step, fact: RecordedLoad) -> None:
     step.note_change()
 
 
-def _answer_waiting(step: Step, group: ClassicGroup) -> None:
+def _answer_waiting(changes: Changes) -> None:
     """The old coordinator refuses what waits."""
-    for member in group.members.values():
+    for member in changes.group.members.values():
         if member.awaiting_join is not None:
-            answer_join_error(step, member.awaiting_join, ErrorCode.NOT_COORDINATOR, member.member_id)
+            changes.refuse_join(member, ErrorCode.NOT_COORDINATOR, member.member_id)
         if member.awaiting_sync is not None:
-            refused = SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
-            step.respond_to_parked("SyncGroup", member.awaiting_sync, refused)
+            changes.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
 
 
 def _stored(fact: RecordedLoad, before: ClassicGroup) -> ClassicGroup:
@@ -71,7 +69,7 @@ def _stored(fact: RecordedLoad, before: ClassicGroup) -> ClassicGroup:
     for member in stored.members:
         loaded.add_member(_member(member, stored.protocol or ""), stored.protocol_type)
     loaded.elected_leader_id = loaded.leader_id
-    loaded.subscribed_topics = subscribed_topics_of(loaded)
+    loaded.subscribed_topics = loaded.topics_of_members()
     return loaded
 
 

@@ -5,14 +5,19 @@ Source of the fields: `ClassicGroupMember` (Kafka 4.3).
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct, field
 
 from coordinator_state.offsets import utf8_bytes
 from coordinator_state.parked import ParkedRequest
-from schemas.history import MemberIdentity, RebalanceTrigger, Waited
+from coordinator_state.step import HistoryFields
+from schemas.history import MemberIdentity, RebalanceCompleted, RebalanceTrigger, Waited
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(protocol name, metadata), in the member's order of preference."""
+
+Outcome = Literal["stable", "empty", "interrupted", "coordinator_changed"]
 
 MEMBER_OVERHEAD_BYTES = 400
 """The size of a member in a record or answer beyond its own bytes: ids of the protocol, JSON field names."""
@@ -96,6 +101,33 @@ class Rebalance(Struct, array_like=True):
         """Return the append time of a step in this rebalance, which is not before its start: that of a timer is an
         estimate, and the next event's may lie before it."""
         return max(timestamp_ms, self.started_ms)
+
+    def note_told(self, member_id: str, timestamp_ms: int) -> None:
+        """Note when a member has learnt that it must rejoin."""
+        if self.waited.get(member_id) == (None, None):
+            self.waited[member_id] = (self.moment(timestamp_ms), None)
+
+    def note_joined(self, member_id: str, timestamp_ms: int) -> None:
+        """Note when a member that the join phase waits for has rejoined first."""
+        if member_id in self.waited and self.join_ms is None:
+            told_ms, joined_ms = self.waited[member_id]
+            self.waited[member_id] = (told_ms, self.moment(timestamp_ms) if joined_ms is None else joined_ms)
+
+    def completed(self, fields: HistoryFields, outcome: Outcome) -> RebalanceCompleted:
+        """Return the record of how the rebalance ended, at the append time that is among the fields."""
+        _, _, _, _, timestamp_ms, *_ = fields
+        return RebalanceCompleted(
+            *fields,
+            rebalance=self.seq,
+            outcome=outcome,
+            trigger=self.trigger,
+            started_ms=self.started_ms,
+            duration_ms=self.moment(timestamp_ms) - self.started_ms,
+            join_ms=self.join_ms,
+            waited_for=self.waited_for(),
+            slowest=self.slowest(),
+            dropped=tuple(self.dropped),
+        )
 
     def waited_for(self) -> tuple[Waited, ...]:
         return tuple([

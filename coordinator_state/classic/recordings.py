@@ -8,17 +8,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from coordinator_state.classic import states, timers
-from coordinator_state.classic.context import create_classic_group
+from coordinator_state.classic.changes import Changes, begin_group
 from coordinator_state.classic.group import ClassicGroup
 from coordinator_state.classic.join_group import first_subscription
 from coordinator_state.classic.member import Member
-from coordinator_state.classic.rebalance import (
-    await_sync,
-    maybe_complete_join,
-    prepare_rebalance,
-    remove_member,
-    subscribed_topics_of,
-)
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.outputs import RecordedEvent
 from coordinator_state.retention import note_commits
@@ -77,14 +70,11 @@ def _end_session_at(step: Step, fact: RecordedSession) -> None:
 def _depart(step: Step, group: ClassicGroup, member_id: str) -> None:
     """Take out a member of which only that is known."""
     member = group.members.get(member_id)
-    if member is None:
-        return
-    step.cause_seq = step.append_history(MemberGone(*step.history_fields(), member=member.identity))
-    remove_member(step, member)
-    if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
-        prepare_rebalance(step, "not_known", f"{member_id} is gone: left or expired, not known which", member)
-    else:
-        maybe_complete_join(step, group)
+    if member is not None:
+        changes = Changes(step, group)
+        changes.lead(MemberGone(*changes.fields(), member=member.identity))
+        changes.remove(member)
+        changes.rebalance("not_known", f"{member_id} is gone: left or expired, not known which", member)
 
 
 def put_first(group: ClassicGroup, member_ids: tuple[str, ...]) -> None:
@@ -95,17 +85,18 @@ def put_first(group: ClassicGroup, member_ids: tuple[str, ...]) -> None:
 
 def _take_over(step: Step, fact: RecordedGroup) -> None:
     """The group right after a join phase: all wait for the leader's SyncGroup."""
-    group = create_classic_group(step)
+    changes = begin_group(step)
+    group = changes.group
     group.state, group.previous_state = states.COMPLETING_REBALANCE, states.PREPARING_REBALANCE
     group.generation_id, group.protocol_name = fact.generation_id, fact.protocol_name
     for recorded in fact.members:
         group.add_member(_member(recorded), fact.protocol_type)
     group.leader_id = group.elected_leader_id = fact.leader_id
-    group.subscribed_topics = subscribed_topics_of(group)
+    group.subscribed_topics = group.topics_of_members()
     step.require_group().is_logged = True
     for member in group.members.values():
-        await_sync(step, group, member)
-    step.arm(timers.SYNC, group.rebalance_timeout_ms)
+        changes.await_sync(member)
+    changes.step.arm(timers.SYNC, group.rebalance_timeout_ms)
     for offset in fact.offsets:
         _put_offset(step, offset)
     step.require_group().offsets_bytes = None

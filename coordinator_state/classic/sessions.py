@@ -5,25 +5,23 @@ from __future__ import annotations
 
 from coordinator_state.causes import Subject
 from coordinator_state.classic import states, timers
-from coordinator_state.classic.context import classic
+from coordinator_state.classic.changes import Changes
+from coordinator_state.classic.group import classic_group
 from coordinator_state.classic.member import Member
-from coordinator_state.classic.rebalance import complete_join, prepare_rebalance, remove_member
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
 from coordinator_state.step import Step
 from coordinator_state.timers import Timer
-from schemas.history import MemberExpired, PendingMemberRemoved
+from schemas.history import MemberExpired
 
 
 def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> None:
     """Remove a member, or a handed-out id, of which nothing came for its session timeout."""
-    group = classic(step)
+    group = classic_group(step.require_group())
+    changes = Changes(step, group)
     if member_id in group.pending_join:
-        step.cause_seq = step.append_history(
-            PendingMemberRemoved(*step.history_fields(), member_id=member_id, reason="expired")
-        )
-        group.remove_pending(member_id)
+        step.cause_seq = changes.take_back(member_id, "expired")
         if group.state is states.PREPARING_REBALANCE and group.all_joined:
-            complete_join(step)
+            changes.complete_join()
         return
     member = group.members.get(member_id)
     if member is None or member.satisfies_heartbeat:
@@ -32,22 +30,22 @@ def session_timer_expired(step: Step, member_id: str, last_heard_ms: int) -> Non
     step.set_subject(
         Subject(member_id, member.group_instance_id, client_id=member.client_id, client_host=member.client_host)
     )
-    step.cause_seq = step.append_history(
+    changes.lead(
         MemberExpired(
-            *step.history_fields(), member=member.identity, last_heard_ms=last_heard_ms, session_timeout_ms=timeout_ms
+            *changes.fields(), member=member.identity, last_heard_ms=last_heard_ms, session_timeout_ms=timeout_ms
         )
     )
-    remove_member(step, member)
+    changes.remove(member)
     if group.state in (states.STABLE, states.COMPLETING_REBALANCE):
-        prepare_rebalance(step, "member_expired", f"member {member_id} was not heard for {timeout_ms} ms", member)
+        changes.prepare("member_expired", f"member {member_id} was not heard for {timeout_ms} ms", member)
     elif group.state is states.PREPARING_REBALANCE and group.all_joined:
-        complete_join(step)
+        changes.complete_join()
 
 
 def renew_sessions(step: Step) -> None:
     """Restart every session after the clock stood still, in the order of arming. No session ends sooner than it would
     have. A member's timer still names the event by which it was last heard."""
-    members, armed = classic(step).members, step.require_group().timers
+    members, armed = classic_group(step.require_group()).members, step.require_group().timers
     for name, timer in list(armed.items()):
         member_id = timers.member_of(name)
         if member_id is None:

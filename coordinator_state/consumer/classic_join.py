@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from coordinator_state.classic.context import create_classic_group
-from coordinator_state.classic.group_record import append_group_metadata
+from coordinator_state.classic.changes import begin_group
 from coordinator_state.classic.join_group import join_group as join_classic_group
 from coordinator_state.classic.join_group import member_uuid, protocols_of, validate_join
 from coordinator_state.classic.member import Protocols
-from coordinator_state.classic.rebalance import prepare_rebalance
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.downgrade import classic_group_of, may_downgrade, write_downgrade
@@ -42,7 +40,7 @@ _MEMBER_ID_REQUIRED_VERSION = 4
 
 def join_group(step: Step, request: JoinGroupRequest) -> None:
     """Let a classic member into the group. An Empty group becomes a classic one instead."""
-    validate_join(step, request)
+    validate_join(step.config, request)
     group = consumer_group(step.require_group())
     if not group.members:
         _begin_classic_group(step, request)
@@ -65,18 +63,18 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
             detail += "; with that the group is gone, as in Kafka, but for its offsets"
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, "unknown_group", detail)
     append_group_tombstones(step)
-    create_classic_group(step)
-    append_group_metadata(step)
-    step.cause_seq = step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
+    changes = begin_group(step)
+    changes.write()
+    changes.lead(GroupConverted(*changes.fields(), to_protocol="classic"))
     join_classic_group(step, request)
 
 
 def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
-    has_none = step.request_event().envelope.api_version < _REBALANCE_TIMEOUT_VERSION
+    has_none = step.envelope.api_version < _REBALANCE_TIMEOUT_VERSION
     if has_none or (request.rebalance_timeout_ms == NO_TIMEOUT and step.config.group_consumer_mends_defects):
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     _require_classic_members(step, group, request, protocols)
-    envelope = step.request_event().envelope
+    envelope = step.envelope
     member_id = request.member_id or envelope.new_member_id or member_uuid(envelope.request_id)
     if not request.member_id and request.group_instance_id is None and (
         envelope.api_version >= _MEMBER_ID_REQUIRED_VERSION
@@ -180,7 +178,7 @@ def _subscription(step: Step, protocols: Protocols) -> Subscription:
 def _updated(
     step: Step, member: ConsumerMember, request: JoinGroupRequest, protocols: Protocols, subscription: Subscription
 ) -> ConsumerMember:
-    envelope = step.request_event().envelope
+    envelope = step.envelope
     timeout_ms = request.rebalance_timeout_ms
     ends_regex = step.config.kafka_version.classic_join_ends_regex
     return replace(
@@ -217,15 +215,13 @@ def _downgrade(
     is_ahead = group.group_epoch > group.assignment_epoch
     classic = classic_group_of(step, group, list(group.members.values()), joiner_id)
     classic.generation_id = generation_id
-    write_downgrade(step, group, tuple(group.members), classic, regexes)
+    changes = write_downgrade(step, group, tuple(group.members), classic, regexes)
     if is_ahead:
-        prepare_rebalance(
-            step, "group_converted", f"{joiner_id:.300} took the place of the last native member", None
+        changes.prepare("group_converted", f"{joiner_id:.300} took the place of the last native member", None)
+    else:
+        leader_id, protocol_name = classic.leader_id or "", classic.protocol_name
+        changes.tell(
+            GroupStable(
+                *changes.fields(), leader_id=leader_id, protocol_name=protocol_name, members=tuple(classic.members)
+            )
         )
-        return
-    leader_id, protocol_name = classic.leader_id or "", classic.protocol_name
-    step.append_history(
-        GroupStable(
-            *step.history_fields(), leader_id=leader_id, protocol_name=protocol_name, members=tuple(classic.members)
-        )
-    )

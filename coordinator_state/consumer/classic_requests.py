@@ -15,6 +15,7 @@ from coordinator_state.consumer.member import ClassicMemberMetadata, ConsumerMem
 from coordinator_state.consumer.membership import require_static, unknown_member
 from coordinator_state.consumer.snapshot import identity
 from coordinator_state.errors import Refusal, require_group_id
+from coordinator_state.refused import record_refusal
 from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberLeft
@@ -35,7 +36,7 @@ _PROTOCOL_MANDATORY_VERSION = 5
 
 def sync_group(step: Step, request: SyncGroupRequest) -> None:
     """Answer a classic member with what it owns. The assignments in the request are ignored."""
-    mandatory = step.request_event().envelope.api_version >= _PROTOCOL_MANDATORY_VERSION
+    mandatory = step.envelope.api_version >= _PROTOCOL_MANDATORY_VERSION
     if mandatory and (request.protocol_type is None or request.protocol_name is None):
         raise _protocol_differs("protocol type and name are mandatory since version 5")
     require_group_id(request.group_id)
@@ -83,7 +84,7 @@ def leave_group(step: Step, request: LeaveGroupRequest) -> None:
     leavers: dict[str, ConsumerMember] = {}
     results = tuple(_leave(step, group, entry, leavers) for entry in request.members)
     fence_members(Changes(step, group), list(leavers.values()), "member_left")
-    if step.request_event().envelope.api_version < _BATCH_VERSION and len(results) == 1:
+    if step.envelope.api_version < _BATCH_VERSION and len(results) == 1:
         step.respond(LeaveGroupResponse(error_code=results[0].error_code))
     else:
         step.respond(LeaveGroupResponse(members=results))
@@ -98,7 +99,7 @@ def _leave(
         member = _leaver(group, entry)
     except Refusal as refusal:
         error_code = refusal.error_code
-        step.record_refusal(refusal)
+        record_refusal(step, refusal)
     else:
         if member.member_id not in leavers:
             leavers[member.member_id] = member

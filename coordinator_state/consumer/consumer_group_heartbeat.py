@@ -35,7 +35,7 @@ def consumer_group_heartbeat(step: Step, request: ConsumerGroupHeartbeatRequest)
 def _validate(step: Step, request: ConsumerGroupHeartbeatRequest) -> None:
     """Check the request by itself, in Kafka's order."""
     epoch = request.member_epoch
-    has_own_id = step.request_event().envelope.api_version >= OWN_MEMBER_ID_VERSION or epoch > 0
+    has_own_id = step.envelope.api_version >= OWN_MEMBER_ID_VERSION or epoch > 0
     if (has_own_id or epoch == LEAVE_EPOCH) and _is_blank(request.member_id):
         raise _invalid("member_id_is_blank", "the member id is empty")
     if _is_blank(request.group_id):

@@ -9,10 +9,9 @@ from collections.abc import Collection
 
 from coordinator_state.classic import states
 from coordinator_state.classic import timers as classic_timers
+from coordinator_state.classic.changes import Changes
 from coordinator_state.classic.group import CONSUMER, ClassicGroup
-from coordinator_state.classic.group_record import append_group_metadata
 from coordinator_state.classic.member import Member
-from coordinator_state.classic.rebalance import prepare_rebalance, subscribed_topics_of
 from coordinator_state.classic.vote import selected_protocol
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.assignors.java_order import timeline_order
@@ -43,15 +42,15 @@ def downgrade(step: Step, group: ConsumerGroup, gone: Collection[str]) -> None:
     """Let the members that are left go on as a classic group."""
     left = [member for member_id, member in group.members.items() if member_id not in gone]
     classic = classic_group_of(step, group, left)
-    write_downgrade(step, group, tuple(group.members), classic, tuple(group.resolved_regexes))
-    prepare_rebalance(step, "group_converted", "the last member of the consumer protocol is gone", None)
+    changes = write_downgrade(step, group, tuple(group.members), classic, tuple(group.resolved_regexes))
+    changes.prepare("group_converted", "the last member of the consumer protocol is gone", None)
 
 
 def write_downgrade(
     step: Step, group: ConsumerGroup, member_ids: Collection[str], classic: ClassicGroup, regexes: Collection[str]
-) -> None:
+) -> Changes:
     """Write the tombstones of the consumer group, of these resolved expressions too, and the record of the classic one,
-    which takes its place."""
+    which takes its place: returns the changes of that one."""
     group_id = step.group_id
     target_epoch, *others = consumer_tombstone_keys(group_id, regexes)
     for record_type in (CURRENT_MEMBER_TYPE, TARGET_MEMBER_TYPE):
@@ -68,11 +67,13 @@ def write_downgrade(
                 step.cancel(name)
     complete(step, group, "interrupted")
     step.require_group().body = classic
-    step.append_history(GroupConverted(*step.history_fields(), to_protocol="classic"))
-    append_group_metadata(step)
+    changes = Changes(step, classic)
+    changes.tell(GroupConverted(*changes.fields(), to_protocol="classic"))
+    changes.write()
     for member in classic.members.values():
         step.arm(classic_timers.session(member.member_id), member.session_timeout_ms)
     step.note_change()
+    return changes
 
 
 def classic_group_of(
@@ -110,7 +111,7 @@ def classic_group_of(
         target = group.targets.get(classic_member.member_id, ())
         classic.set_assignment(classic_member, assignment_bytes(target, step.image, version))
     classic.elected_leader_id = classic.leader_id
-    classic.subscribed_topics = subscribed_topics_of(classic)
+    classic.subscribed_topics = classic.topics_of_members()
     return classic
 
 

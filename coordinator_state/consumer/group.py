@@ -14,13 +14,11 @@ from typing import ClassVar, final
 from msgspec import Struct, field
 
 from coordinator_state.classic.member import Rebalance
-from coordinator_state.config import GroupConfig
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.assignors.contract import SubscriptionType
 from coordinator_state.consumer.member import ConsumerMember, PartitionsWithEpochs, TargetAssignment
 from coordinator_state.consumer.member_epochs import validate_offset_fetch
 from coordinator_state.consumer.sizes import instance_bytes, member_bytes, resolved_bytes, target_bytes
-from coordinator_state.consumer.snapshot import snapshot
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.kafka_versions import KafkaVersion
@@ -36,7 +34,6 @@ from schemas.consumer_group_records import (
 )
 from schemas.error_codes import ErrorCode
 from schemas.group_states import ASSIGNING, RECONCILING
-from schemas.history import GroupSnapshot
 from schemas.messages import DescribedGroup
 
 EMPTY, STABLE = "Empty", "Stable"
@@ -321,9 +318,6 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
     def describe(self, group_id: str) -> DescribedGroup | None:
         """DescribeGroups knows classic groups only."""
         return None
-
-    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
-        return snapshot(self, group, seq, config)
 
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
         return () if self.is_removed else consumer_tombstone_keys(group_id, self.resolved_regexes)

@@ -82,13 +82,13 @@ def require_room(step: Step, group: ConsumerGroup, member_id: str, instance_id: 
 
 def _new_member_id(step: Step) -> str:
     """Version 0: the coordinator makes the id (docs/architecture.md, rule 11)."""
-    envelope = step.request_event().envelope
+    envelope = step.envelope
     return envelope.new_member_id or member_uuid(envelope.request_id)
 
 
 def _updated(step: Step, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
     """Return the member as the request has it; it speaks the consumer protocol now."""
-    envelope, names = step.request_event().envelope, request.subscribed_topic_names
+    envelope, names = step.envelope, request.subscribed_topic_names
     regex, timeout_ms = request.subscribed_topic_regex, request.rebalance_timeout_ms
     updated = replace(
         member,

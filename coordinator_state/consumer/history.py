@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.rebalance_history import (
     Rise,
@@ -33,9 +34,6 @@ from schemas.observed_history import (
     RegexResolved,
     TargetAssignmentComputed,
 )
-
-if TYPE_CHECKING:
-    from coordinator_state.consumer.group import ConsumerGroup
 
 _ASKED = ("subscribed_topics", "subscribed_regex", "server_assignor", "rack_id", "rebalance_timeout_ms", "protocols")
 

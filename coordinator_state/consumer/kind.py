@@ -8,6 +8,7 @@ from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.loading import load
 from coordinator_state.consumer.offsets import validate_offset_commit, validate_txn_offset_commit
 from coordinator_state.consumer.sessions import renew_sessions, timer_expired
+from coordinator_state.consumer.snapshot import snapshot
 from coordinator_state.kind import GroupKind
 
 
@@ -24,3 +25,4 @@ class ConsumerKind(GroupKind):
     timer_expired = staticmethod(timer_expired)
     renew_sessions = staticmethod(renew_sessions)
     load = staticmethod(load)
+    snapshot = staticmethod(snapshot)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from coordinator_state.consumer.group import EXPIRED_DEADLINE, ConsumerGroup
 from coordinator_state.consumer.regexes import regexes_resolved
 from coordinator_state.errors import Refusal
+from coordinator_state.refused import record_kept_out
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
 from schemas.error_codes import ErrorCode
@@ -54,7 +55,7 @@ def learn_topics(step: Step, metadata: TopicMetadata) -> None:
         image = image.with_former(())
     if image.size_bytes > max(most, before.size_bytes):
         detail = f"of topics the group would keep {image.size_bytes} bytes; group_topics_max_bytes is {most}"
-        step.record_kept_out("topic_metadata", Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "topics_too_large", detail))
+        record_kept_out(step, "topic_metadata", Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "topics_too_large", detail))
         return
     if group is None:
         step.topics = image
@@ -98,6 +99,6 @@ def _configure(step: Step, configuration: GroupConfiguration) -> None:
         step.configuration = kept
     else:
         step.group.configuration = kept
-    step.note_assignment_change()
+    step.assignment_changed = True
 
 

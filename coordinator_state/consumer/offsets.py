@@ -35,7 +35,7 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
     if epoch < 0 and not group.members:
         return
     member = require_member(group.members, request.member_id)
-    if member.classic is None and step.request_event().envelope.api_version < MEMBER_EPOCH_VERSION:
+    if member.classic is None and step.envelope.api_version < MEMBER_EPOCH_VERSION:
         raise Refusal(
             ErrorCode.UNSUPPORTED_VERSION, "old_version_of_a_native_member", "the version knows of no member epochs"
         )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember
 from schemas.java_hash import java_map_order
-
-if TYPE_CHECKING:
-    from coordinator_state.consumer.group import ConsumerGroup
 
 
 def preferred_assignor(group: ConsumerGroup, updated: ConsumerMember | None, configured: tuple[str, ...]) -> str:

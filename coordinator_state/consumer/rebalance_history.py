@@ -7,20 +7,17 @@ It waits for the members that must give up partitions.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from coordinator_state.classic.member import Rebalance
-from coordinator_state.classic.rebalance_history import Outcome, append_completed
+from coordinator_state.classic.member import Outcome, Rebalance
+from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.snapshot import identity
 from coordinator_state.step import Step
 from schemas.history import RebalanceStarted
 from schemas.observed_history import TRIGGERS, EpochReason
-
-if TYPE_CHECKING:
-    from coordinator_state.consumer.group import ConsumerGroup
 
 
 class Rise(NamedTuple):
@@ -48,7 +45,9 @@ def begin(step: Step, group: ConsumerGroup, rise: Rise, interrupted: Rebalance |
     epoch_before, reason = rise.epoch - 1, rise.reasons[0]
     waited: dict[str, tuple[int | None, int | None]] = {}
     if interrupted is not None:
-        append_completed(step, interrupted, "interrupted", epoch_before)
+        step.append_history(
+            replace(interrupted.completed(step.history_fields(), "interrupted"), generation_id=epoch_before)
+        )
         waited = {
             member_id: (told_ms, None)
             for member_id, (told_ms, done_ms) in interrupted.waited.items()
@@ -91,7 +90,7 @@ def complete(step: Step, group: ConsumerGroup, outcome: Outcome) -> None:
     """Tell how the rebalance ended, and forget it."""
     progress, group.rebalance = group.rebalance, None
     if progress is not None:
-        append_completed(step, progress, outcome)
+        step.append_history(progress.completed(step.history_fields(), outcome))
 
 
 def _words(rise: Rise, reason: EpochReason) -> str:

@@ -17,6 +17,7 @@ from coordinator_state.consumer.sizes import resolved_bytes
 from coordinator_state.consumer.subscription import SubscriptionUpdate, hash_of
 from coordinator_state.consumer_settings import METADATA_REFRESH_INTERVAL_MS, REGEX_REFRESH_MIN_INTERVAL_MS
 from coordinator_state.errors import Refusal
+from coordinator_state.refused import record_kept_out
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
 from schemas.error_codes import ErrorCode
@@ -72,7 +73,7 @@ def begins_refresh(changes: Changes, update: SubscriptionUpdate) -> bool:
 def begin_refresh(step: Step, group: ConsumerGroup) -> None:
     """Have the expressions resolved: whoever knows all topics sees in the published group that it waits for them."""
     group.regex_refresh_began_ms = step.now_ms
-    step.note_assignment_change()
+    step.assignment_changed = True
 
 
 def regexes_resolved(step: Step, result: RegexesResolved) -> None:
@@ -84,7 +85,7 @@ def regexes_resolved(step: Step, result: RegexesResolved) -> None:
     if isinstance(body, ConsumerGroup | ClassicGroup) and body.regex_refresh_began_ms is not None:
         body.regex_refresh_began_ms = None
         if type(body) is ConsumerGroup:
-            step.note_assignment_change()
+            step.assignment_changed = True
     if type(body) is not ConsumerGroup or body.is_removed:
         return
     changes = Changes(step, body)
@@ -121,6 +122,7 @@ def _keep_out(step: Step, regex: str, topics: tuple[str, ...]) -> None:
         f"with the {len(topics)} topics that match {regex!r} the group would exceed group_max_bytes "
         f"({step.config.group_max_bytes})"
     )
-    step.record_kept_out(
+    record_kept_out(
+        step,
         "regexes_resolved", Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, "group_is_too_large", detail)
     )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from coordinator_state.config import GroupConfig
 from coordinator_state.consumer import timers
+from coordinator_state.consumer.group import ConsumerGroup, consumer_group
 from coordinator_state.consumer.member import ConsumerMember, MemberState
 from coordinator_state.consumer.preferred_assignor import preferred_assignor
 from coordinator_state.group import Group
@@ -20,9 +21,6 @@ from schemas.history import (
     SnapshotSubscription,
 )
 
-if TYPE_CHECKING:
-    from coordinator_state.consumer.group import ConsumerGroup
-
 State = Literal["stable", "unrevoked_partitions", "unreleased_partitions", "unknown"]
 _STATES: dict[MemberState, State] = {
     MemberState.STABLE: "stable",
@@ -32,8 +30,9 @@ _STATES: dict[MemberState, State] = {
 }
 
 
-def snapshot(body: ConsumerGroup, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
+def snapshot(group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
     """Return the group as the assignments topic shows it; the generation is its epoch."""
+    body = consumer_group(group)
     image = group.topics or NO_TOPICS
     return GroupSnapshot(
         group_id=group.group_id,

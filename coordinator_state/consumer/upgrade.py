@@ -6,6 +6,7 @@ Source: `convertToConsumerGroup`, `ConsumerGroup.fromClassicGroup` (Kafka 4.3).
 from __future__ import annotations
 
 from coordinator_state import timers as group_timers
+from coordinator_state.classic.changes import Changes as ClassicChanges
 from coordinator_state.classic.group import CONSUMER, ClassicGroup
 from coordinator_state.classic.member import Member
 from coordinator_state.consumer import timers
@@ -19,7 +20,7 @@ from coordinator_state.topics_image import TopicsImage
 from schemas.consumer_protocol import decode_assignment, decode_subscription
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import java_string_order
-from schemas.messages import JoinGroupResponse, SyncGroupResponse
+from schemas.messages import SyncGroupResponse
 from schemas.wire import DecodeError
 
 
@@ -67,15 +68,13 @@ def upgrade(step: Step, classic: ClassicGroup) -> Changes:
 
 def _answer_parked(step: Step, classic: ClassicGroup) -> None:
     """Whoever waits for a rebalance is told that there is another."""
+    changes = ClassicChanges(step, classic)
     for member in classic.members.values():
         if member.awaiting_join is not None:
-            response = JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
-            step.respond_to_parked("JoinGroup", member.awaiting_join, response)
+            changes.refuse_join(member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
             classic.park_join(member, None)
         if member.awaiting_sync is not None:
-            refused = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-            step.respond_to_parked("SyncGroup", member.awaiting_sync, refused)
-            member.awaiting_sync = None
+            changes.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 def _member(classic: ClassicGroup, member: Member, image: TopicsImage) -> ConsumerMember:

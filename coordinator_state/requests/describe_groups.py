@@ -17,7 +17,7 @@ def describe_groups(step: Step, request: DescribeGroupsRequest) -> None:
     described = group.body.describe(step.group_id) if group is not None and group.is_logged else None
     if described is not None:
         pass
-    elif step.request_event().envelope.api_version >= UNKNOWN_IS_AN_ERROR_VERSION:
+    elif step.envelope.api_version >= UNKNOWN_IS_AN_ERROR_VERSION:
         described = DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=f"Group {step.group_id} not found.",

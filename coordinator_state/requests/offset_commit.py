@@ -5,6 +5,7 @@ from __future__ import annotations
 from coordinator_state.errors import Refusal
 from coordinator_state.kind import GroupKind
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES, CommittedOffset, offset_bytes, utf8_bytes
+from coordinator_state.refused import record_refusal
 from coordinator_state.retention import chunks, note_commits
 from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
@@ -90,7 +91,7 @@ def _commit_topic(
         if not has_name or metadata or growth > room:
             refusal = refusal_of(step, name, number, metadata, has_room=growth <= max(room, 0))
             if refusal is not None:
-                step.record_refusal(refusal)
+                record_refusal(step, refusal)
                 answers.append(OffsetCommitResponsePartition(number, refusal.error_code))
                 continue
         offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
@@ -147,6 +148,6 @@ def _utf16_units(text: str) -> int:
 
 
 def _expire_timestamp_ms(step: Step, request: OffsetCommitRequest) -> int | None:
-    if request.retention_time_ms == -1 or step.request_event().envelope.api_version not in OWN_RETENTION_VERSIONS:
+    if request.retention_time_ms == -1 or step.envelope.api_version not in OWN_RETENTION_VERSIONS:
         return None
     return step.now_ms + request.retention_time_ms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coordinator_state.errors import Refusal, require_group, require_group_id
 from coordinator_state.group import Group
+from coordinator_state.refused import record_refusal
 from coordinator_state.retention import record_deleted_offsets, remove_offset
 from coordinator_state.step import Step
 from schemas.error_codes import ErrorCode
@@ -37,7 +38,8 @@ def _delete(
     error_code = ErrorCode.NONE
     if group.body.is_subscribed_to_topic(topic.name):
         error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        step.record_refusal(Refusal(error_code, "topic_is_subscribed", f"the group is subscribed to {topic.name:.249}"))
+        detail = f"the group is subscribed to {topic.name:.249}"
+        record_refusal(step, Refusal(error_code, "topic_is_subscribed", detail))
     else:
         for partition in topic.partitions:
             change = remove_offset(step, topic.name, partition.partition_index)

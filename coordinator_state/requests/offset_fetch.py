@@ -9,6 +9,7 @@ from msgspec import UNSET
 from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES, CommittedOffset, offset_bytes
+from coordinator_state.refused import record_refusal
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
 from schemas.error_codes import ErrorCode
@@ -129,7 +130,8 @@ def _stable(
     if producer_ids:
         named = ", ".join(map(str, sorted(producer_ids)[:PRODUCERS_NAMED_MAX]))
         more = f" and {len(producer_ids) - PRODUCERS_NAMED_MAX} more" if len(producer_ids) > PRODUCERS_NAMED_MAX else ""
-        step.record_refusal(
+        record_refusal(
+            step,
             Refusal(
                 ErrorCode.UNSTABLE_OFFSET_COMMIT,
                 "transaction_is_open",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from coordinator_state.errors import require_group_id
 from coordinator_state.kind import GroupKind
 from coordinator_state.offsets import CommittedOffset
+from coordinator_state.refused import record_refusal
 from coordinator_state.requests.offset_commit import growth_of, refusal_of
 from coordinator_state.retention import chunks
 from coordinator_state.step import Step
@@ -40,9 +41,9 @@ def txn_offset_commit(step: Step, kind: GroupKind, request: TxnOffsetCommitReque
     if changes:
         # Kafka has a record of it in its log from now on.
         step.require_group().is_logged = True
-        step.note_retention_change()
+        step.retention_changed = True
         if step.require_group().offsets.pending_only != published:
-            step.note_assignment_change()  # whoever watches topics must know of them
+            step.assignment_changed = True  # whoever watches topics must know of them
     for chunk in chunks(changes):
         step.append_history(
             TransactionalOffsetsPending(
@@ -68,7 +69,7 @@ def _keep_topic(
         growth = growth_of(step, name, offsets.pending_of(name, number).get(producer_id), metadata)
         refusal = refusal_of(step, name, number, metadata, has_room=growth <= max(room, 0))
         if refusal is not None:
-            step.record_refusal(refusal)
+            record_refusal(step, refusal)
             answers.append(TxnOffsetCommitResponsePartition(number, refusal.error_code))
             continue
         offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch

@@ -10,7 +10,7 @@ import pytest
 from coordinator_state import ClassicGroup, Group, classic_group, encode_group
 from coordinator_state.classic.old_states import OldGroup
 from coordinator_state.offsets import Offsets
-from coordinator_state.step import REFUSALS_RECORDED_MAX
+from coordinator_state.refused import REFUSALS_RECORDED_MAX
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, decode_request_event, encode_request_event
 from schemas.history import RequestRefused

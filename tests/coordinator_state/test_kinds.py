@@ -121,22 +121,6 @@ class ToyGroup(Struct, array_like=True, tag="toy"):
         )
         return DescribedGroup(group_id=group_id, group_state=self.state_name, protocol_type="toy", members=members)
 
-    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
-        return GroupSnapshot(
-            group_id=group.group_id,
-            epoch=group.epoch,
-            seq=seq,
-            time_ms=group.now_ms,
-            timestamp_ms=group.timestamp_ms,
-            state="Empty",
-            state_since_ms=0,
-            generation_id=self.generation_id,
-            protocol_type="toy",
-            protocol_name=None,
-            leader_id=None,
-            members=(),
-        )
-
     def tombstone_keys(self, group_id: str) -> tuple[bytes, ...]:
         return (RECORD_KEY, RECORD_KEY + b"-again")
 
@@ -159,6 +143,22 @@ def toy(step: Step) -> ToyGroup:
 
 class ToyKind(GroupKind):
     body = ToyGroup
+
+    def snapshot(self, group: Group, seq: int, config: GroupConfig) -> GroupSnapshot:
+        return GroupSnapshot(
+            group_id=group.group_id,
+            epoch=group.epoch,
+            seq=seq,
+            time_ms=group.now_ms,
+            timestamp_ms=group.timestamp_ms,
+            state="Empty",
+            state_since_ms=0,
+            generation_id=group.body.generation_id,
+            protocol_type="toy",
+            protocol_name=None,
+            leader_id=None,
+            members=(),
+        )
 
     def join_group(self, step: Step, request: JoinGroupRequest) -> None:
         require_group_id(request.group_id)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from coordinator_state import Group, publication
 from coordinator_state.classic.group import CONSUMER, ClassicGroup
 from coordinator_state.classic.member import Member
+from coordinator_state.classic.snapshot import snapshot as snapshot_of
 from coordinator_state.config import GroupConfig
 from schemas.consumer_protocol import Assignment, TopicPartition, encode_assignment
 from schemas.events import encode_json
@@ -105,7 +106,7 @@ def test_what_is_taken_for_small_without_a_count_is_small(
     for number in range(members):
         protocols = (("range", bytes(metadata_bytes)),)
         body.add_member(Member(f"{name}{number}", None, name, name, 1, 1, protocols, assignment), CONSUMER)
-    snapshot = body.snapshot(Group("g", 0, body), 1, GroupConfig())
+    snapshot = snapshot_of(Group("g", 0, body), 1, GroupConfig())
     assert not body.is_small or publication.publication_interval_ms(snapshot) == 0
 
 

@@ -21,8 +21,9 @@ from coordinator_state import (
     retention,
     topics_deleted,
 )
-from coordinator_state.classic import checks, commit, heartbeat, join_group, kind, rebalance, sessions
-from coordinator_state.classic.context import classic
+from coordinator_state.classic import changes, checks, commit, heartbeat, join_group, kind, sessions
+from coordinator_state.classic.changes import Changes
+from coordinator_state.classic.group import classic_group
 from coordinator_state.classic.kind import ClassicKind
 from coordinator_state.offsets import CommittedOffset, OffsetExpirationCondition, Offsets
 from coordinator_state.step import Step
@@ -102,7 +103,7 @@ def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     real = sessions.session_timer_expired
 
     def expire(step: Step, member_id: str, last_heard_ms: int) -> None:
-        if member_id in classic(step).pending_join:
+        if member_id in classic_group(step.require_group()).pending_join:
             real(step, member_id, last_heard_ms)
 
     monkeypatch.setattr(kind, "session_timer_expired", expire)
@@ -242,43 +243,43 @@ def a_broker_that_is_behind_is_believed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def a_parked_answer_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Step.respond_to_parked
+    real = Changes.answer
 
-    def respond_to_parked(self: Step, api: str, parked: Any, response: Any) -> None:
-        if parked.offset % 5:
+    def answer(self: Changes, api: str, parked: Any, response: Any) -> None:
+        if parked.offset % 5 or parked.offset == self.step.offset:
             real(self, api, parked, response)
 
-    monkeypatch.setattr(Step, "respond_to_parked", respond_to_parked)
+    monkeypatch.setattr(Changes, "answer", answer)
 
 
 def an_answer_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Step.respond_to_parked
+    real = Changes.answer
 
-    def respond_to_parked(self: Step, api: str, parked: Any, response: Any) -> None:
+    def answer(self: Changes, api: str, parked: Any, response: Any) -> None:
         real(self, api, parked, response)
         real(self, api, parked, response)
 
-    monkeypatch.setattr(Step, "respond_to_parked", respond_to_parked)
+    monkeypatch.setattr(Changes, "answer", answer)
 
 
 def an_answer_goes_to_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Step.park
+    real = Changes.this_request
     parked_before: list[Any] = []
 
-    def park(self: Step) -> Any:
+    def this_request(self: Changes) -> Any:
         parked = real(self)
         parked_before.append(parked)
         return replace(parked, request_id=parked_before[-2:][0].request_id)
 
-    monkeypatch.setattr(Step, "park", park)
+    monkeypatch.setattr(Changes, "this_request", this_request)
 
 
 def a_generation_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebalance, "_next_generation", lambda generation_id: generation_id + 1 + (generation_id == 2))
+    monkeypatch.setattr(changes, "next_generation", lambda generation_id: generation_id + 1 + (generation_id == 2))
 
 
 def a_generation_falls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rebalance, "_next_generation", lambda generation_id: generation_id % 2 + 1)
+    monkeypatch.setattr(changes, "next_generation", lambda generation_id: generation_id % 2 + 1)
 
 
 def arrival_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,16 +324,16 @@ def time_by_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def absent_members_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = rebalance.drop_member
+    real = Changes.drop
     monkeypatch.setattr(
-        rebalance,
-        "drop_member",
-        lambda step, member, reason: None if reason == "did_not_rejoin" else real(step, member, reason),
+        Changes,
+        "drop",
+        lambda self, member, reason: None if reason == "did_not_rejoin" else real(self, member, reason),
     )
 
 
 def the_old_id_of_an_instance_is_not_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_group, "_fence_parked", lambda step, group, member: None)
+    monkeypatch.setattr(join_group, "_fence_parked", lambda changes, member: None)
 
 
 def retention_is_over_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator_state.classic import kind, sessions, sync_group
-from coordinator_state.classic.context import classic, classic_or_none
+from coordinator_state.classic.group import classic_group, classic_or_none
 from coordinator_state.classic.kind import ClassicKind
 from coordinator_state.step import Step
 from simulation.command import main
@@ -23,7 +23,7 @@ def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     real = sessions.session_timer_expired
 
     def expire(step: Step, member_id: str, last_heard_ms: int) -> None:
-        if member_id in classic(step).pending_join:
+        if member_id in classic_group(step.require_group()).pending_join:
             real(step, member_id, last_heard_ms)
 
     monkeypatch.setattr(kind, "session_timer_expired", expire)
@@ -35,7 +35,7 @@ def third_generation_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def sync(step: Step, request: Any) -> None:
         real(step, request)
-        group = classic_or_none(step)
+        group = classic_or_none(step.group)
         if group is not None and group.generation_id == 3 and group.state == "Stable":
             raise RuntimeError("the third generation is stable")
 
