@@ -23,13 +23,14 @@ from group_coordinator.coordinating.gateway.codec import body_start
 from group_coordinator.coordinating.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
 from group_coordinator.coordinating.gateway.versions import GROUP_APIS
 from group_coordinator.proving.recordings.group_requests import group_requests
-from group_coordinator.proving.recordings.offsets_log import read_offsets_line
+from group_coordinator.proving.recordings.offsets_log import read_offsets_record
 from group_coordinator.proving.recordings.request_lines import MARK, read_line
 from group_coordinator.proving.recordings.topic_ids import NO_IDS
 from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError
 from group_coordinator.watching.broker_logs.line_times import LineError
 from group_coordinator.watching.dashboard.sources import request_of_event
 from group_coordinator.watching.group_metrics.tally import Tally
+from group_coordinator.watching.observed.offsets_log import raw_line
 from schemas import consumer_protocol
 from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
 from schemas.history import decode_history, decode_snapshot
@@ -386,7 +387,7 @@ TARGETS = {
         Target("metrics", _of_all_topics, _count, ()),
         Target("dashboard", _requests, request_of_event, ()),
         Target("offsets", _offsets_records, _decode_offsets_record, (DecodeError,)),
-        Target("offsets_lines", _offsets_lines, read_offsets_line,
+        Target("offsets_lines", _offsets_lines, lambda data: read_offsets_record(*raw_line(data)),
                (msgspec.DecodeError, ValueError, RecursionError)),
         Target("records_file", lambda: [encode_record(record) for record in LOG if len(record.value or b"") < 5_000],
                decode_event_record, (RecordsFileError,)),

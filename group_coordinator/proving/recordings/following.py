@@ -22,11 +22,12 @@ from group_coordinator.proving.recordings.group_replay import GroupReplay
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
-from group_coordinator.proving.recordings.offsets_log import LoggedMarker, LoggedRecord, OffsetsLog, topic_ids_of
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.proving.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.proving.recordings.recorded_groups import expected_of, steps_of
 from group_coordinator.proving.recordings.replay_state import START, InputValue
 from group_coordinator.proving.recordings.transaction_ends import TransactionEnd, ends_for, with_markers
+from group_coordinator.watching.observed.offsets_log import TransactionMarker
 from schemas.recorded import RecordedGroup, RecordingGap
 
 EDGE_MS = 100
@@ -120,7 +121,7 @@ def follow(
     given_settings: Mapping[str, Setting],
     records: Mapping[str, list[LoggedRecord]] | None = None,
     logs: CoordinatorLogs | None = None,
-    markers: Sequence[LoggedMarker] = (),
+    markers: Sequence[TransactionMarker] = (),
 ) -> Following:
     """Follow a log that was read. `given_settings`: of the brokers, by our names; the others are inferred.
 

@@ -1,17 +1,11 @@
-"""Records of a real `__consumer_offsets`: one JSON object a line, key and value in base64; and comparing ours with
-them.
-
-    {"partition":7,"offset":0,"timestamp_ms":1795265220047,"key":"AAIABWNyYXNo","value":null}
-"""
+"""Records of a real `__consumer_offsets`, as a dump has them (`watching.observed.offsets_log`), compared with ours."""
 
 from __future__ import annotations
 
 import re
-from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -22,7 +16,10 @@ from group_coordinator.proving.recordings.consumer_records import (
     is_of_topics,
     same_consumer_record,
 )
-from group_coordinator.watching.broker_logs.text_files import Damage, read_lines
+from group_coordinator.watching.broker_logs.text_files import Damage
+from group_coordinator.watching.observed.offsets_log import LeftOut, OffsetsDump, TransactionMarker, marker_of
+from group_coordinator.watching.observed.transactions import OpenTransactions
+from schemas.kafka.record_batches import RawRecord
 from schemas.records import (
     GroupMetadataValue,
     OffsetCommitKey,
@@ -34,8 +31,6 @@ from schemas.records import (
     encode_offset_commit_value,
 )
 
-_CONTROL_KEY_BYTES = 4
-_COMMIT = b"\x00\x01"
 _KINDS = {
     range(9, 16): "share groups",
     range(17, 24): "streams groups",
@@ -56,15 +51,11 @@ class LoggedRecord(Struct, frozen=True, kw_only=True):
     """Of a record that was written in a transaction."""
 
 
-class LoggedMarker(Struct, frozen=True, kw_only=True):
-    """The end of a transaction."""
+class NotCompared(LeftOut, frozen=True):
+    """A record that cannot be compared."""
 
-    partition: int
-    offset: int
-    timestamp_ms: int
-    producer_id: int
-    producer_epoch: int
-    committed: bool
+    what: str
+    """What it is, behind "N records of the offsets log"."""
 
 
 class OffsetsLog(Struct):
@@ -73,11 +64,15 @@ class OffsetsLog(Struct):
     by_group: dict[str, list[LoggedRecord]] = field(default_factory=dict)
     """The records by group, in the order of their offsets, whatever the order of the lines. What was written in a
     transaction lies at the marker by which it was committed; what was not committed is not there."""
-    markers: list[LoggedMarker] = field(default_factory=list)
+    markers: list[TransactionMarker] = field(default_factory=list)
     """The ends of transactions, by partition and offset."""
     left_out: dict[str, int] = field(default_factory=dict)
     """What cannot be compared -> how many records."""
     damage: Damage = field(default_factory=Damage)
+
+    def add(self, record: LoggedRecord) -> None:
+        """Take the next record of a group."""
+        self.by_group.setdefault(record.group_id, []).append(record)
 
     def doubts(self) -> Iterator[str]:
         """Yield the doubts about this dump, in sentences."""
@@ -87,61 +82,25 @@ class OffsetsLog(Struct):
             yield f"{self.damage.lines} lines of the offsets log cannot be read and are left out: {self.damage}."
 
 
-class _Line(Struct):
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: str | None
-    value: str | None
-    is_transactional: bool = False
-    producer_id: int | None = None
-    producer_epoch: int = -1
-    control: str | bool | None = None
-
-
-_decode = msgspec.json.Decoder(_Line).decode
-
-
 def read_offsets_log(path: Path) -> OffsetsLog:
     """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
-    log = OffsetsLog()
-    places: dict[tuple[int, int], LoggedRecord | LoggedMarker] = {}
-    for record in read_lines(path, read_offsets_line, log.damage):
-        if isinstance(record, str):
-            _leave_out(log, record)
-        else:
-            before = places.setdefault((record.partition, record.offset), record)
-            if before is not record:
-                _leave_out(
-                    log, "come again" if before == record else "lie where another record lies: several logs are mixed"
-                )
-    entries = [places[place] for place in sorted(places)]
-    log.markers = [entry for entry in entries if isinstance(entry, LoggedMarker)]
-    for record in _committed(entries):
-        log.by_group.setdefault(record.group_id, []).append(record)
+    dump = OffsetsDump[LoggedRecord | TransactionMarker]()
+    dump.read_file(path, read_offsets_record)
+    left_out = {kind.what: count for kind, count in dump.left_out.items() if isinstance(kind, NotCompared)}
+    left_out["come again"] = dump.repeated
+    left_out["lie where another record lies: several logs are mixed"] = dump.contradicted
+    log = OffsetsLog(left_out={kind: count for kind, count in left_out.items() if count}, damage=dump.damage)
+    partitions: dict[int, OpenTransactions[bytes, LoggedRecord]] = {}
+    for entry in dump.entries():
+        transactions = partitions.setdefault(entry.partition, OpenTransactions())
+        if isinstance(entry, TransactionMarker):
+            log.markers.append(entry)
+            ended = transactions.end(entry.producer_id, committed=entry.outcome == "COMMIT")
+            for record in sorted(ended, key=_place) if entry.outcome == "COMMIT" else ():
+                log.add(replace(record, offset=entry.offset, timestamp_ms=entry.timestamp_ms))
+        elif not transactions.wait(entry.key, entry):
+            log.add(entry)
     return log
-
-
-def _committed(entries: Iterable[LoggedRecord | LoggedMarker]) -> Iterator[LoggedRecord]:
-    """Yield the records that count, those of transactions at their markers, as our offsets topic has them."""
-    pending: dict[tuple[int, int], dict[bytes, LoggedRecord]] = {}
-    written_at: dict[bytes, int] = {}
-    for entry in entries:
-        if isinstance(entry, LoggedRecord):
-            if entry.producer_id is not None:
-                pending.setdefault((entry.partition, entry.producer_id), {})[entry.key] = entry
-                continue
-            yield entry
-            written_at[entry.key] = entry.offset
-            if entry.value is None:
-                for of_producer in pending.values():
-                    of_producer.pop(entry.key, None)
-            continue
-        ended = pending.pop((entry.partition, entry.producer_id), {})
-        for record in sorted(ended.values(), key=_place) if entry.committed else ():
-            if written_at.get(record.key, -1) < record.offset:
-                written_at[record.key] = record.offset
-                yield replace(record, offset=entry.offset, timestamp_ms=entry.timestamp_ms)
 
 
 def _place(record: LoggedRecord) -> tuple[str, int]:
@@ -150,31 +109,26 @@ def _place(record: LoggedRecord) -> tuple[str, int]:
     return key.topic, key.partition
 
 
-def _leave_out(log: OffsetsLog, kind: str) -> None:
-    log.left_out[kind] = log.left_out.get(kind, 0) + 1
-
-
-def read_offsets_line(line: bytes) -> LoggedRecord | LoggedMarker | str:
-    """Return the record of a line, or what the record is if it is none of a classic group. Raises
-    msgspec.DecodeError, ValueError, RecursionError."""
-    raw = _decode(line)
-    key = b64decode(raw.key or "", validate=True)
-    value = None if raw.value is None else b64decode(raw.value, validate=True)
-    if raw.control or _is_control_key(key):
-        return _marker(raw, key)
+def read_offsets_record(partition: int, raw: RawRecord) -> LoggedRecord | TransactionMarker | NotCompared:
+    """Return a record of the log of classic and consumer groups. Raises `DecodeError`."""
+    key, value = raw.key or b"", raw.value
+    is_told = raw.producer_id >= 0
+    if raw.control is not None:
+        not_told = NotCompared("are markers of transactions whose producers are not told")
+        return marker_of(partition, raw) if is_told else not_told
     decoded_key, _ = decode_record(key, value)
     if isinstance(decoded_key, UnknownKey):
         if not is_of_consumer_group(key):
-            return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
+            return NotCompared(f"are of {_kind(decoded_key.type)}, whose records are not understood yet")
         if is_of_topics(key, value):
-            return "tell the topics of consumer groups, which Kafka 4.0 alone writes"
+            return NotCompared("tell the topics of consumer groups, which Kafka 4.0 alone writes")
         group_id = consumer_record_group(key, value)
     else:
         group_id = decoded_key.group_id
-    if raw.is_transactional and (raw.producer_id is None or not isinstance(decoded_key, OffsetCommitKey)):
-        return "were written in transactions of producers that are not told"
+    if raw.is_transactional and not (is_told and isinstance(decoded_key, OffsetCommitKey)):
+        return NotCompared("were written in transactions of producers that are not told")
     return LoggedRecord(
-        partition=raw.partition,
+        partition=partition,
         offset=raw.offset,
         timestamp_ms=raw.timestamp_ms,
         group_id=group_id,
@@ -182,24 +136,6 @@ def read_offsets_line(line: bytes) -> LoggedRecord | LoggedMarker | str:
         value=value,
         producer_id=raw.producer_id if raw.is_transactional else None,
     )
-
-
-def _marker(raw: _Line, key: bytes) -> LoggedMarker | str:
-    if raw.producer_id is None or not _is_control_key(key):
-        return "are markers of transactions whose producers are not told"
-    return LoggedMarker(
-        partition=raw.partition,
-        offset=raw.offset,
-        timestamp_ms=raw.timestamp_ms,
-        producer_id=raw.producer_id,
-        producer_epoch=raw.producer_epoch,
-        committed=key[2:] == _COMMIT,
-    )
-
-
-def _is_control_key(key: bytes) -> bool:
-    """Version and type, each of two bytes; no key of a group is so short."""
-    return len(key) == _CONTROL_KEY_BYTES and key[:2] == b"\x00\x00" and key[2:] in (b"\x00\x00", b"\x00\x01")
 
 
 def _kind(record_type: int) -> str:
