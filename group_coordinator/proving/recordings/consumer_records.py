@@ -1,6 +1,6 @@
-"""Records of consumer groups in a broker's offsets log, compared with ours.
+"""Records in a broker's offsets log, compared with ours; and what is special to those of consumer groups.
 
-Kafka keeps a member's partitions in hash maps, whose order means nothing where they are what the member has; a target
+Kafka keeps members of classic groups, and a member's partitions, in hash maps, whose order means nothing where they are what the member has; a target
 assignment's order counts, since Kafka's assignor goes on with it. What no request log tells is not compared: the
 version of the cluster's topics at which a regular expression was resolved.
 """
@@ -8,6 +8,8 @@ version of the cluster's topics at which a regular expression was resolved.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from operator import itemgetter
 from typing import Any
 
 from schemas.consumer_group_records import (
@@ -29,8 +31,12 @@ _TYPES = frozenset({
 })  # fmt: skip
 _UNORDERED = frozenset({MEMBER_METADATA_TYPE, TARGET_MEMBER_TYPE, CURRENT_MEMBER_TYPE, REGULAR_EXPRESSION_TYPE})
 _TIMES = {
-    "ConsumerGroupTargetAssignmentMetadata": "assignment_timestamp", "ConsumerGroupRegularExpression": "timestamp",
-}  # fmt: skip
+    "OffsetCommit": ("commit_timestamp", "expire_timestamp"),
+    "GroupMetadata": ("current_state_timestamp",),
+    "ConsumerGroupTargetAssignmentMetadata": ("assignment_timestamp",),
+    "ConsumerGroupRegularExpression": ("timestamp",),
+}
+_NOT_COMPARED = {"ConsumerGroupRegularExpression": ("version",)}
 _NO_EPOCH = -1
 _OWNED = ("assigned_partitions", "partitions_pending_revocation")
 
@@ -57,7 +63,7 @@ def consumer_record_group(key: bytes, value: bytes | None) -> str:
     return str(_decoded(key, value).key["group_id"])
 
 
-def same_consumer_record(key: bytes, own: bytes, recorded: bytes, tolerance_ms: int) -> bool:
+def same_value(key: bytes, own: bytes, recorded: bytes, tolerance_ms: int) -> bool:
     """Return whether two values are equal to the byte, but for times up to `tolerance_ms` apart and what Kafka leaves
     to the order of a hash map."""
     ours, theirs = _decoded(key, own), _decoded(key, recorded)
@@ -66,15 +72,17 @@ def same_consumer_record(key: bytes, own: bytes, recorded: bytes, tolerance_ms: 
     # The recorded value must also be exactly what our encoder makes of it.
     if encode_record(theirs)[1] != recorded:
         return False
-    time = _TIMES.get(ours.name)
-    if time is not None and abs(ours.value.get(time, 0) - theirs.value.get(time, 0)) > tolerance_ms:
+    times = _TIMES.get(ours.name, ())
+    if any(abs(ours.value.get(time, 0) - theirs.value.get(time, 0)) > tolerance_ms for time in times):
         return False
-    return _comparable(ours.value, time) == _comparable(theirs.value, time)
+    left_out = (*times, *_NOT_COMPARED.get(ours.name, ()))
+    return ours.version == theirs.version and _comparable(ours.value, left_out) == _comparable(theirs.value, left_out)
 
 
-def _comparable(value: dict[str, Any], time: str | None) -> dict[str, Any]:
-    left_out = {time, "version"} if time == "timestamp" else {time}
+def _comparable(value: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
     comparable = {name: field for name, field in value.items() if name not in left_out}
+    if "members" in comparable:
+        comparable["members"] = sorted(comparable["members"], key=itemgetter("member_id"))
     for name in _OWNED:
         if name in comparable:
             comparable[name] = sorted(_epochs(topic) for topic in comparable[name])

@@ -14,21 +14,17 @@ from group_coordinator.proving.recordings.consumer_records import (
     describe_consumer_record,
     is_of_consumer_group,
     is_of_topics,
-    same_consumer_record,
+    same_value,
 )
 from group_coordinator.watching.broker_logs.text_files import Damage
 from group_coordinator.watching.observed.offsets_log import LeftOut, OffsetsDump, TransactionMarker, marker_of
 from group_coordinator.watching.observed.transactions import OpenTransactions
 from schemas.kafka.record_batches import RawRecord
 from schemas.records import (
-    GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
     UnknownKey,
-    Value,
     decode_record,
-    encode_group_metadata_value,
-    encode_offset_commit_value,
 )
 
 _KINDS = {
@@ -164,54 +160,7 @@ def same_record(own_key: bytes, own_value: bytes | None, broker_record: LoggedRe
         return False
     if own_value is None or broker_record.value is None:
         return True
-    if value_version(own_value) != value_version(broker_record.value):
-        return False
-    if is_of_consumer_group(own_key):
-        return same_consumer_record(own_key, own_value, broker_record.value, tolerance_ms)
-    own, recorded = decode_record(own_key, own_value)[1], decode_record(broker_record.key, broker_record.value)[1]
-    aligned = _aligned(own, recorded, tolerance_ms)
-    if aligned is None or recorded is None:
-        return False
-    version = value_version(broker_record.value)
-    # The recorded value must also be exactly what our encoder makes of it.
-    return _encode(recorded, version) == broker_record.value and _encode(aligned, version) == _encode(
-        _sorted(recorded), version
-    )
-
-
-def _aligned(own: Value | None, recorded: Value | None, tolerance_ms: int) -> Value | None:
-    """Ours with the recorded times, if they are near enough; None if they are not."""
-    if isinstance(own, OffsetCommitValue) and isinstance(recorded, OffsetCommitValue):
-        if not _near(own.commit_timestamp_ms, recorded.commit_timestamp_ms, tolerance_ms):
-            return None
-        if not _near(own.expire_timestamp_ms, recorded.expire_timestamp_ms, tolerance_ms):
-            return None
-        return replace(
-            own,
-            commit_timestamp_ms=recorded.commit_timestamp_ms,
-            expire_timestamp_ms=recorded.expire_timestamp_ms,
-        )
-    if isinstance(own, GroupMetadataValue) and isinstance(recorded, GroupMetadataValue):
-        if not _near(own.current_state_timestamp_ms, recorded.current_state_timestamp_ms, tolerance_ms):
-            return None
-        return replace(_sorted(own), current_state_timestamp_ms=recorded.current_state_timestamp_ms)
-    return None
-
-
-def _near(own_ms: int, recorded_ms: int, tolerance_ms: int) -> bool:
-    return abs(own_ms - recorded_ms) <= tolerance_ms
-
-
-def _sorted(value: Value) -> Value:
-    if isinstance(value, GroupMetadataValue):
-        return replace(value, members=tuple(sorted(value.members, key=lambda member: member.member_id)))
-    return value
-
-
-def _encode(value: Value, version: int) -> bytes:
-    if isinstance(value, OffsetCommitValue):
-        return encode_offset_commit_value(value, version)
-    return encode_group_metadata_value(value, version)
+    return same_value(own_key, own_value, broker_record.value, tolerance_ms)
 
 
 def describe_record(key: bytes, value: bytes | None) -> str:
