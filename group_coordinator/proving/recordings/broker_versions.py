@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from coordinator_state.kafka_versions import KAFKA_VERSIONS, KafkaVersion, version_named
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.old_brokers import is_of_old_broker
+from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_group_records import METADATA_TYPE, TARGET_METADATA_TYPE
 from schemas.error_codes import ErrorCode
-from schemas.kafka.records import decode_record
 from schemas.wire import INT16
 
 _OF_EPOCHS = frozenset({METADATA_TYPE, TARGET_METADATA_TYPE})
@@ -62,8 +61,8 @@ def _version_of_records(records: Iterable[LoggedRecord]) -> str | None:
     for record in records:
         if record.value is None or INT16.unpack_from(record.key)[0] not in _OF_EPOCHS:
             continue
-        decoded = decode_record(record.key, record.value)
-        value: dict[str, Any] = {} if isinstance(decoded, int) else decoded.value or {}
+        entry = record.decoded()
+        value = entry.value or {} if isinstance(entry, LogRecord) else {}
         if "assignment_timestamp" in value:
             return "4.3"
         version = "4.2" if "metadata_hash" in value else version or "4.0"

@@ -1,8 +1,8 @@
 """Records in a broker's offsets log, compared with ours; and what is special to those of consumer groups.
 
-Kafka keeps members of classic groups, and a member's partitions, in hash maps, whose order means nothing where they are what the member has; a target
-assignment's order counts, since Kafka's assignor goes on with it. What no request log tells is not compared: the
-version of the cluster's topics at which a regular expression was resolved.
+Kafka keeps members of classic groups, and a member's partitions, in hash maps, whose order means nothing where they are
+what the member has; a target assignment's order counts, since Kafka's assignor goes on with it. What no request log
+tells is not compared: the version of the cluster's topics at which a regular expression was resolved.
 """
 
 from __future__ import annotations
@@ -15,20 +15,13 @@ from typing import Any
 from schemas.consumer_group_records import (
     CURRENT_MEMBER_TYPE,
     MEMBER_METADATA_TYPE,
-    METADATA_TYPE,
-    PARTITION_METADATA_TYPE,
     REGULAR_EXPRESSION_TYPE,
     TARGET_MEMBER_TYPE,
-    TARGET_METADATA_TYPE,
 )
 from schemas.kafka.records import Record, decode_record, encode_record
 from schemas.records import OFFSET_COMMIT_TYPE
 from schemas.wire import INT16, DecodeError, encode_uuid, topic_id_text
 
-_TYPES = frozenset({
-    METADATA_TYPE, PARTITION_METADATA_TYPE, MEMBER_METADATA_TYPE, TARGET_METADATA_TYPE, TARGET_MEMBER_TYPE,
-    CURRENT_MEMBER_TYPE, REGULAR_EXPRESSION_TYPE,
-})  # fmt: skip
 _UNORDERED = frozenset({MEMBER_METADATA_TYPE, TARGET_MEMBER_TYPE, CURRENT_MEMBER_TYPE, REGULAR_EXPRESSION_TYPE})
 _TIMES = {
     "OffsetCommit": ("commit_timestamp", "expire_timestamp"),
@@ -41,26 +34,11 @@ _NO_EPOCH = -1
 _OWNED = ("assigned_partitions", "partitions_pending_revocation")
 
 
-def is_of_consumer_group(key: bytes) -> bool:
-    """Return whether a key is that of a record that consumer groups alone have."""
-    return len(key) >= INT16.size and INT16.unpack_from(key)[0] in _TYPES
-
-
 def has_no_order(key: bytes, value: bytes | None) -> bool:
     """Return whether Kafka writes such records in the order of a hash map: of several members or expressions, and of
     several offsets that are dropped."""
     record_type = INT16.unpack_from(key)[0]
     return record_type in _UNORDERED or (record_type == OFFSET_COMMIT_TYPE and value is None)
-
-
-def is_of_topics(key: bytes, value: bytes | None) -> bool:
-    """Return whether a record tells of the topics of a consumer group, as Kafka 4.0 alone writes it."""
-    return value is not None and INT16.unpack_from(key)[0] == PARTITION_METADATA_TYPE
-
-
-def consumer_record_group(key: bytes, value: bytes | None) -> str:
-    """Return the group that a record is about. Raises `DecodeError`, a ValueError, for a damaged record."""
-    return str(_decoded(key, value).key["group_id"])
 
 
 def same_value(key: bytes, own: bytes, recorded: bytes, tolerance_ms: int) -> bool:
@@ -100,7 +78,7 @@ def _text(topic_id: bytes) -> str:
     return topic_id_text(topic_id) or ""
 
 
-def describe_consumer_record(key: bytes, value: bytes | None) -> str:
+def describe_record(key: bytes, value: bytes | None) -> str:
     """Describe a record, with the times in it."""
     record = _decoded(key, value)
     name = record.name.removeprefix("ConsumerGroup")

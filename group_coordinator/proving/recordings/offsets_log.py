@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from group_coordinator.proving.recordings.consumer_records import (
-    consumer_record_group,
-    describe_consumer_record,
-    is_of_consumer_group,
-    is_of_topics,
-    same_value,
-)
+from group_coordinator.proving.recordings.consumer_records import same_value
 from group_coordinator.watching.broker_logs.text_files import Damage
-from group_coordinator.watching.observed.offsets_log import LeftOut, OffsetsDump, TransactionMarker, marker_of
+from group_coordinator.watching.observed.offsets_log import (
+    CommitRecord,
+    LeftOut,
+    LogRecord,
+    OffsetsDump,
+    TransactionMarker,
+    UnknownRecord,
+    read_raw,
+    read_record,
+)
 from group_coordinator.watching.observed.transactions import OpenTransactions
 from schemas.kafka.record_batches import RawRecord
-from schemas.records import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-    UnknownKey,
-    decode_record,
-)
 
-_KINDS = {
-    range(9, 16): "share groups",
-    range(17, 24): "streams groups",
-}
+_OTHER_KINDS = ("Share", "Streams")
 _VALUE_VERSION_BYTES = 2
 
 
@@ -45,6 +38,19 @@ class LoggedRecord(Struct, frozen=True, kw_only=True):
     value: bytes | None
     producer_id: int | None = None
     """Of a record that was written in a transaction."""
+
+    def decoded(self) -> LogRecord | CommitRecord:
+        """Decode key and value."""
+        record = read_record(
+            self.key,
+            self.value,
+            partition=self.partition,
+            offset=self.offset,
+            timestamp_ms=self.timestamp_ms,
+            leader_epoch=None,
+        )
+        assert not isinstance(record, UnknownRecord)
+        return record
 
 
 class NotCompared(LeftOut, frozen=True):
@@ -100,43 +106,35 @@ def read_offsets_log(path: Path) -> OffsetsLog:
 
 
 def _place(record: LoggedRecord) -> tuple[str, int]:
-    key, _ = decode_record(record.key, record.value)
-    assert isinstance(key, OffsetCommitKey)
-    return key.topic, key.partition
+    entry = record.decoded()
+    assert isinstance(entry, CommitRecord)
+    return entry.key.topic, entry.key.partition
 
 
 def read_offsets_record(partition: int, raw: RawRecord) -> LoggedRecord | TransactionMarker | NotCompared:
     """Return a record of the log of classic and consumer groups. Raises `DecodeError`."""
-    key, value = raw.key or b"", raw.value
-    is_told = raw.producer_id >= 0
-    if raw.control is not None:
-        not_told = NotCompared("are markers of transactions whose producers are not told")
-        return marker_of(partition, raw) if is_told else not_told
-    decoded_key, _ = decode_record(key, value)
-    if isinstance(decoded_key, UnknownKey):
-        if not is_of_consumer_group(key):
-            return NotCompared(f"are of {_kind(decoded_key.type)}, whose records are not understood yet")
-        if is_of_topics(key, value):
+    entry, is_told = read_raw(partition, raw), raw.producer_id >= 0
+    if isinstance(entry, TransactionMarker):
+        return entry if is_told else NotCompared("are markers of transactions whose producers are not told")
+    if isinstance(entry, UnknownRecord):
+        return NotCompared(f"are of type {entry.type}, whose records are not understood yet")
+    if isinstance(entry, LogRecord):
+        kind = entry.name.partition("Group")[0]
+        if kind in _OTHER_KINDS:
+            return NotCompared(f"are of {kind.lower()} groups, whose records are not understood yet")
+        if entry.name == "ConsumerGroupPartitionMetadata" and entry.value is not None:
             return NotCompared("tell the topics of consumer groups, which Kafka 4.0 alone writes")
-        group_id = consumer_record_group(key, value)
-    else:
-        group_id = decoded_key.group_id
-    if raw.is_transactional and not (is_told and isinstance(decoded_key, OffsetCommitKey)):
+    if raw.is_transactional and not (is_told and isinstance(entry, CommitRecord)):
         return NotCompared("were written in transactions of producers that are not told")
     return LoggedRecord(
         partition=partition,
         offset=raw.offset,
         timestamp_ms=raw.timestamp_ms,
-        group_id=group_id,
-        key=key,
-        value=value,
+        group_id=entry.group_id,
+        key=raw.key or b"",
+        value=raw.value,
         producer_id=raw.producer_id if raw.is_transactional else None,
     )
-
-
-def _kind(record_type: int) -> str:
-    """The kind of groups that has records of this type. Source: Kafka's `CoordinatorRecordType`."""
-    return next((kind for types, kind in _KINDS.items() if record_type in types), f"type {record_type}")
 
 
 def value_version(value: bytes) -> int:
@@ -145,12 +143,12 @@ def value_version(value: bytes) -> int:
 
 def topic_ids_of(records: list[LoggedRecord]) -> dict[str, str]:
     """Return the topics' ids by name, from the values of version 4."""
-    ids_by_name: dict[str, str] = {}
-    for record in records:
-        key, value = decode_record(record.key, record.value)
-        if isinstance(value, OffsetCommitValue) and value.topic_id is not None:
-            ids_by_name[key.topic] = value.topic_id  # type: ignore[union-attr]
-    return ids_by_name
+    entries = (record.decoded() for record in records)
+    return {
+        entry.key.topic: entry.value.topic_id
+        for entry in entries
+        if isinstance(entry, CommitRecord) and entry.value is not None and entry.value.topic_id is not None
+    }
 
 
 def same_record(own_key: bytes, own_value: bytes | None, broker_record: LoggedRecord, tolerance_ms: int) -> bool:
@@ -161,12 +159,3 @@ def same_record(own_key: bytes, own_value: bytes | None, broker_record: LoggedRe
     if own_value is None or broker_record.value is None:
         return True
     return same_value(own_key, own_value, broker_record.value, tolerance_ms)
-
-
-def describe_record(key: bytes, value: bytes | None) -> str:
-    """Describe a record, with the times in it."""
-    if is_of_consumer_group(key):
-        return describe_consumer_record(key, value)
-    decoded_key, decoded_value = decode_record(key, value)
-    value_text = "tombstone" if value is None else f"v{value_version(value)} {decoded_value}"
-    return re.sub(r"\b(OffsetCommit|GroupMetadata)(Key|Value)", r"\1", f"{decoded_key} = {value_text}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -43,8 +43,8 @@ class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
     group_id: str
     name: str
     """Of its type: `GroupMetadata` and the like."""
-    key: dict[str, object]
-    value: dict[str, object] | None
+    key: dict[str, Any]
+    value: dict[str, Any] | None
     """None for a tombstone."""
     raw: tuple[bytes, bytes | None]
     """Key and value as they lie in the log."""
