@@ -18,10 +18,10 @@ from group_coordinator.watching.observed.offsets_log import (
     TransactionMarker,
     UnknownRecord,
     read_raw,
-    read_record,
 )
 from group_coordinator.watching.observed.transactions import OpenTransactions
 from schemas.kafka.record_batches import RawRecord
+from schemas.records import NO_LEADER_EPOCH
 
 _OTHER_KINDS = ("Share", "Streams")
 _VALUE_VERSION_BYTES = 2
@@ -41,16 +41,10 @@ class LoggedRecord(Struct, frozen=True, kw_only=True):
 
     def decoded(self) -> LogRecord | CommitRecord:
         """Decode key and value."""
-        record = read_record(
-            self.key,
-            self.value,
-            partition=self.partition,
-            offset=self.offset,
-            timestamp_ms=self.timestamp_ms,
-            leader_epoch=None,
-        )
-        assert not isinstance(record, UnknownRecord)
-        return record
+        raw = RawRecord(self.offset, self.timestamp_ms, NO_LEADER_EPOCH, self.key, self.value)
+        entry = read_raw(self.partition, raw)
+        assert isinstance(entry, LogRecord | CommitRecord)
+        return entry
 
 
 class NotCompared(LeftOut, frozen=True):

@@ -23,7 +23,6 @@ from schemas.kafka.records import decode_record
 from schemas.records import OFFSET_COMMIT_TYPE, OffsetCommitKey, OffsetCommitValue
 
 _COMMIT_TYPES = tuple(number.to_bytes(2) for number in range(OFFSET_COMMIT_TYPE + 1))
-_NO_PRODUCER = (None, -1)
 
 _MARKER_EPOCH = slice(2, 6)
 """Of the value of a marker: the epoch of the transaction coordinator, behind the version."""
@@ -231,72 +230,41 @@ def dump_line(partition: int, raw: RawRecord, cluster_id: str | None = None) -> 
     )
 
 
-def read_record(
-    key: bytes,
-    value: bytes | None,
-    *,
-    partition: int,
-    offset: int,
-    timestamp_ms: int,
-    leader_epoch: int | None,
-    producer: tuple[int | None, int] = _NO_PRODUCER,
-) -> LogRecord | CommitRecord | UnknownRecord:
-    """Decode a record at its place in the log.
-
-    `producer`: id and epoch of the transaction that it is part of.
-
-    Raises `DecodeError`.
-    """
+def read_raw(partition: int, raw: RawRecord) -> Entry | UnknownRecord:
+    """Decode a record of the log. Raises `DecodeError`."""
+    if raw.control is not None:
+        return TransactionMarker(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
+            producer_id=raw.producer_id,
+            producer_epoch=raw.producer_epoch,
+            outcome="COMMIT" if raw.control == "COMMIT" else "ABORT",
+        )
+    key, value, leader_epoch = raw.key or b"", raw.value, raw.leader_epoch if raw.leader_epoch >= 0 else None
     commit_key = read_commit_key(key) if key[:2] in _COMMIT_TYPES else None
     if commit_key is not None:
         return CommitRecord(
             partition=partition,
-            offset=offset,
-            timestamp_ms=timestamp_ms,
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
             leader_epoch=leader_epoch,
             key=commit_key,
             value=None if value is None else read_commit_value(value),
-            producer_id=producer[0],
-            producer_epoch=producer[1],
+            producer_id=raw.producer_id if raw.is_transactional else None,
+            producer_epoch=raw.producer_epoch if raw.is_transactional else -1,
         )
     record = decode_record(key, value)
     if isinstance(record, int):
         return UnknownRecord(record)
     return LogRecord(
         partition=partition,
-        offset=offset,
-        timestamp_ms=timestamp_ms,
+        offset=raw.offset,
+        timestamp_ms=raw.timestamp_ms,
         leader_epoch=leader_epoch,
         group_id=str(record.key["group"] if "group" in record.key else record.key["group_id"]),
         name=record.name,
         key=record.key,
         value=record.value,
         raw=(key, value),
-    )
-
-
-def read_raw(partition: int, raw: RawRecord) -> Entry | UnknownRecord:
-    """Decode a record of the log. Raises `DecodeError`."""
-    if raw.control is not None:
-        return marker_of(partition, raw)
-    return read_record(
-        raw.key or b"",
-        raw.value,
-        partition=partition,
-        offset=raw.offset,
-        timestamp_ms=raw.timestamp_ms,
-        leader_epoch=raw.leader_epoch if raw.leader_epoch >= 0 else None,
-        producer=(raw.producer_id, raw.producer_epoch) if raw.is_transactional else _NO_PRODUCER,
-    )
-
-
-def marker_of(partition: int, raw: RawRecord) -> TransactionMarker:
-    """Return what a control record says."""
-    return TransactionMarker(
-        partition=partition,
-        offset=raw.offset,
-        timestamp_ms=raw.timestamp_ms,
-        producer_id=raw.producer_id,
-        producer_epoch=raw.producer_epoch,
-        outcome="COMMIT" if raw.control == "COMMIT" else "ABORT",
     )
