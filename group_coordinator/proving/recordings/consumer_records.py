@@ -12,6 +12,7 @@ from collections.abc import Collection
 from operator import itemgetter
 from typing import Any
 
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from schemas.consumer_group_records import (
     CURRENT_MEMBER_TYPE,
     MEMBER_METADATA_TYPE,
@@ -41,14 +42,16 @@ def has_no_order(key: bytes, value: bytes | None) -> bool:
     return record_type in _UNORDERED or (record_type == OFFSET_COMMIT_TYPE and value is None)
 
 
-def same_value(key: bytes, own: bytes, recorded: bytes, tolerance_ms: int) -> bool:
-    """Return whether two values are equal to the byte, but for times up to `tolerance_ms` apart and what Kafka leaves
+def same_record(key: bytes, value: bytes | None, recorded: LoggedRecord, tolerance_ms: int) -> bool:
+    """Return whether two records are equal to the byte, but for times up to `tolerance_ms` apart and what Kafka leaves
     to the order of a hash map."""
-    ours, theirs = _decoded(key, own), _decoded(key, recorded)
+    if key != recorded.key or value is None or recorded.value is None:
+        return key == recorded.key and value is recorded.value
+    ours, theirs = _decoded(key, value), _decoded(key, recorded.value)
     assert ours.value is not None
     assert theirs.value is not None
     # The recorded value must also be exactly what our encoder makes of it.
-    if encode_record(theirs)[1] != recorded:
+    if encode_record(theirs)[1] != recorded.value:
         return False
     times = _TIMES.get(ours.name, ())
     if any(abs(ours.value.get(time, 0) - theirs.value.get(time, 0)) > tolerance_ms for time in times):

@@ -1,4 +1,4 @@
-"""Records of a real `__consumer_offsets`, as a dump has them (`watching.observed.offsets_log`), compared with ours."""
+"""Records of a real `__consumer_offsets`, as a dump has them (`watching.observed.offsets_log`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from group_coordinator.proving.recordings.consumer_records import same_value
 from group_coordinator.watching.broker_logs.text_files import Damage
 from group_coordinator.watching.observed.offsets_log import (
     CommitRecord,
@@ -143,13 +142,3 @@ def topic_ids_of(records: list[LoggedRecord]) -> dict[str, str]:
         for entry in entries
         if isinstance(entry, CommitRecord) and entry.value is not None and entry.value.topic_id is not None
     }
-
-
-def same_record(own_key: bytes, own_value: bytes | None, broker_record: LoggedRecord, tolerance_ms: int) -> bool:
-    """Return whether two records are equal to the byte, except for times up to `tolerance_ms` apart and the order of
-    members."""
-    if own_key != broker_record.key or (own_value is None) != (broker_record.value is None):
-        return False
-    if own_value is None or broker_record.value is None:
-        return True
-    return same_value(own_key, own_value, broker_record.value, tolerance_ms)
