@@ -21,10 +21,11 @@ from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.observed.observer import Observer
-from group_coordinator.watching.observed.offsets_log import LogRecord, read_record
+from group_coordinator.watching.observed.offsets_log import LogRecord, read_raw
 from group_coordinator.watching.watch.index_updater import IndexUpdater
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 from schemas.history import RebalanceTrigger
+from schemas.kafka.record_batches import RawRecord
 from schemas.records import GroupMetadataValue, MemberMetadata, encode_group_metadata_key, encode_group_metadata_value
 
 START_MS = 1_795_371_000_000
@@ -112,14 +113,8 @@ class ChurningGroup:
             current_state_timestamp_ms=at_ms,
             members=tuple(_member(member_id, place * share, share) for place, member_id in enumerate(members)),
         )
-        record = read_record(
-            encode_group_metadata_key(self.group_id),
-            encode_group_metadata_value(value),
-            partition=self._number,
-            offset=self._generation,
-            timestamp_ms=at_ms,
-            leader_epoch=0,
-        )
+        key, encoded = encode_group_metadata_key(self.group_id), encode_group_metadata_value(value)
+        record = read_raw(self._number, RawRecord(self._generation, at_ms, 0, key, encoded))
         assert isinstance(record, LogRecord)
         return record
 

@@ -9,7 +9,7 @@ Source: Kafka's OffsetCommitKey/Value.json and GroupMetadataKey/Value.json; KIP-
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from struct import Struct as Layout
 from typing import Any
@@ -96,12 +96,18 @@ class MemberMetadata(Struct, frozen=True, kw_only=True):
     client_host: str
     """As Java prints an address: `/10.0.0.1`."""
     rebalance_timeout_ms: int = NO_TIMEOUT
-    """Version 1 and later; -1 where the version has none: whoever loads the group then takes the session timeout."""
+    """Version 1 and later; -1 where the version has none."""
     session_timeout_ms: int
     subscription: bytes
     """What the member sent in JoinGroup for the chosen protocol, untouched."""
     assignment: bytes
     """What the leader sent for the member, untouched; empty if it sent nothing."""
+
+    @property
+    def loaded_rebalance_timeout_ms(self) -> int:
+        """Its rebalance timeout when the group is loaded: where the record has none, the session timeout serves.
+        Source: `GroupMetadataManager.replay`."""
+        return self.session_timeout_ms if self.rebalance_timeout_ms == NO_TIMEOUT else self.rebalance_timeout_ms
 
 
 class GroupMetadataValue(Struct, frozen=True, kw_only=True):
@@ -114,6 +120,11 @@ class GroupMetadataValue(Struct, frozen=True, kw_only=True):
     current_state_timestamp_ms: int = NO_TIMESTAMP
     """Version 2 and later."""
     members: tuple[MemberMetadata, ...] = ()
+
+    @property
+    def state_since_ms(self) -> int | None:
+        """When its state began; None if the version does not say."""
+        return None if self.current_state_timestamp_ms == NO_TIMESTAMP else self.current_state_timestamp_ms
 
 
 class UnknownKey(Struct, frozen=True):
@@ -318,7 +329,11 @@ def decode_offset_commit_value(data: bytes) -> OffsetCommitValue:
 
 def decode_group_metadata_value(data: bytes) -> GroupMetadataValue:
     """Read version 0-4; `DecodeError` for others and for damaged bytes."""
-    values = _decode_value("GroupMetadataValue", data)
+    return group_metadata(_decode_value("GroupMetadataValue", data))
+
+
+def group_metadata(values: Mapping[str, Any]) -> GroupMetadataValue:
+    """Return the value of a group's record from its fields, as `schemas.kafka.records` reads them."""
     return GroupMetadataValue(
         protocol_type=values["protocol_type"],
         generation=values["generation"],

@@ -65,7 +65,7 @@ def commit_without_group(step: Step, request: OffsetCommitRequest) -> None:
 
 def txn_commit_without_group(step: Step, request: TxnOffsetCommitRequest) -> None:
     """Do the same in a transaction."""
-    has_code = step.request_event().envelope.api_version >= TXN_MEMBER_EPOCH_VERSION
+    has_code = step.envelope.api_version >= TXN_MEMBER_EPOCH_VERSION
     code = ErrorCode.GROUP_ID_NOT_FOUND if has_code else ErrorCode.ILLEGAL_GENERATION
     _begin_simple_group(step, request.generation_id, code)
 

@@ -18,7 +18,7 @@ from schemas.error_codes import ErrorCode
 from schemas.messages import SyncGroupResponse
 from schemas.observed_history import CoordinatorChanged, GroupRestored
 from schemas.recorded import RecordedLoad
-from schemas.records import NO_TIMEOUT, MemberMetadata, decode_group_metadata_value
+from schemas.records import MemberMetadata, decode_group_metadata_value
 
 
 def load(step: Step, fact: RecordedLoad) -> None:
@@ -60,7 +60,7 @@ def _stored(fact: RecordedLoad, before: ClassicGroup) -> ClassicGroup:
     loaded = ClassicGroup(
         state=states.STABLE if stored.members else states.EMPTY,
         previous_state=states.COMPLETING_REBALANCE if stored.members else states.PREPARING_REBALANCE,
-        state_since_ms=max(stored.current_state_timestamp_ms, 0),
+        state_since_ms=stored.state_since_ms or 0,
         protocol_type=stored.protocol_type or None,
         protocol_name=stored.protocol,
         generation_id=stored.generation,
@@ -74,14 +74,13 @@ def _stored(fact: RecordedLoad, before: ClassicGroup) -> ClassicGroup:
 
 
 def _member(stored: MemberMetadata, protocol_name: str) -> Member:
-    has_none = stored.rebalance_timeout_ms == NO_TIMEOUT
     return Member(
         member_id=stored.member_id,
         group_instance_id=stored.group_instance_id,
         client_id=stored.client_id,
         client_host=stored.client_host,
         session_timeout_ms=stored.session_timeout_ms,
-        rebalance_timeout_ms=stored.session_timeout_ms if has_none else stored.rebalance_timeout_ms,
+        rebalance_timeout_ms=stored.loaded_rebalance_timeout_ms,
         protocols=((protocol_name, stored.subscription),),
         assignment=stored.assignment,
         is_new=False,

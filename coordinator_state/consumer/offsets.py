@@ -71,7 +71,7 @@ def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> N
                 topic_id = _id_of(step, topic.name) if topic.topic_id is None else topic.topic_id
                 _require_assigned_since(step, topic_id, topic, member, epoch)
     except Refusal as refusal:
-        if step.request_event().envelope.api_version >= TXN_MEMBER_EPOCH_VERSION:
+        if step.envelope.api_version >= TXN_MEMBER_EPOCH_VERSION:
             raise
         raise Refusal(ErrorCode.ILLEGAL_GENERATION, refusal.rule, refusal.detail) from None
 

@@ -11,7 +11,7 @@ from group_coordinator.coordinating.commands.spark_jvm import java_cause
 from group_coordinator.coordinating.operations.group_log import LINE_MAX_CHARACTERS, shortened
 from group_coordinator.proving.commands import replay_source
 from group_coordinator.proving.commands.replay_source import require_sources
-from group_coordinator.watching.observed.offsets_log import OffsetsDump, UnknownRecord
+from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, UnknownRecord
 from streaming.config import ConfigError, StreamingConfig
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}
@@ -79,7 +79,7 @@ def test_names_of_classes_that_say_nothing_are_not_told(said: str, told: str) ->
 
 
 def test_records_of_many_unknown_types_are_one_sentence() -> None:
-    dump = OffsetsDump()
+    dump = OffsetsDump[Entry]()
     for number in range(100, 2_000):
         dump.add(UnknownRecord(number))
     (told,) = dump.doubts()

@@ -16,20 +16,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator_state import StateError, decode_group, encode_group
-from coordinator_state.replay import StoredGroups
 from group_coordinator.coordinating.assignors import user_data
-from group_coordinator.coordinating.commands.committed_offsets import CsvError, from_csv
+from group_coordinator.coordinating.commands.committed_offsets import CsvError, at_end, from_csv
 from group_coordinator.coordinating.gateway.codec import body_start
 from group_coordinator.coordinating.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
 from group_coordinator.coordinating.gateway.versions import GROUP_APIS
 from group_coordinator.proving.recordings.group_requests import group_requests
-from group_coordinator.proving.recordings.offsets_log import read_offsets_line
+from group_coordinator.proving.recordings.offsets_log import read_offsets_record
 from group_coordinator.proving.recordings.request_lines import MARK, read_line
 from group_coordinator.proving.recordings.topic_ids import NO_IDS
 from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError
 from group_coordinator.watching.broker_logs.line_times import LineError
 from group_coordinator.watching.dashboard.sources import request_of_event
 from group_coordinator.watching.group_metrics.tally import Tally
+from group_coordinator.watching.observed.offsets_log import raw_line
 from schemas import consumer_protocol
 from schemas.events import EventError, decode_group_event, decode_response_event, encode_json
 from schemas.history import decode_history, decode_snapshot
@@ -37,7 +37,7 @@ from schemas.kafka.codec import decode
 from schemas.messages import JoinGroupProtocol
 from schemas.output_records import OutputRecord
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
-from schemas.records import GroupMetadataValue, MemberMetadata, decode_record, encode_group_metadata_value
+from schemas.records import GroupMetadataValue, MemberMetadata, encode_group_metadata_value
 from schemas.records_file import RecordsFileError, decode_event_record, encode_record
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
@@ -276,12 +276,7 @@ def _decode_blob(data: bytes) -> None:
 def _decode_offsets_record(data: bytes) -> None:
     size = int.from_bytes(data[:2])
     key, value = data[2 : 2 + size], data[2 + size :] or None
-    stored = StoredGroups()
-    try:
-        stored.replay(key, value)
-    except DecodeError:
-        assert not stored.groups, "a damaged record has changed something"
-    decode_record(key, value)
+    at_end([(key, value)])
 
 
 def _decode_state(data: bytes) -> None:
@@ -386,7 +381,7 @@ TARGETS = {
         Target("metrics", _of_all_topics, _count, ()),
         Target("dashboard", _requests, request_of_event, ()),
         Target("offsets", _offsets_records, _decode_offsets_record, (DecodeError,)),
-        Target("offsets_lines", _offsets_lines, read_offsets_line,
+        Target("offsets_lines", _offsets_lines, lambda data: read_offsets_record(*raw_line(data)),
                (msgspec.DecodeError, ValueError, RecursionError)),
         Target("records_file", lambda: [encode_record(record) for record in LOG if len(record.value or b"") < 5_000],
                decode_event_record, (RecordsFileError,)),

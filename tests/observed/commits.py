@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
-from group_coordinator.watching.observed.offsets_log import Entry, UnknownRecord, read_line
+from group_coordinator.watching.observed.offsets_log import Entry, LeftOut, raw_line, read_raw
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
 
 
@@ -28,9 +28,8 @@ def marker(place: int, outcome: str, producer: int) -> Entry:
 
 
 def read(line: dict[str, object]) -> Entry:
-    read = read_line(json.dumps(line).encode())
-    assert read is not None
-    assert not isinstance(read, UnknownRecord)
+    read = read_raw(*raw_line(json.dumps(line).encode()))
+    assert not isinstance(read, LeftOut)
     return read
 
 

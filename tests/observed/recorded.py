@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
 from group_coordinator.watching.observed.cluster import Observed, observe
-from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, read_dump
+from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, read_raw
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import AnyRow, Commit, Expiry, Member, Ownership, Rebalance
 from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, OffsetsCommitted, RecordingGap
@@ -53,8 +53,8 @@ def files(name: str, suffix: str) -> list[Path]:
 
 @cache
 def entries(name: str) -> tuple[Entry, ...]:
-    dump = OffsetsDump()
-    read_dump(CLUSTERS / f"{name}.offsets.jsonl.gz", dump)
+    dump = OffsetsDump[Entry]()
+    dump.read_file(CLUSTERS / f"{name}.offsets.jsonl.gz", read_raw)
     assert list(dump.doubts()) == []
     return tuple(dump.entries())
 

@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from group_coordinator.proving.commands.replay_source import replay_source, watched_source
+from group_coordinator.proving.recordings.events_import import EventsImport
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.watching.broker_logs.broker_lines import MemberDeparted, MemberFailed, MemberFencedOut
 from group_coordinator.watching.observed.offsets_log import LogRecord
@@ -29,7 +30,6 @@ from schemas.history import AssignmentReceived, History, MemberExpired, MemberLe
 from schemas.messages import OffsetCommitRequest
 from schemas.observed_history import GroupConverted, MemberGone
 from streaming.config import StreamingConfig
-from streaming.event_log import read_records
 from streaming.replay import replay_in_process
 from tests.observed.recorded import CLUSTERS, NAMES, Poll, entries, lines, polls, quiet_polls, truth
 from tests.observed.recorded import files as recorded_files
@@ -102,7 +102,8 @@ def history(name: str, sources: Sources) -> tuple[History, ...]:
     config = StreamingConfig()
     with tempfile.TemporaryDirectory() as scratch:
         source = replay_source(files, logs, Path(scratch), None, UTC, {}, UTC)
-        groups = replay_in_process(read_records(source.files), config.changed(**source.settings))
+        assert source.followed is not None
+        groups = replay_in_process(EventsImport(source.followed), config.changed(**source.settings))
         told = tuple(
             decode_history(record.value)
             for _, records in groups

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.watching.observed.offsets_log import dump_line, read_line, read_raw
+from group_coordinator.watching.observed.offsets_log import dump_line, raw_line, read_raw
 from schemas.kafka.record_batches import RawRecord
 from tests.observed.recorded import CLUSTERS
 
@@ -22,7 +22,8 @@ def test_lines_are_those_of_a_recording(name: str) -> None:
             raw = raw_record(recorded)
             written = dump_line(recorded["partition"], raw)
             assert {"coordinator_epoch": 0, **json.loads(written)} == {"coordinator_epoch": 0, **recorded}
-            assert read_raw(recorded["partition"], raw) == read_line(written) == read_line(line)
+            assert (recorded["partition"], raw) == raw_line(written) == raw_line(line)
+            read_raw(recorded["partition"], raw)
 
 
 def raw_record(line: dict[str, Any]) -> RawRecord:

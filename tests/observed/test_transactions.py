@@ -8,7 +8,7 @@ from base64 import b64encode
 import pytest
 
 from group_coordinator.watching.observed.cluster import Observed, observe
-from group_coordinator.watching.observed.offsets_log import CommitRecord, UnknownRecord, read_line
+from group_coordinator.watching.observed.offsets_log import CommitRecord, UnknownRecord, raw_line, read_raw
 from schemas.history import OffsetsCommitted
 from schemas.observed_history import OffsetsRemoved, TransactionalOffsetsAborted, TransactionalOffsetsPending
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
@@ -41,6 +41,14 @@ def test_a_later_plain_commit_holds() -> None:
     assert committed(observed) == [(1_001, 6)]
 
 
+def test_a_tombstone_between_them_takes_what_is_pending_along() -> None:
+    """As when the topic is deleted. Source: Kafka's `OffsetMetadataManager.replay`."""
+    observed = observe([commit(0, 5), commit(1, 9, 42), commit(2, None), marker(3, "COMMIT", 42)], (), {})
+    assert committed(observed) == [(1_000, 5)]
+    observed = observe([commit(0, 5), commit(1, 9, 42), commit(2, None)], (), {})
+    assert observed.open_transactions == ()
+
+
 def test_one_that_hangs_blocks_nobody_and_is_a_finding() -> None:
     observed = observe([commit(0, 9, 42), commit(1, 6), commit(2, 7, 43), marker(3, "COMMIT", 43)], (), {})
     assert committed(observed) == [(1_001, 6), (1_003, 7)]
@@ -66,7 +74,7 @@ def test_an_offset_that_goes_says_that_it_is_not_known_why() -> None:
 def test_a_type_that_is_not_known_is_counted() -> None:
     key = b64encode(b"\x00\x63\x00\x01g").decode()
     line = {"partition": 0, "offset": 0, "timestamp_ms": 0, "key": key, "value": None}
-    assert read_line(json.dumps(line).encode()) == UnknownRecord(99)
+    assert read_raw(*raw_line(json.dumps(line).encode())) == UnknownRecord(99)
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from coordinator_state.replay import StoredGroup, StoredGroups
 from group_coordinator.coordinating.commands.groups import read_offsets, read_snapshots
 from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
@@ -34,6 +33,7 @@ from tests.offsets_log.stored_consumer_groups import (
     published,
     topic_names_of,
 )
+from tests.offsets_log.stored_groups import StoredGroup, StoredGroups
 
 Json = dict[str, Any]
 FORMATTERS = {1: "OffsetsMessageFormatter", 2: "GroupMetadataMessageFormatter"}

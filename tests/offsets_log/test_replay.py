@@ -17,7 +17,6 @@ from coordinator_state import (
     classic_group,
     group_event,
 )
-from coordinator_state.replay import StoredGroup, StoredGroups
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.history import decode_snapshot
 from schemas.records import (
@@ -37,7 +36,7 @@ from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type, subscription
 from tests.offsets_log.live_topic import outputs_of
 from tests.offsets_log.stored_consumer_groups import StoredConsumerGroups, published, topic_names_of
-from tests.offsets_log.stored_groups import replay_offsets_log
+from tests.offsets_log.stored_groups import StoredGroup, StoredGroups, replay_offsets_log
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import make_log
 

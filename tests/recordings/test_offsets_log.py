@@ -63,8 +63,8 @@ def test_records_of_another_log_at_the_same_place_are_told(tmp_path: Path) -> No
         ),
         ({"key": b64encode(bytes((0, 0, 0, 0))).decode(), "value": "AAAAAAAA"}, "markers of transactions"),
         ({"is_transactional": True}, "written in transactions"),
-        ({"key": b64encode(bytes((0, 12, 0, 1, 65))).decode(), "value": "AAAA"}, "share groups"),
-        ({"key": b64encode(bytes((0, 21, 0, 1, 65))).decode(), "value": "AAAA"}, "streams groups"),
+        ({"key": b64encode(bytes((0, 12, 0, 1, 65))).decode(), "value": None}, "share groups"),
+        ({"key": b64encode(bytes((0, 17, 0, 1, 65))).decode(), "value": None}, "streams groups"),
         ({"key": b64encode(bytes((0, 99, 0, 1, 65))).decode(), "value": "AAAA"}, "type 99"),
     ],
 )

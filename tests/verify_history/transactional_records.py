@@ -10,7 +10,10 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msgspec import Struct
+
 from coordinator_state import Output
+from group_coordinator.watching.observed.transactions import OpenTransactions
 from schemas.observed_history import TransactionalOffsetsPending
 from schemas.records import NO_TIMESTAMP, encode_offset_commit, encode_offset_commit_key
 
@@ -22,14 +25,30 @@ _VALUE_VERSION = 4
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
+class _Record(Struct, frozen=True):
+    offset: int
+    """Its place in the log."""
+    record: Json
+
+    @property
+    def value(self) -> Json | None:
+        value: Json | None = self.record["value"]
+        return value
+
+    @property
+    def timestamp_ms(self) -> int:
+        return int(self.record["at_ms"])
+
+    @property
+    def producer_id(self) -> int | None:
+        return self.record.get("producer_id")
+
+
 class RecordedTransactions:
     """What a recorded log has of open transactions. Fed with each step's records, in their order."""
 
     def __init__(self) -> None:
-        self._pending: dict[int, dict[_Key, tuple[int, Json]]] = {}
-        """Producer id -> key -> place in the log, record."""
-        self._written_at: dict[_Key, int] = {}
-        """The place of the record whose offset counts."""
+        self._transactions = OpenTransactions[_Key, _Record]()
         self._place = 0
 
     def committed(self, records: Iterable[Json]) -> list[Json]:
@@ -38,35 +57,13 @@ class RecordedTransactions:
         for record in records:
             self._place += 1
             if record["type"] == _MARKER:
-                counting += self._ended(record)
-            elif record["type"] != "OffsetCommit":
+                is_committed = record["value"]["result"] == "COMMIT"
+                ended = [one.record for one in self._transactions.end(record["producer_id"], committed=is_committed)]
+                counting += [{**one, "at_ms": record["at_ms"]} for one in sorted(ended, key=_key) if is_committed]
+            elif record["type"] != "OffsetCommit" or not self._transactions.wait(
+                _key(record), _Record(self._place, record)
+            ):
                 counting.append(record)
-            elif "producer_id" in record:
-                of_producer = self._pending.setdefault(record["producer_id"], {})
-                of_producer[_key(record)] = (self._place, record)
-            else:
-                counting.append(record)
-                self._count(record)
-        return counting
-
-    def _count(self, record: Json) -> None:
-        key = _key(record)
-        if record["value"] is not None:
-            self._written_at[key] = self._place
-            return
-        self._written_at.pop(key, None)
-        for of_producer in self._pending.values():
-            of_producer.pop(key, None)
-
-    def _ended(self, marker: Json) -> list[Json]:
-        of_producer = self._pending.pop(marker["producer_id"], {})
-        if marker["value"]["result"] != "COMMIT":
-            return []
-        counting = []
-        for key, (place, record) in sorted(of_producer.items()):
-            if self._written_at.get(key, -1) < place:
-                self._written_at[key] = place
-                counting.append({**record, "at_ms": marker["at_ms"]})
         return counting
 
 

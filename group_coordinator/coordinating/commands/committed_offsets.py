@@ -13,6 +13,7 @@ import io
 from collections.abc import Iterable, Mapping
 
 from schemas.history import History, OffsetsCommitted, OffsetsDeleted, OffsetsExpired
+from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 
 Partition = tuple[str, int]
 """(topic, partition)."""
@@ -25,6 +26,21 @@ _DIGITS_MAX = 30
 
 class CsvError(ValueError):
     """A file that is not of the form above. The message names the line."""
+
+
+def at_end(records: Iterable[tuple[bytes, bytes | None]]) -> CommittedOffsets:
+    """Return the offsets committed at the end of an offsets log: the last of each key counts, and a tombstone ends it.
+    Raises `DecodeError` for a damaged record."""
+    offsets: CommittedOffsets = {}
+    for key_bytes, value_bytes in records:
+        key, value = decode_record(key_bytes, value_bytes)
+        if isinstance(key, OffsetCommitKey):
+            of_group = offsets.setdefault(key.group_id, {})
+            if isinstance(value, OffsetCommitValue):
+                of_group[key.topic, key.partition] = value.offset
+            else:
+                of_group.pop((key.topic, key.partition), None)
+    return offsets
 
 
 class OffsetsAsOf:

@@ -11,7 +11,6 @@ from typing import Annotated
 import msgspec
 import typer
 
-from coordinator_state.replay import StoredGroups
 from group_coordinator.command_line import doubts
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
@@ -22,6 +21,7 @@ from group_coordinator.coordinating.commands.committed_offsets import (
     CommittedOffsets,
     CsvError,
     OffsetsAsOf,
+    at_end,
     from_csv,
     of_groups,
     to_csv,
@@ -200,16 +200,10 @@ class _Replayed:
 
 def _committed(records: Iterable[Pair]) -> CommittedOffsets:
     """Return the offsets committed at the end of an offsets log."""
-    stored = StoredGroups()
-    for key, value in records:
-        try:
-            stored.replay(key, value)
-        except DecodeError as problem:
-            raise CommandError(f"The offsets log has a damaged record ({problem}).") from None
-    return {
-        group_id: {partition: committed.offset for partition, committed in group.offsets.items()}
-        for group_id, group in stored.groups.items()
-    }
+    try:
+        return at_end(records)
+    except DecodeError as problem:
+        raise CommandError(f"The offsets log has a damaged record ({problem}).") from None
 
 
 def _as_of(source: _Topics | _Replayed, at_ms: int, now: CommittedOffsets) -> CommittedOffsets:

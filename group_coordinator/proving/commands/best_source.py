@@ -18,7 +18,7 @@ from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, MemberDeparted
 from group_coordinator.watching.commands.observed_source import read_files
 from group_coordinator.watching.observed.cluster import observe
-from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord, OffsetsDump
+from group_coordinator.watching.observed.offsets_log import CommitRecord, Entry, LogRecord, OffsetsDump
 from group_coordinator.watching.observed.stored_groups import CONNECT
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
@@ -95,7 +95,7 @@ def _are_owners_named(group: FollowedGroup) -> bool:
     return not (deleted and any(isinstance(body, ConsumerGroupHeartbeatRequest) for body in bodies))
 
 
-def _compacted(dump: OffsetsDump) -> set[int]:
+def _compacted(dump: OffsetsDump[Entry]) -> set[int]:
     """Return the partitions of which records are missing between others."""
     offsets: dict[int, list[int]] = {}
     for partition, offset in dump.places:

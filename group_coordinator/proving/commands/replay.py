@@ -50,7 +50,9 @@ from group_coordinator.proving.commands.replay_source import (
     replay_source,
     require_sources,
     watched_source,
+    write_events,
 )
+from group_coordinator.proving.recordings.events_import import EventsImport
 from group_coordinator.watching.commands.served_page import new_index
 from group_coordinator.watching.commands.summary import Summary
 from group_coordinator.watching.dashboard.report import report_of_index
@@ -164,7 +166,7 @@ def replay(
         elif in_process:
             job.run_in_process(source)
         else:
-            job.run_on_spark(source)
+            job.run_on_spark(source, scratch)
         job.note_source(source)
     if report is not None:
         job.write_report(report, ", ".join(sources))
@@ -212,7 +214,8 @@ class _Job:
             raise CommandError("--in-process writes files; Spark writes topics.", WRONG_USE)
         self._for_tables = None if self._outputs.tables is None else []
         with count_progress("groups") as advance, told_by_replay(self._config.spark):
-            groups = replay_in_process(read_records(source.files), self._config, until_ms=self._until_ms)
+            events = read_records(source.files) if source.followed is None else EventsImport(source.followed)
+            groups = replay_in_process(events, self._config, until_ms=self._until_ms)
             self._take(_counted(with_told(groups, source.told_by_records, self._history_topic), advance))
         if self._outputs.tables is not None:
             history_tables.write_in_process(
@@ -234,7 +237,7 @@ class _Job:
                 self._for_tables or (), Path(self._outputs.tables), self._outputs.tables_kind
             )
 
-    def run_on_spark(self, source: ReplaySource) -> None:
+    def run_on_spark(self, source: ReplaySource, scratch: Path) -> None:
         from streaming.packed_outputs import output_records
         from streaming.replay import replay_batch, write_topics
         from streaming.session import open_session
@@ -254,7 +257,7 @@ class _Job:
             spark = open_session(self._config)
         try:
             with told_by_replay(self._config.spark), count_progress("outputs") as advance:
-                records = self._records(spark, source)
+                records = self._records(spark, source, scratch)
                 outputs = replay_batch(records, self._config, until_ms=self._until_ms)
                 if source.told_by_records:
                     outputs = with_told_rows(outputs, source.told_by_records, self._history_topic)
@@ -306,12 +309,17 @@ class _Job:
         destination = place and f", written to {place}"
         return f"Replayed {words.count(len(self.summary.groups), 'group')}: {counts or 'no outputs'}{destination},"
 
-    def _records(self, spark: SparkSession, source: ReplaySource) -> DataFrame:
+    def _records(self, spark: SparkSession, source: ReplaySource, scratch: Path) -> DataFrame:
         from streaming.event_log import records_of_files, records_of_topic
 
         if source.topic is not None:
             return records_of_topic(spark, self._config, source.topic)
-        return records_of_files(spark, source.files)
+        if source.followed is None:
+            return records_of_files(spark, source.files)
+        file = scratch / "events.jsonl"
+        with file.open("wb") as lines:
+            write_events(source.followed, lines)
+        return records_of_files(spark, [file])
 
     def _take(self, records: Iterable[OutputRecord]) -> None:
         from group_coordinator.ground.output_files import write_files

@@ -1,12 +1,13 @@
-"""A replay reads files of events, one topic, or the request log of a broker, which is made into events."""
+"""A replay reads files of events, one topic, or the request log of a broker, which is followed."""
 
 from __future__ import annotations
 
 import gzip
 import socket
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
+from typing import BinaryIO
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -42,12 +43,14 @@ _FILE_SUFFIXES = (*_EVENT_SUFFIXES, ".log", ".gz")
 
 
 class ReplaySource(Struct, frozen=True, kw_only=True):
-    """The log to replay: files of events, or one topic."""
+    """The log to replay: files of events, one topic, or request logs that were followed."""
 
     files: tuple[Path, ...] = ()
     topic: str | None = None
+    followed: Following | None = None
+    """Request logs in place of files and topic: their events are replayed."""
     lasting_files: tuple[str, ...] = ()
-    """Where the files will be found later."""
+    """Where the events will be found later."""
     doubts: tuple[str, ...] = ()
     """Why what they tell may not be what happened."""
     settings: Mapping[str, Setting] = {}
@@ -198,7 +201,7 @@ class _RequestLogs(Struct, frozen=True):
     def source(
         self, scratch: Path, out: Path | None, flags: Mapping[str, Setting], shown_zone: tzinfo
     ) -> ReplaySource:
-        """Follow them, and turn them into a file of events. Raises CommandError."""
+        """Follow them. All their events are kept beside the outputs. Raises CommandError."""
         letters = DeadLetters((out or scratch) / "damaged-lines.jsonl")
         evidence = read_evidence(self.dumps, self.broker_logs, self.time_zone)
         with bytes_progress("reading the request log") as advance:
@@ -219,8 +222,13 @@ class _RequestLogs(Struct, frozen=True):
             damaged = words.count(letters.count, "damaged line")
             print_line(f"{damaged} of the request log left out{see_letters}", error=True)
         told_ids = {record.group_id for record in told}
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            with gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as compressed:
+                write_events(following, compressed)
+        coordinated_again = [group for group in following.groups if group.group_id not in told_ids]
         return ReplaySource(
-            files=(_events_file(following, told_ids, scratch, out),),
+            followed=replace(following, groups=coordinated_again),
             lasting_files=(EVENTS_FILE,),
             doubts=(
                 *log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, shown_zone, frozenset(told_ids))
@@ -232,19 +240,9 @@ class _RequestLogs(Struct, frozen=True):
         )  # fmt: skip
 
 
-def _events_file(following: Following, told_ids: Container[str], scratch: Path, out: Path | None) -> Path:
-    """Write the events of the groups that are coordinated again. All are kept beside the outputs."""
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        with gzip.GzipFile(out / EVENTS_FILE, "wb", compresslevel=1, mtime=0) as compressed:
-            for record in EventsImport(following):
-                compressed.write(encode_record(record) + b"\n")
-    file = scratch / "events.jsonl"
-    followed = [group for group in following.groups if group.group_id not in told_ids]
-    with file.open("wb") as lines:
-        for record in EventsImport(replace(following, groups=followed)):
-            lines.write(encode_record(record) + b"\n")
-    return file
+def write_events(following: Following, file: BinaryIO | gzip.GzipFile) -> None:
+    """Write the events of request logs that were followed, as lines."""
+    file.writelines(encode_record(record) + b"\n" for record in EventsImport(following))
 
 
 def _watched(log: RequestLog, evidence: Evidence) -> Watched:

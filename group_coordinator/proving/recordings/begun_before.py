@@ -19,6 +19,7 @@ from group_coordinator.proving.recordings.expectations import LATE_MS
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.replay_state import START, State
+from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.messages import (
@@ -29,7 +30,7 @@ from schemas.messages import (
     Request,
 )
 from schemas.recorded import RecordedGroup, RecordedMember, RecordedOffset
-from schemas.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, decode_record
+from schemas.records import group_metadata
 
 _UNKNOWN = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND})
 NEW_GROUP_EPOCH = 2
@@ -192,8 +193,8 @@ def _with_first_clients(
     members_by_id = {
         member.member_id: member
         for record in records
-        if isinstance(value := decode_record(record.key, record.value)[1], GroupMetadataValue)
-        for member in value.members
+        if isinstance(entry := record.decoded(), LogRecord) and entry.name == "GroupMetadata" and entry.value
+        for member in group_metadata(entry.value).members
     }
     return tuple(
         replace(
@@ -219,9 +220,10 @@ def _offsets(
     offsets: _Places = {}
     for record in records:
         if record.timestamp_ms < from_us // 1000:
-            key, value = decode_record(record.key, record.value)
-            if isinstance(key, OffsetCommitKey):
-                if isinstance(value, OffsetCommitValue):
+            entry = record.decoded()
+            if isinstance(entry, CommitRecord):
+                key, value = entry.key, entry.value
+                if value is not None:
                     _put(offsets, key.topic, key.partition, value.offset, value.leader_epoch, value.metadata)
                 else:
                     offsets.pop((key.topic, key.partition), None)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from coordinator_state.kafka_versions import KAFKA_VERSIONS, KafkaVersion, version_named
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.old_brokers import is_of_old_broker
+from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_group_records import METADATA_TYPE, TARGET_METADATA_TYPE
 from schemas.error_codes import ErrorCode
-from schemas.kafka.records import decode_record
 from schemas.records import OFFSET_COMMIT_TYPE
 from schemas.wire import INT16
 
@@ -74,8 +73,8 @@ def _version_of_group(records: Iterable[LoggedRecord]) -> str | None:
         in_transaction = record_type <= OFFSET_COMMIT_TYPE and record.producer_id is not None
         if not (in_transaction or record_type in _OF_EPOCHS):
             continue
-        decoded = decode_record(record.key, record.value)
-        value: dict[str, Any] = {} if isinstance(decoded, int) else decoded.value or {}
+        entry = record.decoded()
+        value = entry.value or {} if isinstance(entry, LogRecord) else {}
         if in_transaction:
             if "topic_id" in value:
                 return _EMPTIED_AT_ONCE

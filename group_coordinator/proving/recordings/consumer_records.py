@@ -1,43 +1,38 @@
-"""Records of consumer groups in a broker's offsets log, compared with ours.
+"""Records in a broker's offsets log, compared with ours; and what is special to those of consumer groups.
 
-Kafka keeps a member's partitions in hash maps, whose order means nothing where they are what the member has; a target
-assignment's order counts, since Kafka's assignor goes on with it. What no request log tells is not compared: the
-version of the cluster's topics at which a regular expression was resolved.
+Kafka keeps members of classic groups, and a member's partitions, in hash maps, whose order means nothing where they are
+what the member has; a target assignment's order counts, since Kafka's assignor goes on with it. What no request log
+tells is not compared: the version of the cluster's topics at which a regular expression was resolved.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from operator import itemgetter
 from typing import Any
 
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from schemas.consumer_group_records import (
     CURRENT_MEMBER_TYPE,
     MEMBER_METADATA_TYPE,
-    METADATA_TYPE,
-    PARTITION_METADATA_TYPE,
     REGULAR_EXPRESSION_TYPE,
     TARGET_MEMBER_TYPE,
-    TARGET_METADATA_TYPE,
 )
 from schemas.kafka.records import Record, decode_record, encode_record
 from schemas.records import OFFSET_COMMIT_TYPE
 from schemas.wire import INT16, DecodeError, encode_uuid, topic_id_text
 
-_TYPES = frozenset({
-    METADATA_TYPE, PARTITION_METADATA_TYPE, MEMBER_METADATA_TYPE, TARGET_METADATA_TYPE, TARGET_MEMBER_TYPE,
-    CURRENT_MEMBER_TYPE, REGULAR_EXPRESSION_TYPE,
-})  # fmt: skip
 _UNORDERED = frozenset({MEMBER_METADATA_TYPE, TARGET_MEMBER_TYPE, CURRENT_MEMBER_TYPE, REGULAR_EXPRESSION_TYPE})
 _TIMES = {
-    "ConsumerGroupTargetAssignmentMetadata": "assignment_timestamp", "ConsumerGroupRegularExpression": "timestamp",
-}  # fmt: skip
+    "OffsetCommit": ("commit_timestamp", "expire_timestamp"),
+    "GroupMetadata": ("current_state_timestamp",),
+    "ConsumerGroupTargetAssignmentMetadata": ("assignment_timestamp",),
+    "ConsumerGroupRegularExpression": ("timestamp",),
+}
+_NOT_COMPARED = {"ConsumerGroupRegularExpression": ("version",)}
 _NO_EPOCH = -1
 _OWNED = ("assigned_partitions", "partitions_pending_revocation")
-
-
-def is_of_consumer_group(key: bytes) -> bool:
-    """Return whether a key is that of a record that consumer groups alone have."""
-    return len(key) >= INT16.size and INT16.unpack_from(key)[0] in _TYPES
 
 
 def has_no_order(key: bytes, value: bytes | None) -> bool:
@@ -47,34 +42,28 @@ def has_no_order(key: bytes, value: bytes | None) -> bool:
     return record_type in _UNORDERED or (record_type == OFFSET_COMMIT_TYPE and value is None)
 
 
-def is_of_topics(key: bytes, value: bytes | None) -> bool:
-    """Return whether a record tells of the topics of a consumer group, as Kafka 4.0 alone writes it."""
-    return value is not None and INT16.unpack_from(key)[0] == PARTITION_METADATA_TYPE
-
-
-def consumer_record_group(key: bytes, value: bytes | None) -> str:
-    """Return the group that a record is about. Raises `DecodeError`, a ValueError, for a damaged record."""
-    return str(_decoded(key, value).key["group_id"])
-
-
-def same_consumer_record(key: bytes, own: bytes, recorded: bytes, tolerance_ms: int) -> bool:
-    """Return whether two values are equal to the byte, but for times up to `tolerance_ms` apart and what Kafka leaves
+def same_record(key: bytes, value: bytes | None, recorded: LoggedRecord, tolerance_ms: int) -> bool:
+    """Return whether two records are equal to the byte, but for times up to `tolerance_ms` apart and what Kafka leaves
     to the order of a hash map."""
-    ours, theirs = _decoded(key, own), _decoded(key, recorded)
+    if key != recorded.key or value is None or recorded.value is None:
+        return key == recorded.key and value is recorded.value
+    ours, theirs = _decoded(key, value), _decoded(key, recorded.value)
     assert ours.value is not None
     assert theirs.value is not None
     # The recorded value must also be exactly what our encoder makes of it.
-    if encode_record(theirs)[1] != recorded:
+    if encode_record(theirs)[1] != recorded.value:
         return False
-    time = _TIMES.get(ours.name)
-    if time is not None and abs(ours.value.get(time, 0) - theirs.value.get(time, 0)) > tolerance_ms:
+    times = _TIMES.get(ours.name, ())
+    if any(abs(ours.value.get(time, 0) - theirs.value.get(time, 0)) > tolerance_ms for time in times):
         return False
-    return _comparable(ours.value, time) == _comparable(theirs.value, time)
+    left_out = (*times, *_NOT_COMPARED.get(ours.name, ()))
+    return ours.version == theirs.version and _comparable(ours.value, left_out) == _comparable(theirs.value, left_out)
 
 
-def _comparable(value: dict[str, Any], time: str | None) -> dict[str, Any]:
-    left_out = {time, "version"} if time == "timestamp" else {time}
+def _comparable(value: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
     comparable = {name: field for name, field in value.items() if name not in left_out}
+    if "members" in comparable:
+        comparable["members"] = sorted(comparable["members"], key=itemgetter("member_id"))
     for name in _OWNED:
         if name in comparable:
             comparable[name] = sorted(_epochs(topic) for topic in comparable[name])
@@ -92,7 +81,7 @@ def _text(topic_id: bytes) -> str:
     return topic_id_text(topic_id) or ""
 
 
-def describe_consumer_record(key: bytes, value: bytes | None) -> str:
+def describe_record(key: bytes, value: bytes | None) -> str:
     """Describe a record, with the times in it."""
     record = _decoded(key, value)
     name = record.name.removeprefix("ConsumerGroup")

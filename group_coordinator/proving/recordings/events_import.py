@@ -13,8 +13,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from group_coordinator.proving.recordings.following import FollowedGroup, Following, GroupInput
+from group_coordinator.proving.recordings.following import FollowedGroup, Following
 from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.replay_state import GroupInput
 from schemas.events import encode_json, encode_request_event, encode_tick
 from schemas.java_hash import group_partition
 from schemas.recorded import RecordedDeparture

@@ -18,16 +18,16 @@ from group_coordinator.proving.recordings.consumer_group_settings import Interru
 from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs, LogEntry
 from group_coordinator.proving.recordings.expectations import Disagreement, Expected, Fact, Load
 from group_coordinator.proving.recordings.group_facts import facts_between, facts_of
-from group_coordinator.proving.recordings.group_replay import GroupReplay
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
-from group_coordinator.proving.recordings.offsets_log import LoggedMarker, LoggedRecord, OffsetsLog, topic_ids_of
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.proving.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.proving.recordings.recorded_groups import expected_of, steps_of
-from group_coordinator.proving.recordings.replay_state import START, InputValue
+from group_coordinator.proving.recordings.replay_state import START, GroupInput
 from group_coordinator.proving.recordings.transaction_ends import TransactionEnd, ends_for, with_markers
-from schemas.recorded import RecordedGroup, RecordingGap
+from group_coordinator.watching.observed.offsets_log import TransactionMarker
+from schemas.recorded import RecordingGap
 
 EDGE_MS = 100
 """What the broker wrote up to this much before the first line, or after the last, may belong to the log."""
@@ -38,13 +38,6 @@ OLDER = "the group is older than the recording"
 ANOTHER = "the recording says what cannot follow from what it said before"
 
 _Timed = TypeVar("_Timed", LoggedRecord, LogEntry)
-
-
-class GroupInput(Struct, frozen=True):
-    """An input of a group, at a time of its clock."""
-
-    clock_ms: int
-    value: InputValue | RecordedGroup | RecordingGap
 
 
 class Part(Struct, kw_only=True):
@@ -120,7 +113,7 @@ def follow(
     given_settings: Mapping[str, Setting],
     records: Mapping[str, list[LoggedRecord]] | None = None,
     logs: CoordinatorLogs | None = None,
-    markers: Sequence[LoggedMarker] = (),
+    markers: Sequence[TransactionMarker] = (),
 ) -> Following:
     """Follow a log that was read. `given_settings`: of the brokers, by our names; the others are inferred.
 
@@ -290,22 +283,14 @@ class _Follower:
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)
         result, expected = search.run(), search.expected
         doubt = result.track.doubt
-        order = result.order if doubt is None else result.order[: doubt[0].position]
-        replay = GroupReplay(group_id, self._config, expected, result.steps, start)
-        for index in order:
-            replay.take(result.steps[index])
-        if doubt is None:
-            replay.finish(until_ms)
-        else:
-            replay.advance_to(doubt[0].time_ms)
-        inputs = [GroupInput(item.clock_ms, item.value) for item in replay.inputs]
+        inputs = result.inputs
         if beginning is not None:
             inputs.insert(0, GroupInput(from_us // 1000, beginning.group))
         part = Part(beginning=beginning, expected=expected, result=result, inputs=inputs)
         if doubt is not None:
             part.gap = RecordingGap(reason=f"{ANOTHER} ({doubt[1].where})")
             part.gap_from_ms = max(doubt[0].time_ms, inputs[-1].clock_ms if inputs else followed.from_ms)
-        taken_indexes = set(order)
+        taken_indexes = set(result.order)
         return part, [
             step.request for step in result.steps if step.index not in taken_indexes and step.inferred is None
         ]

@@ -20,13 +20,13 @@ from group_coordinator.proving.recordings.expectations import CLOCK_MS, LATE_MS,
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.transaction_ends import TransactionEnd
+from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_group_records import REGULAR_EXPRESSION_TYPE
 from schemas.consumer_protocol import decode_subscription
 from schemas.error_codes import ErrorCode
 from schemas.events import DeletedTopic, TopicsDeleted
 from schemas.group_metadata_events import DescribedTopic, GroupConfiguration, RegexesResolved, TopicMetadata
-from schemas.kafka.records import decode_record
 from schemas.messages import JoinGroupRequest, OffsetCommitRequest, TxnOffsetCommitRequest
 from schemas.topic_regexes import InvalidTopicRegex, matching_topics
 from schemas.wire import INT16, DecodeError
@@ -199,18 +199,15 @@ def _begun_at(began_ms: int, recorded: Sequence[Resolution]) -> Iterator[Resolut
 
 def resolutions_of(records: Iterable[LoggedRecord]) -> list[Resolution]:
     """Return how expressions were resolved, as the offsets log tells it, in the order of time."""
-    resolutions = []
-    for record in records:
-        if record.key[:2] == _REGEX_PREFIX and record.value is not None:
-            decoded = decode_record(record.key, record.value)
-            assert not isinstance(decoded, int)
-            assert decoded.value is not None
-            resolutions.append(
-                Resolution(
-                    decoded.value["timestamp"],
-                    decoded.key["regular_expression"],
-                    tuple(decoded.value["topics"]),
-                    record.timestamp_ms,
-                )
-            )
+    entries = (record.decoded() for record in records if record.key[:2] == _REGEX_PREFIX)
+    resolutions = [
+        Resolution(
+            entry.value["timestamp"],
+            entry.key["regular_expression"],
+            tuple(entry.value["topics"]),
+            entry.timestamp_ms,
+        )
+        for entry in entries
+        if isinstance(entry, LogRecord) and entry.value is not None
+    ]
     return sorted(resolutions, key=lambda resolution: resolution.began_ms)

@@ -17,8 +17,6 @@ from coordinator_state import (
     GroupCoordinator,
     LogRecord,
     Output,
-    RecordedEvent,
-    RequestEvent,
     decode_group,
     encode_group,
 )
@@ -42,6 +40,7 @@ from group_coordinator.proving.recordings.expectations import (
     not_answered,
 )
 from group_coordinator.proving.recordings.group_facts import resolution_written_ms, resolved, told_at_join
+from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.hash_order import first_members, put_expiration_first
 from group_coordinator.proving.recordings.old_brokers import is_kept_in_memory, is_of_old_broker
 from group_coordinator.proving.recordings.record_cursor import RESYNC_ENTRIES, RecordCursor
@@ -49,12 +48,13 @@ from group_coordinator.proving.recordings.replay_state import (
     GROUP_METADATA_PREFIX,
     NO_STEP,
     Agreed,
-    ReplayInput,
+    GroupInput,
+    InputValue,
     State,
 )
 from group_coordinator.proving.recordings.session_ends import assumed_sessions, is_bound
 from schemas.events import TransactionEnded
-from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
+from schemas.group_metadata_events import GroupConfiguration, TopicMetadata
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
 from schemas.recorded import RecordedDeparture, RecordedLeader, RecordedLoad, RecordedSession
 
@@ -89,7 +89,7 @@ class GroupReplay:
         self.elections: set[int] = set()
         """Generations whose leader came from the order of Kafka's hash map."""
         self._last_step = 0
-        self.inputs: list[ReplayInput] = []
+        self.inputs: list[GroupInput] = []
         """All that the group was told: with this it comes to the same, replayed anywhere."""
         self.agreed: list[Agreed] = []
         """Requests that were answered as the broker answered them."""
@@ -128,25 +128,14 @@ class GroupReplay:
         self.advance_to(self._clock_for(step))
         self._last_step = step.index
         if (member_id := step.gone_member_id) is not None:
-            self._hear(RecordedDeparture(member_id=member_id))
+            self._tell(RecordedDeparture(member_id=member_id))
             return
         self._handled = step
         self._waiting[step.index] = None
         self._by_request[step.request.request_id] = step
         self._prepare_election(self._clock_ms)
         topics = told_at_join(step.request, self._expected.facts, self._next_fact)
-        request = step.request if topics is None else replace(step.request, topic_metadata=topics)
-        self.inputs.append(ReplayInput(self._clock_ms, request))
-        self._coordinator.handle(
-            RequestEvent(
-                offset=step.index,
-                clock_ms=self._clock_ms,
-                timestamp_ms=self._clock_ms,
-                envelope=request.envelope,
-                request=request.request,
-            )
-        )
-        self._check(self._coordinator.take_outputs())
+        self._tell(step.request if topics is None else replace(step.request, topic_metadata=topics))
         self._resolve_regexes(self._clock_ms)
         self._handled = None
 
@@ -187,7 +176,7 @@ class GroupReplay:
         for member_id, end_ms in ends_ms.items():
             armed = group.timers.get(timers.session(member_id))
             if armed is not None and armed.deadline_ms != end_ms and is_bound(group, member_id):
-                self._hear(RecordedSession(member_id=member_id, ends_ms=max(end_ms, self._clock_ms)))
+                self._tell(RecordedSession(member_id=member_id, ends_ms=max(end_ms, self._clock_ms)))
 
     def _take_out_silent(self, deadline_ms: int) -> None:
         """Let those be gone whose session ends by a timeout that nothing shows: whether they expired is not known."""
@@ -195,13 +184,7 @@ class GroupReplay:
             for member_id, timer in assumed_sessions(self._coordinator.group, deadline_ms):
                 if not self._expected.sessions.is_told(member_id, timer):
                     self._clock_ms = max(self._clock_ms, deadline_ms - 1)
-                    self._hear(RecordedDeparture(member_id=member_id))
-
-    def _hear(self, fact: RecordedSession | RecordedDeparture) -> None:
-        self.inputs.append(ReplayInput(self._clock_ms, fact))
-        offset = NO_STEP if self._handled is None else self._handled.index
-        self._coordinator.handle(RecordedEvent(offset, self._clock_ms, self._clock_ms, fact))
-        self._check(self._coordinator.take_outputs())
+                    self._tell(RecordedDeparture(member_id=member_id))
 
     def finish(self, clock_ms: int) -> None:
         """End the replay where the log ends."""
@@ -235,10 +218,11 @@ class GroupReplay:
         is_consumer_group = group is not None and type(group.body) is ConsumerGroup
         return is_consumer_group if isinstance(value, TopicMetadata) else group is not None
 
-    def _tell(self, value: FactValue | RegexesResolved) -> None:
-        self.inputs.append(ReplayInput(self._clock_ms, value))
+    def _tell(self, value: InputValue) -> None:
+        self.inputs.append(GroupInput(self._clock_ms, value))
         offset = NO_STEP if self._handled is None else self._handled.index
-        self._coordinator.handle(group_event(value, offset, self._clock_ms, self._clock_ms))
+        told = (value.envelope, value.request) if isinstance(value, GroupRequest) else value
+        self._coordinator.handle(group_event(told, offset, self._clock_ms, self._clock_ms))
         self._check(self._coordinator.take_outputs())
 
     def _resolve_regexes(self, until_ms: int) -> None:
@@ -266,19 +250,18 @@ class GroupReplay:
             self._next_load += 1
             self._tell_facts(load.from_us, 0)
             self.advance_to(max(self._clock_ms, load.from_us // 1000))
-            recorded = RecordedLoad(
-                loaded_ms=load.loaded_us // 1000, group_metadata=self._group_metadata, broker_id=load.broker_id
+            self._tell(
+                RecordedLoad(
+                    loaded_ms=load.loaded_us // 1000, group_metadata=self._group_metadata, broker_id=load.broker_id
+                )
             )
-            self.inputs.append(ReplayInput(self._clock_ms, recorded))
-            self._coordinator.handle(RecordedEvent(NO_STEP, self._clock_ms, self._clock_ms, recorded))
-            self._check(self._coordinator.take_outputs())
 
     def _prepare_election(self, moment_ms: int) -> None:
         """Kafka elects by the order of a hash map: whom it elected is known from the answers, and is put first."""
         body = None if self._coordinator.group is None else self._coordinator.group.body
         if type(body) is ClassicGroup and (first := first_members(body, self._expected, self._clock_ms)):
             put_first(body, first)
-            self.inputs.append(ReplayInput(moment_ms, RecordedLeader(member_ids=first)))
+            self.inputs.append(GroupInput(moment_ms, RecordedLeader(member_ids=first)))
 
     def _prepare_expiration(self, deadline_ms: int) -> None:
         """Sessions that end in one moment expire in any order: if the coordinator log tells it, that one is taken."""

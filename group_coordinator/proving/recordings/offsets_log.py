@@ -1,45 +1,28 @@
-"""Records of a real `__consumer_offsets`: one JSON object a line, key and value in base64; and comparing ours with
-them.
-
-    {"partition":7,"offset":0,"timestamp_ms":1795265220047,"key":"AAIABWNyYXNo","value":null}
-"""
+"""Records of a real `__consumer_offsets`, as a dump has them (`watching.observed.offsets_log`)."""
 
 from __future__ import annotations
 
-import re
-from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from group_coordinator.proving.recordings.consumer_records import (
-    consumer_record_group,
-    describe_consumer_record,
-    is_of_consumer_group,
-    is_of_topics,
-    same_consumer_record,
+from group_coordinator.watching.broker_logs.text_files import Damage
+from group_coordinator.watching.observed.offsets_log import (
+    CommitRecord,
+    LeftOut,
+    LogRecord,
+    OffsetsDump,
+    TransactionMarker,
+    UnknownRecord,
+    read_raw,
 )
-from group_coordinator.watching.broker_logs.text_files import Damage, read_lines
-from schemas.records import (
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    UnknownKey,
-    Value,
-    decode_record,
-    encode_group_metadata_value,
-    encode_offset_commit_value,
-)
+from group_coordinator.watching.observed.transactions import OpenTransactions
+from schemas.kafka.record_batches import RawRecord
+from schemas.records import NO_LEADER_EPOCH
 
-_CONTROL_KEY_BYTES = 4
-_COMMIT = b"\x00\x01"
-_KINDS = {
-    range(9, 16): "share groups",
-    range(17, 24): "streams groups",
-}
+_OTHER_KINDS = ("Share", "Streams")
 _VALUE_VERSION_BYTES = 2
 
 
@@ -55,16 +38,19 @@ class LoggedRecord(Struct, frozen=True, kw_only=True):
     producer_id: int | None = None
     """Of a record that was written in a transaction."""
 
+    def decoded(self) -> LogRecord | CommitRecord:
+        """Decode key and value."""
+        raw = RawRecord(self.offset, self.timestamp_ms, NO_LEADER_EPOCH, self.key, self.value)
+        entry = read_raw(self.partition, raw)
+        assert isinstance(entry, LogRecord | CommitRecord)
+        return entry
 
-class LoggedMarker(Struct, frozen=True, kw_only=True):
-    """The end of a transaction."""
 
-    partition: int
-    offset: int
-    timestamp_ms: int
-    producer_id: int
-    producer_epoch: int
-    committed: bool
+class NotCompared(LeftOut, frozen=True):
+    """A record that cannot be compared."""
+
+    what: str
+    """What it is, behind "N records of the offsets log"."""
 
 
 class OffsetsLog(Struct):
@@ -73,11 +59,15 @@ class OffsetsLog(Struct):
     by_group: dict[str, list[LoggedRecord]] = field(default_factory=dict)
     """The records by group, in the order of their offsets, whatever the order of the lines. What was written in a
     transaction lies at the marker by which it was committed; what was not committed is not there."""
-    markers: list[LoggedMarker] = field(default_factory=list)
+    markers: list[TransactionMarker] = field(default_factory=list)
     """The ends of transactions, by partition and offset."""
     left_out: dict[str, int] = field(default_factory=dict)
     """What cannot be compared -> how many records."""
     damage: Damage = field(default_factory=Damage)
+
+    def add(self, record: LoggedRecord) -> None:
+        """Take the next record of a group."""
+        self.by_group.setdefault(record.group_id, []).append(record)
 
     def doubts(self) -> Iterator[str]:
         """Yield the doubts about this dump, in sentences."""
@@ -87,124 +77,57 @@ class OffsetsLog(Struct):
             yield f"{self.damage.lines} lines of the offsets log cannot be read and are left out: {self.damage}."
 
 
-class _Line(Struct):
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: str | None
-    value: str | None
-    is_transactional: bool = False
-    producer_id: int | None = None
-    producer_epoch: int = -1
-    control: str | bool | None = None
-
-
-_decode = msgspec.json.Decoder(_Line).decode
-
-
 def read_offsets_log(path: Path) -> OffsetsLog:
     """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
-    log = OffsetsLog()
-    places: dict[tuple[int, int], LoggedRecord | LoggedMarker] = {}
-    for record in read_lines(path, read_offsets_line, log.damage):
-        if isinstance(record, str):
-            _leave_out(log, record)
-        else:
-            before = places.setdefault((record.partition, record.offset), record)
-            if before is not record:
-                _leave_out(
-                    log, "come again" if before == record else "lie where another record lies: several logs are mixed"
-                )
-    entries = [places[place] for place in sorted(places)]
-    log.markers = [entry for entry in entries if isinstance(entry, LoggedMarker)]
-    for record in _committed(entries):
-        log.by_group.setdefault(record.group_id, []).append(record)
+    dump = OffsetsDump[LoggedRecord | TransactionMarker]()
+    dump.read_file(path, read_offsets_record)
+    left_out = {kind.what: count for kind, count in dump.left_out.items() if isinstance(kind, NotCompared)}
+    left_out["come again"] = dump.repeated
+    left_out["lie where another record lies: several logs are mixed"] = dump.contradicted
+    log = OffsetsLog(left_out={kind: count for kind, count in left_out.items() if count}, damage=dump.damage)
+    partitions: dict[int, OpenTransactions[bytes, LoggedRecord]] = {}
+    for entry in dump.entries():
+        transactions = partitions.setdefault(entry.partition, OpenTransactions())
+        if isinstance(entry, TransactionMarker):
+            log.markers.append(entry)
+            ended = transactions.end(entry.producer_id, committed=entry.outcome == "COMMIT")
+            for record in sorted(ended, key=_place) if entry.outcome == "COMMIT" else ():
+                log.add(replace(record, offset=entry.offset, timestamp_ms=entry.timestamp_ms))
+        elif not transactions.wait(entry.key, entry):
+            log.add(entry)
     return log
 
 
-def _committed(entries: Iterable[LoggedRecord | LoggedMarker]) -> Iterator[LoggedRecord]:
-    """Yield the records that count, those of transactions at their markers, as our offsets topic has them."""
-    pending: dict[tuple[int, int], dict[bytes, LoggedRecord]] = {}
-    written_at: dict[bytes, int] = {}
-    for entry in entries:
-        if isinstance(entry, LoggedRecord):
-            if entry.producer_id is not None:
-                pending.setdefault((entry.partition, entry.producer_id), {})[entry.key] = entry
-                continue
-            yield entry
-            written_at[entry.key] = entry.offset
-            if entry.value is None:
-                for of_producer in pending.values():
-                    of_producer.pop(entry.key, None)
-            continue
-        ended = pending.pop((entry.partition, entry.producer_id), {})
-        for record in sorted(ended.values(), key=_place) if entry.committed else ():
-            if written_at.get(record.key, -1) < record.offset:
-                written_at[record.key] = record.offset
-                yield replace(record, offset=entry.offset, timestamp_ms=entry.timestamp_ms)
-
-
 def _place(record: LoggedRecord) -> tuple[str, int]:
-    key, _ = decode_record(record.key, record.value)
-    assert isinstance(key, OffsetCommitKey)
-    return key.topic, key.partition
+    entry = record.decoded()
+    assert isinstance(entry, CommitRecord)
+    return entry.key.topic, entry.key.partition
 
 
-def _leave_out(log: OffsetsLog, kind: str) -> None:
-    log.left_out[kind] = log.left_out.get(kind, 0) + 1
-
-
-def read_offsets_line(line: bytes) -> LoggedRecord | LoggedMarker | str:
-    """Return the record of a line, or what the record is if it is none of a classic group. Raises
-    msgspec.DecodeError, ValueError, RecursionError."""
-    raw = _decode(line)
-    key = b64decode(raw.key or "", validate=True)
-    value = None if raw.value is None else b64decode(raw.value, validate=True)
-    if raw.control or _is_control_key(key):
-        return _marker(raw, key)
-    decoded_key, _ = decode_record(key, value)
-    if isinstance(decoded_key, UnknownKey):
-        if not is_of_consumer_group(key):
-            return f"are of {_kind(decoded_key.type)}, whose records are not understood yet"
-        if is_of_topics(key, value):
-            return "tell the topics of consumer groups, which Kafka 4.0 alone writes"
-        group_id = consumer_record_group(key, value)
-    else:
-        group_id = decoded_key.group_id
-    if raw.is_transactional and (raw.producer_id is None or not isinstance(decoded_key, OffsetCommitKey)):
-        return "were written in transactions of producers that are not told"
+def read_offsets_record(partition: int, raw: RawRecord) -> LoggedRecord | TransactionMarker | NotCompared:
+    """Return a record of the log of classic and consumer groups. Raises `DecodeError`."""
+    entry, is_told = read_raw(partition, raw), raw.producer_id >= 0
+    if isinstance(entry, TransactionMarker):
+        return entry if is_told else NotCompared("are markers of transactions whose producers are not told")
+    if isinstance(entry, UnknownRecord):
+        return NotCompared(f"are of type {entry.type}, whose records are not understood yet")
+    if isinstance(entry, LogRecord):
+        kind = entry.name.partition("Group")[0]
+        if kind in _OTHER_KINDS:
+            return NotCompared(f"are of {kind.lower()} groups, whose records are not understood yet")
+        if entry.name == "ConsumerGroupPartitionMetadata" and entry.value is not None:
+            return NotCompared("tell the topics of consumer groups, which Kafka 4.0 alone writes")
+    if raw.is_transactional and not (is_told and isinstance(entry, CommitRecord)):
+        return NotCompared("were written in transactions of producers that are not told")
     return LoggedRecord(
-        partition=raw.partition,
+        partition=partition,
         offset=raw.offset,
         timestamp_ms=raw.timestamp_ms,
-        group_id=group_id,
-        key=key,
-        value=value,
+        group_id=entry.group_id,
+        key=raw.key or b"",
+        value=raw.value,
         producer_id=raw.producer_id if raw.is_transactional else None,
     )
-
-
-def _marker(raw: _Line, key: bytes) -> LoggedMarker | str:
-    if raw.producer_id is None or not _is_control_key(key):
-        return "are markers of transactions whose producers are not told"
-    return LoggedMarker(
-        partition=raw.partition,
-        offset=raw.offset,
-        timestamp_ms=raw.timestamp_ms,
-        producer_id=raw.producer_id,
-        producer_epoch=raw.producer_epoch,
-        committed=key[2:] == _COMMIT,
-    )
-
-
-def _is_control_key(key: bytes) -> bool:
-    """Version and type, each of two bytes; no key of a group is so short."""
-    return len(key) == _CONTROL_KEY_BYTES and key[:2] == b"\x00\x00" and key[2:] in (b"\x00\x00", b"\x00\x01")
-
-
-def _kind(record_type: int) -> str:
-    """The kind of groups that has records of this type. Source: Kafka's `CoordinatorRecordType`."""
-    return next((kind for types, kind in _KINDS.items() if record_type in types), f"type {record_type}")
 
 
 def value_version(value: bytes) -> int:
@@ -213,75 +136,9 @@ def value_version(value: bytes) -> int:
 
 def topic_ids_of(records: list[LoggedRecord]) -> dict[str, str]:
     """Return the topics' ids by name, from the values of version 4."""
-    ids_by_name: dict[str, str] = {}
-    for record in records:
-        key, value = decode_record(record.key, record.value)
-        if isinstance(value, OffsetCommitValue) and value.topic_id is not None:
-            ids_by_name[key.topic] = value.topic_id  # type: ignore[union-attr]
-    return ids_by_name
-
-
-def same_record(own_key: bytes, own_value: bytes | None, broker_record: LoggedRecord, tolerance_ms: int) -> bool:
-    """Return whether two records are equal to the byte, except for times up to `tolerance_ms` apart and the order of
-    members."""
-    if own_key != broker_record.key or (own_value is None) != (broker_record.value is None):
-        return False
-    if own_value is None or broker_record.value is None:
-        return True
-    if value_version(own_value) != value_version(broker_record.value):
-        return False
-    if is_of_consumer_group(own_key):
-        return same_consumer_record(own_key, own_value, broker_record.value, tolerance_ms)
-    own, recorded = decode_record(own_key, own_value)[1], decode_record(broker_record.key, broker_record.value)[1]
-    aligned = _aligned(own, recorded, tolerance_ms)
-    if aligned is None or recorded is None:
-        return False
-    version = value_version(broker_record.value)
-    # The recorded value must also be exactly what our encoder makes of it.
-    return _encode(recorded, version) == broker_record.value and _encode(aligned, version) == _encode(
-        _sorted(recorded), version
-    )
-
-
-def _aligned(own: Value | None, recorded: Value | None, tolerance_ms: int) -> Value | None:
-    """Ours with the recorded times, if they are near enough; None if they are not."""
-    if isinstance(own, OffsetCommitValue) and isinstance(recorded, OffsetCommitValue):
-        if not _near(own.commit_timestamp_ms, recorded.commit_timestamp_ms, tolerance_ms):
-            return None
-        if not _near(own.expire_timestamp_ms, recorded.expire_timestamp_ms, tolerance_ms):
-            return None
-        return replace(
-            own,
-            commit_timestamp_ms=recorded.commit_timestamp_ms,
-            expire_timestamp_ms=recorded.expire_timestamp_ms,
-        )
-    if isinstance(own, GroupMetadataValue) and isinstance(recorded, GroupMetadataValue):
-        if not _near(own.current_state_timestamp_ms, recorded.current_state_timestamp_ms, tolerance_ms):
-            return None
-        return replace(_sorted(own), current_state_timestamp_ms=recorded.current_state_timestamp_ms)
-    return None
-
-
-def _near(own_ms: int, recorded_ms: int, tolerance_ms: int) -> bool:
-    return abs(own_ms - recorded_ms) <= tolerance_ms
-
-
-def _sorted(value: Value) -> Value:
-    if isinstance(value, GroupMetadataValue):
-        return replace(value, members=tuple(sorted(value.members, key=lambda member: member.member_id)))
-    return value
-
-
-def _encode(value: Value, version: int) -> bytes:
-    if isinstance(value, OffsetCommitValue):
-        return encode_offset_commit_value(value, version)
-    return encode_group_metadata_value(value, version)
-
-
-def describe_record(key: bytes, value: bytes | None) -> str:
-    """Describe a record, with the times in it."""
-    if is_of_consumer_group(key):
-        return describe_consumer_record(key, value)
-    decoded_key, decoded_value = decode_record(key, value)
-    value_text = "tombstone" if value is None else f"v{value_version(value)} {decoded_value}"
-    return re.sub(r"\b(OffsetCommit|GroupMetadata)(Key|Value)", r"\1", f"{decoded_key} = {value_text}")
+    entries = (record.decoded() for record in records)
+    return {
+        entry.key.topic: entry.value.topic_id
+        for entry in entries
+        if isinstance(entry, CommitRecord) and entry.value is not None and entry.value.topic_id is not None
+    }

@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
+from operator import itemgetter
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -20,8 +21,8 @@ from coordinator_state import Group, GroupConfig
 from group_coordinator.proving.recordings.absent_requests import Absent, absent_requests
 from group_coordinator.proving.recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
 from group_coordinator.proving.recordings.group_replay import GroupReplay
-from group_coordinator.proving.recordings.replay_state import NO_STEP, START, State
-from group_coordinator.proving.recordings.track import Track
+from group_coordinator.proving.recordings.replay_state import NO_STEP, START, GroupInput, State
+from group_coordinator.proving.recordings.track import Place, Track
 
 CHECKPOINT_EVERY_STEPS = 4
 CHECKPOINTS_KEPT = 40
@@ -68,7 +69,9 @@ class GroupResult(Struct, kw_only=True):
     late_lines: list[int] = field(default_factory=list)
     """Steps whose line was written late, as the broker's own times show."""
     order: list[int] = field(default_factory=list)
-    """Indexes of the steps, as they were replayed in the end."""
+    """Indexes of the steps, as they were replayed in the end; up to where the group is known."""
+    inputs: list[GroupInput] = field(default_factory=list)
+    """All that the group was told in them: with this it comes to the same, replayed anywhere."""
     track: Track = field(default_factory=Track)
     """How far it can be followed."""
     records: int = 0
@@ -102,6 +105,10 @@ class OrderSearch:
         self._end_ms = end_ms
         self._order = sorted(range(len(self._steps)), key=lambda index: self._key(self._steps[index]))
         self._states: OrderedDict[int, State] = OrderedDict({0: start})
+        self._start = start
+        self._inputs: list[GroupInput] = []
+        self._inputs_before: list[int] = []
+        """Of each position in the order, how many inputs came before it."""
         self._gave_up = gave_up
         self._near_timers: set[int] = set()
         self._connections: dict[str, list[int]] = {}
@@ -115,10 +122,13 @@ class OrderSearch:
         while True:
             if not position % CHECKPOINT_EVERY_STEPS:
                 self._keep(position, replay.state())
+            self._inputs_before[position:] = [len(self._inputs)]
             if position < len(self._order):
                 replay.take(self._steps[self._order[position]])
             else:
                 replay.finish(self._end_ms)
+            self._inputs += replay.inputs
+            replay.inputs.clear()
             self.result.elections |= replay.elections
             self._near_timers |= replay.near_timers
             self.result.latest_ms = max(self.result.latest_ms, replay.latest_ms)
@@ -126,6 +136,7 @@ class OrderSearch:
                 moved_from = self._repair(position, replay.disagreements[0], replay.group)
                 if moved_from is not None:
                     position, state = self._before(moved_from)
+                    del self._inputs[self._inputs_before[position] :]
                     replay = self._replay_from(state, self._steps)
                     continue
                 self.result.disagreements += replay.disagreements
@@ -138,9 +149,22 @@ class OrderSearch:
             if track.is_lost or position == len(self._order):
                 break
             position += 1
-        self.result.order, self.result.gave_up = self._order, self._gave_up
+        self.result.order, self.result.gave_up, self.result.inputs = self._order, self._gave_up, self._inputs
+        if track.doubt is not None:
+            self._end_at(track.doubt[0])
         self.result.records, self.result.entries = replay.compared
         return self.result
+
+    def _end_at(self, place: Place) -> None:
+        """Let order and inputs end where the group is still known."""
+        starts = ((at, state) for at, state in self._states.items() if at <= place.position)
+        at, state = max(starts, default=(0, self._start), key=itemgetter(0))
+        replay = self._replay_from(state, self._steps)
+        for index in self._order[at : place.position]:
+            replay.take(self._steps[index])
+        replay.advance_to(place.time_ms)
+        self.result.order = self._order[: place.position]
+        self.result.inputs = self._inputs[: self._inputs_before[at]] + replay.inputs
 
     # ---------------------------------------------------------------------------------------------------- checkpoints
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coordinator_state import LogRecord
-from group_coordinator.proving.recordings.consumer_records import has_no_order
+from group_coordinator.proving.recordings.consumer_records import describe_record, has_no_order, same_record
 from group_coordinator.proving.recordings.expectations import NOTHING, Disagreement, record_disagreement
-from group_coordinator.proving.recordings.offsets_log import LoggedRecord, describe_record, same_record
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.old_brokers import is_kept_in_memory
 from schemas.wire import INT16
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from group_coordinator.proving.recordings.expectations import FactValue, Step
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from schemas.group_metadata_events import RegexesResolved
-from schemas.recorded import RecordedDeparture, RecordedLeader, RecordedLoad, RecordedSession
+from schemas.recorded import RecordedFact
 from schemas.records import GROUP_METADATA_TYPE
 from schemas.wire import INT16
 
@@ -44,12 +44,10 @@ class Agreed(Struct, frozen=True):
     """By a timer on the way to the next request, not by that request."""
 
 
-InputValue = (
-    GroupRequest | RecordedLeader | RecordedLoad | RecordedSession | RecordedDeparture | RegexesResolved | FactValue
-)
+InputValue = GroupRequest | RecordedFact | RegexesResolved | FactValue
 
 
-class ReplayInput(Struct, frozen=True):
+class GroupInput(Struct, frozen=True):
     """An input of the group at a time of its clock: a request, the leader that the broker elects, or another fact."""
 
     clock_ms: int

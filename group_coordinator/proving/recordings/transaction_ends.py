@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from group_coordinator.proving.recordings.group_requests import GroupRequest
-from group_coordinator.proving.recordings.offsets_log import LoggedMarker
+from group_coordinator.watching.observed.offsets_log import TransactionMarker
 from schemas.events import TransactionEnded
 from schemas.java_hash import group_partition
 from schemas.messages import TxnOffsetCommitRequest
@@ -110,7 +110,7 @@ def transaction_ends(
     )
 
 
-def with_markers(ends: Sequence[TransactionEnd], markers: Iterable[LoggedMarker]) -> list[TransactionEnd]:
+def with_markers(ends: Sequence[TransactionEnd], markers: Iterable[TransactionMarker]) -> list[TransactionEnd]:
     """Return the ends with those that only the offsets log tells: a broker that is stopped answers no more."""
     told: dict[tuple[object, ...], list[int]] = {}
     for end in ends:
@@ -119,7 +119,7 @@ def with_markers(ends: Sequence[TransactionEnd], markers: Iterable[LoggedMarker]
     for marker in markers:
         at_us = marker.timestamp_ms * 1000
         ended = TransactionEnded(
-            producer_id=marker.producer_id, producer_epoch=marker.producer_epoch, committed=marker.committed
+            producer_id=marker.producer_id, producer_epoch=marker.producer_epoch, committed=marker.outcome == "COMMIT"
         )
         times = told.get((marker.partition, ended), [])
         if not any(abs(time_us - at_us) < _SAME_END_US for time_us in times):

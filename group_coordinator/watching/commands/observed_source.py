@@ -19,7 +19,7 @@ from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.clock_skew import Skew
 from group_coordinator.watching.observed.cluster import observe
 from group_coordinator.watching.observed.doubts import doubts, unnamed_topics
-from group_coordinator.watching.observed.offsets_log import OffsetsDump, read_dump
+from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, read_raw
 from group_coordinator.watching.watch.cluster_status import Cluster, not_known, of_logs
 from schemas.history import History
 
@@ -76,12 +76,12 @@ def cluster_of(dumps: Sequence[Path]) -> str | None:
 
 def read_files(
     dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo
-) -> tuple[OffsetsDump, BrokerLog]:
+) -> tuple[OffsetsDump[Entry], BrokerLog]:
     """Read dumps and brokers' logs. Raises CommandError."""
-    dump, log = OffsetsDump(), BrokerLog(time_zone)
+    dump, log = OffsetsDump[Entry](), BrokerLog(time_zone)
     try:
         for path in dumps:
-            read_dump(path, dump)
+            dump.read_file(path, read_raw)
         log.of_cluster = cluster_of(dumps)
         for path in files_of(broker_logs):
             log.read_file(path)
@@ -120,7 +120,9 @@ def _hexadecimal(topic_id: str) -> str:
     return (topic_id_from_kafka(topic_id) or "").replace("-", "")
 
 
-def _watched(dumps: Sequence[Path], dump: OffsetsDump, log: BrokerLog, skews: Mapping[int | None, Skew]) -> Watched:
+def _watched(
+    dumps: Sequence[Path], dump: OffsetsDump[Entry], log: BrokerLog, skews: Mapping[int | None, Skew]
+) -> Watched:
     """What was read."""
     name = words.listed([path.name for path in dumps])
     last_ms = max(entry.timestamp_ms for entry in dump.places.values())
@@ -131,7 +133,7 @@ def _watched(dumps: Sequence[Path], dump: OffsetsDump, log: BrokerLog, skews: Ma
     return Watched(cluster=name, sources=sources, not_known=tuple(not_known(sources)))
 
 
-def _remark(dump: OffsetsDump, log: BrokerLog) -> str:
+def _remark(dump: OffsetsDump[Entry], log: BrokerLog) -> str:
     records = words.count(len(dump.places), "record")
     if not log.read:
         return f"Read {records} of the offsets topic. Brokers' logs (--broker-log) would tell why rebalances began."

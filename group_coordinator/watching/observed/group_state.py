@@ -9,8 +9,10 @@ from msgspec import Struct
 
 from group_coordinator.watching.broker_logs.broker_lines import AnyLineEvent, BrokerLine
 from group_coordinator.watching.observed.evidence import Place
-from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord, read_record
+from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord, read_raw
 from group_coordinator.watching.observed.transactions import AbortedCommits, Commits, Fact, PendingCommits
+from schemas.kafka.record_batches import RawRecord
+from schemas.records import NO_LEADER_EPOCH
 from schemas.wire import DecodeError
 
 
@@ -93,14 +95,8 @@ def _stored(fact: Fact) -> _Record | CommitRecord | Commits | PendingCommits | A
 def _restored(fact: _Record | Fact) -> Fact:
     if not isinstance(fact, _Record):
         return fact
-    record = read_record(
-        fact.key,
-        fact.value,
-        partition=fact.partition,
-        offset=fact.offset,
-        timestamp_ms=fact.timestamp_ms,
-        leader_epoch=fact.leader_epoch,
-    )
+    leader_epoch = NO_LEADER_EPOCH if fact.leader_epoch is None else fact.leader_epoch
+    record = read_raw(fact.partition, RawRecord(fact.offset, fact.timestamp_ms, leader_epoch, fact.key, fact.value))
     if not isinstance(record, LogRecord):
         raise DecodeError("a record of another type", 0)
     return record

@@ -9,9 +9,9 @@ is COMMIT or ABORT.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -23,12 +23,13 @@ from schemas.kafka.records import decode_record
 from schemas.records import OFFSET_COMMIT_TYPE, OffsetCommitKey, OffsetCommitValue
 
 _COMMIT_TYPES = tuple(number.to_bytes(2) for number in range(OFFSET_COMMIT_TYPE + 1))
-_NO_PRODUCER = (None, -1)
 
 _MARKER_EPOCH = slice(2, 6)
 """This part of a marker's value is the epoch of the transaction coordinator, behind the version."""
 
 Marker = Literal["COMMIT", "ABORT"]
+_MARKER_KEYS: dict[bytes | None, str] = {b"\x00\x00\x00\x00": "ABORT", b"\x00\x00\x00\x01": "COMMIT"}
+"""Version and type, each of two bytes; no key of a group is so short."""
 
 
 class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
@@ -41,8 +42,8 @@ class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
     group_id: str
     name: str
     """The name of its type: `GroupMetadata` and the like."""
-    key: dict[str, object]
-    value: dict[str, object] | None
+    key: dict[str, Any]
+    value: dict[str, Any] | None
     """None for a tombstone."""
     raw: tuple[bytes, bytes | None]
     """Key and value as they lie in the log."""
@@ -82,7 +83,11 @@ class TransactionMarker(Struct, frozen=True, kw_only=True, gc=False):
 Entry = LogRecord | CommitRecord | TransactionMarker
 
 
-class UnknownRecord(Struct, frozen=True):
+class LeftOut(Struct, frozen=True):
+    """A record that is counted alone. Which ones are, a reader of dumps says."""
+
+
+class UnknownRecord(LeftOut, frozen=True):
     """A record of a type that Kafka did not have when this was written."""
 
     type: int
@@ -95,10 +100,10 @@ class _Line(Struct, omit_defaults=True):
     key: str | None
     value: str | None
     leader_epoch: int | None = None
-    producer_id: int = -1
+    producer_id: int | None = -1
     producer_epoch: int = -1
     is_transactional: bool = False
-    control: str | None = None
+    control: str | bool | None = None
     coordinator_epoch: int | None = None
     """The transaction coordinator that wrote a marker had this epoch."""
     cluster_id: str | None = None
@@ -122,63 +127,86 @@ def unknown_types_doubts(counts: Mapping[int, int]) -> Iterator[str]:
 _TYPES_NAMED = 5
 
 
-class OffsetsDump(Struct):
-    """What a dump holds: its records by partition and offset, whatever the order of its lines."""
+class _Placed(Protocol):
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
 
-    places: dict[tuple[int, int], Entry] = field(default_factory=dict)
-    unknown_types: dict[int, int] = field(default_factory=dict)
-    """Type -> how many records."""
+
+_Read = TypeVar("_Read", bound=_Placed)
+
+
+class OffsetsDump(Struct, Generic[_Read]):
+    """What a dump holds, whatever the order of its lines."""
+
+    places: dict[tuple[int, int], _Read] = field(default_factory=dict)
+    """The records by partition and offset."""
+    left_out: dict[LeftOut, int] = field(default_factory=dict)
+    """What is counted alone -> how many records."""
     repeated: int = 0
     """Lines that came again."""
     contradicted: int = 0
     """Lines that lie where another record lies: dumps of several clusters are mixed."""
     damage: Damage = field(default_factory=Damage)
 
-    def add(self, read: Entry | UnknownRecord) -> None:
-        """Take what a line says."""
-        if isinstance(read, UnknownRecord):
-            self.unknown_types[read.type] = self.unknown_types.get(read.type, 0) + 1
-        else:
-            before = self.places.setdefault((read.partition, read.offset), read)
-            if before is not read:
-                self.repeated += before == read
-                self.contradicted += before != read
+    def read_file(self, path: Path, read: Callable[[int, RawRecord], _Read | LeftOut]) -> None:
+        """Read a dump, plain or gzip. `read` gets the partition and the record of a line.
 
-    def entries(self) -> list[Entry]:
+        Raises ValueError for a gzip file that breaks off, OSError.
+        """
+        for record in read_lines(path, lambda line: read(*raw_line(line)), self.damage):
+            self.add(record)
+
+    def add(self, read: _Read | LeftOut) -> None:
+        """Take what a line says."""
+        if isinstance(read, LeftOut):
+            self.left_out[read] = self.left_out.get(read, 0) + 1
+            return
+        before = self.places.setdefault((read.partition, read.offset), read)
+        if before is not read:
+            self.repeated += before == read
+            self.contradicted += before != read
+
+    def entries(self) -> list[_Read]:
         """Return the records by partition and offset."""
         return [self.places[place] for place in sorted(self.places)]
 
     def doubts(self) -> Iterator[str]:
         """Yield the doubts about this dump, in sentences."""
-        yield from unknown_types_doubts(self.unknown_types)
+        yield from unknown_types_doubts(
+            {unknown.type: count for unknown, count in self.left_out.items() if isinstance(unknown, UnknownRecord)}
+        )
         if self.contradicted:
             yield f"{self.contradicted:,} records lie where another one lies: dumps of several clusters are mixed."
         if self.damage.lines:
             yield f"{self.damage.lines:,} lines cannot be read and are left out: {self.damage}."
 
 
-def read_dump(path: Path, dump: OffsetsDump) -> None:
-    """Read a dump, plain or gzip. Raises ValueError for a gzip file that breaks off, OSError."""
-    for record in read_lines(path, read_line, dump.damage):
-        dump.add(record)
-
-
-def read_line(line: bytes) -> Entry | UnknownRecord:
-    """Return the record of a line of a dump. Raises msgspec.DecodeError, ValueError."""
+def raw_line(line: bytes) -> tuple[int, RawRecord]:
+    """Return the partition and the record of a line of a dump. Raises msgspec.DecodeError, ValueError."""
     read = _decode(line)
-    if read.control:
-        return _marker(read)
-    key = b64decode(read.key or "", validate=True)
-    value = None if read.value is None else b64decode(read.value, validate=True)
-    return read_record(
-        key,
-        value,
-        partition=read.partition,
+    key = None if read.key is None else b64decode(read.key, validate=True)
+    return read.partition, RawRecord(
         offset=read.offset,
         timestamp_ms=read.timestamp_ms,
-        leader_epoch=read.leader_epoch,
-        producer=(read.producer_id, read.producer_epoch) if read.is_transactional else _NO_PRODUCER,
+        leader_epoch=-1 if read.leader_epoch is None else read.leader_epoch,
+        key=key,
+        value=None if read.value is None else b64decode(read.value, validate=True),
+        producer_id=-1 if read.producer_id is None else read.producer_id,
+        producer_epoch=read.producer_epoch,
+        is_transactional=read.is_transactional,
+        control=_outcome(read.control, key),
     )
+
+
+def _outcome(control: str | bool | None, key: bytes | None) -> str | None:
+    """What a marker says of a transaction; its key says it where the line does not. None for other records."""
+    if control in ("COMMIT", "ABORT"):
+        return str(control)
+    if control and key not in _MARKER_KEYS:
+        raise ValueError(f"a control record that is neither COMMIT nor ABORT: {control}")
+    return _MARKER_KEYS.get(key)
 
 
 def dump_line(partition: int, raw: RawRecord, cluster_id: str | None = None) -> bytes:
@@ -202,50 +230,6 @@ def dump_line(partition: int, raw: RawRecord, cluster_id: str | None = None) -> 
     )
 
 
-def read_record(
-    key: bytes,
-    value: bytes | None,
-    *,
-    partition: int,
-    offset: int,
-    timestamp_ms: int,
-    leader_epoch: int | None,
-    producer: tuple[int | None, int] = _NO_PRODUCER,
-) -> LogRecord | CommitRecord | UnknownRecord:
-    """Decode a record at its place in the log.
-
-    `producer`: id and epoch of the transaction that it is part of.
-
-    Raises `DecodeError`.
-    """
-    commit_key = read_commit_key(key) if key[:2] in _COMMIT_TYPES else None
-    if commit_key is not None:
-        return CommitRecord(
-            partition=partition,
-            offset=offset,
-            timestamp_ms=timestamp_ms,
-            leader_epoch=leader_epoch,
-            key=commit_key,
-            value=None if value is None else read_commit_value(value),
-            producer_id=producer[0],
-            producer_epoch=producer[1],
-        )
-    record = decode_record(key, value)
-    if isinstance(record, int):
-        return UnknownRecord(record)
-    return LogRecord(
-        partition=partition,
-        offset=offset,
-        timestamp_ms=timestamp_ms,
-        leader_epoch=leader_epoch,
-        group_id=str(record.key["group"] if "group" in record.key else record.key["group_id"]),
-        name=record.name,
-        key=record.key,
-        value=record.value,
-        raw=(key, value),
-    )
-
-
 def read_raw(partition: int, raw: RawRecord) -> Entry | UnknownRecord:
     """Decode a record of the log. Raises `DecodeError`."""
     if raw.control is not None:
@@ -257,25 +241,30 @@ def read_raw(partition: int, raw: RawRecord) -> Entry | UnknownRecord:
             producer_epoch=raw.producer_epoch,
             outcome="COMMIT" if raw.control == "COMMIT" else "ABORT",
         )
-    return read_record(
-        raw.key or b"",
-        raw.value,
+    key, value, leader_epoch = raw.key or b"", raw.value, raw.leader_epoch if raw.leader_epoch >= 0 else None
+    commit_key = read_commit_key(key) if key[:2] in _COMMIT_TYPES else None
+    if commit_key is not None:
+        return CommitRecord(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.timestamp_ms,
+            leader_epoch=leader_epoch,
+            key=commit_key,
+            value=None if value is None else read_commit_value(value),
+            producer_id=raw.producer_id if raw.is_transactional else None,
+            producer_epoch=raw.producer_epoch if raw.is_transactional else -1,
+        )
+    record = decode_record(key, value)
+    if isinstance(record, int):
+        return UnknownRecord(record)
+    return LogRecord(
         partition=partition,
         offset=raw.offset,
         timestamp_ms=raw.timestamp_ms,
-        leader_epoch=raw.leader_epoch if raw.leader_epoch >= 0 else None,
-        producer=(raw.producer_id, raw.producer_epoch) if raw.is_transactional else _NO_PRODUCER,
-    )
-
-
-def _marker(read: _Line) -> TransactionMarker:
-    if read.control not in ("COMMIT", "ABORT"):
-        raise ValueError(f"a control record that is neither COMMIT nor ABORT: {read.control}")
-    return TransactionMarker(
-        partition=read.partition,
-        offset=read.offset,
-        timestamp_ms=read.timestamp_ms,
-        producer_id=read.producer_id,
-        producer_epoch=read.producer_epoch,
-        outcome="COMMIT" if read.control == "COMMIT" else "ABORT",
+        leader_epoch=leader_epoch,
+        group_id=str(record.key["group"] if "group" in record.key else record.key["group_id"]),
+        name=record.name,
+        key=record.key,
+        value=record.value,
+        raw=(key, value),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -11,10 +10,10 @@ from group_coordinator.watching.observed.connect import connect_tasks
 from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.consumer_protocol import assigned_partitions, says_that_it_owns, subscribed_topics
 from schemas.history import AssignedTopic, MemberAssignment, MemberIdentity, MemberRecorded
+from schemas.records import MemberMetadata, group_metadata
 from schemas.wire import DecodeError
 
 CONSUMER, CONNECT = "consumer", "connect"
-NO_TIMESTAMP = -1
 
 
 class StoredMember(Struct, frozen=True, kw_only=True):
@@ -65,19 +64,17 @@ class StoredGeneration(Struct, frozen=True, kw_only=True):
 
 def stored_generation(record: LogRecord) -> StoredGeneration | None:
     """Return what the record of a classic group tells; None for a tombstone."""
-    value: dict[str, Any] | None = record.value
-    if value is None:
+    if record.value is None:
         return None
-    since_ms = value.get("current_state_timestamp", NO_TIMESTAMP)
-    members = [_member(member, value["protocol_type"]) for member in value["members"]]
+    stored = group_metadata(record.value)
     return StoredGeneration(
-        generation_id=value["generation"],
-        protocol_type=value["protocol_type"],
-        protocol_name=value["protocol"] or None,
-        leader_id=value["leader"] or None,
-        state_since_ms=None if since_ms == NO_TIMESTAMP else since_ms,
+        generation_id=stored.generation,
+        protocol_type=stored.protocol_type,
+        protocol_name=stored.protocol or None,
+        leader_id=stored.leader or None,
+        state_since_ms=stored.state_since_ms,
         stored_ms=record.timestamp_ms,
-        members={member.identity.member_id: member for member in members},
+        members={member.member_id: _member(member, stored.protocol_type) for member in stored.members},
     )
 
 
@@ -108,27 +105,27 @@ def unrecorded_generation(
 def session_timeouts(records: Iterable[object]) -> dict[str, int]:
     """Return the session timeouts of all members that records of classic groups tell of, in milliseconds."""
     return {
-        str(member["member_id"]): int(str(member["session_timeout"]))
+        member.member_id: member.session_timeout_ms
         for record in records
         if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.value
-        for member in record.value["members"]  # type: ignore[attr-defined]
+        for member in group_metadata(record.value).members
     }
 
 
-def _member(value: dict[str, Any], protocol_type: str) -> StoredMember:
-    session_ms, rebalance_ms = value["session_timeout"], value.get("rebalance_timeout", -1)
+def _member(stored: MemberMetadata, protocol_type: str) -> StoredMember:
+    is_consumer = protocol_type == CONSUMER
     return StoredMember(
         identity=MemberIdentity(
-            member_id=value["member_id"],
-            group_instance_id=value.get("group_instance_id"),
-            client_id=value["client_id"],
-            client_host=value["client_host"],
+            member_id=stored.member_id,
+            group_instance_id=stored.group_instance_id,
+            client_id=stored.client_id,
+            client_host=stored.client_host,
         ),
-        session_timeout_ms=session_ms,
-        rebalance_timeout_ms=rebalance_ms if rebalance_ms >= 0 else session_ms,
-        subscribed_topics=subscribed_topics(value["subscription"]) if protocol_type == CONSUMER else None,
-        owned_before=says_that_it_owns(value["subscription"]) if protocol_type == CONSUMER else None,
-        topics=_topics(value["subscription"], value["assignment"], protocol_type),
+        session_timeout_ms=stored.session_timeout_ms,
+        rebalance_timeout_ms=stored.loaded_rebalance_timeout_ms,
+        subscribed_topics=subscribed_topics(stored.subscription) if is_consumer else None,
+        owned_before=says_that_it_owns(stored.subscription) if is_consumer else None,
+        topics=_topics(stored.subscription, stored.assignment, protocol_type),
     )
 
 

@@ -2,12 +2,14 @@
 
 Offsets that were written in a transaction count at the COMMIT marker of their producer in their partition, and never
 after an ABORT marker. Where a plain commit for the same partition lies between the two, it holds: it was written later.
+Where a tombstone lies between them, nothing counts. Source: Kafka's `OffsetMetadataManager.replay` and
+`replayEndTransactionMarker` (4.3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Hashable, Iterator
+from typing import Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -75,81 +77,117 @@ class PartitionState(Struct, frozen=True, kw_only=True):
     written_at: list[tuple[OffsetCommitKey, int]]
 
 
-class _Open(Struct):
+class _Written(Protocol):
+    """A record of the offsets topic, whatever form its key and value have."""
+
+    @property
+    def value(self) -> object | None: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def producer_id(self) -> int | None: ...
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Record = TypeVar("_Record", bound=_Written)
+
+
+class Open(Struct, Generic[_Key, _Record]):
     """What a producer wrote in its open transaction."""
 
     since_ms: int
-    records: dict[OffsetCommitKey, CommitRecord] = {}
+    records: dict[_Key, _Record] = {}
     """The last of each key, in the order of the first."""
+
+
+class OpenTransactions(Generic[_Key, _Record]):
+    """The open transactions of one partition of the offsets topic, by its records in the order of offsets."""
+
+    def __init__(self) -> None:
+        self.by_producer: dict[int, Open[_Key, _Record]] = {}
+        self.written_at: dict[_Key, int] = {}
+        """Where the record lies whose offset counts, of what was written while a transaction was open."""
+
+    def wait(self, key: _Key, record: _Record) -> bool:
+        """Take a record. Return whether it counts only when its transaction is committed."""
+        if record.value is not None and record.producer_id is not None:
+            transaction = self.by_producer.get(record.producer_id)
+            if transaction is None:
+                transaction = self.by_producer[record.producer_id] = Open(record.timestamp_ms)
+            transaction.records[key] = record
+            return True
+        if record.value is not None:
+            if self.by_producer:
+                self.written_at[key] = record.offset
+            return False
+        self.written_at.pop(key, None)
+        for transaction in self.by_producer.values():
+            transaction.records.pop(key, None)
+        return False
+
+    def end(self, producer_id: int, *, committed: bool) -> list[_Record]:
+        """End a producer's transaction. Return the records that count from now on; of an aborted one, all of it."""
+        transaction = self.by_producer.pop(producer_id, None)
+        records = {} if transaction is None else transaction.records
+        if committed:
+            records = {key: one for key, one in records.items() if self.written_at.get(key, -1) < one.offset}
+            self.written_at.update((key, record.offset) for key, record in records.items())
+        if not self.by_producer:
+            self.written_at.clear()
+        return list(records.values())
 
 
 class PartitionCommits:
     """One partition of the offsets topic, followed record by record in the order of offsets."""
 
     def __init__(self) -> None:
-        self._open: dict[int, _Open] = {}
-        """By producer id."""
-        self._written_at: dict[OffsetCommitKey, int] = {}
-        """Where the record lies whose offset counts, of what was written while a transaction was open."""
+        self._transactions = OpenTransactions[OffsetCommitKey, CommitRecord]()
 
     def take(self, entry: Entry) -> Iterator[LogRecord | CommitRecord | Commits]:
         """Take a record. Yield a plain record as it is, and the commits that a marker ends together."""
-        if isinstance(entry, CommitRecord):
-            self._note(entry)
-            yield entry
-        elif isinstance(entry, TransactionMarker):
+        if isinstance(entry, TransactionMarker):
             yield from self._ended(entry)
-        else:
-            yield entry
+            return
+        if isinstance(entry, CommitRecord):
+            self._transactions.wait(entry.key, entry)
+        yield entry
 
     def open_transactions(self) -> Iterator[OpenTransaction]:
         """Yield the transactions that have no end yet."""
-        for producer_id, transaction in self._open.items():
-            yield OpenTransaction(
-                producer_id=producer_id,
-                since_ms=transaction.since_ms,
-                group_ids=tuple(dict.fromkeys(key.group_id for key in transaction.records)),
-                offsets=len(transaction.records),
-            )
+        for producer_id, transaction in self._transactions.by_producer.items():
+            if transaction.records:
+                yield OpenTransaction(
+                    producer_id=producer_id,
+                    since_ms=transaction.since_ms,
+                    group_ids=tuple(dict.fromkeys(record.group_id for record in transaction.records.values())),
+                    offsets=len(transaction.records),
+                )
 
     def state(self) -> PartitionState:
         """Return what is to be kept over a restart."""
         return PartitionState(
             open={
                 producer_id: (transaction.since_ms, list(transaction.records.values()))
-                for producer_id, transaction in self._open.items()
+                for producer_id, transaction in self._transactions.by_producer.items()
             },
-            written_at=list(self._written_at.items()),
+            written_at=list(self._transactions.written_at.items()),
         )
 
     def restore(self, state: PartitionState) -> None:
         """Go on from what was kept."""
         for producer_id, (since_ms, records) in state.open.items():
-            self._open[producer_id] = _Open(since_ms, {record.key: record for record in records})
-        self._written_at = dict(state.written_at)
-
-    def _note(self, record: CommitRecord) -> None:
-        if record.value is not None and record.producer_id is not None:
-            transaction = self._open.get(record.producer_id)
-            if transaction is None:
-                transaction = self._open[record.producer_id] = _Open(record.timestamp_ms)
-            transaction.records[record.key] = record
-        elif self._open:
-            if record.value is None:
-                self._written_at.pop(record.key, None)
-            else:
-                self._written_at[record.key] = record.offset
+            self._transactions.by_producer[producer_id] = Open(since_ms, {record.key: record for record in records})
+        self._transactions.written_at.update(state.written_at)
 
     def _ended(self, marker: TransactionMarker) -> Iterator[Commits]:
-        transaction = self._open.pop(marker.producer_id, None)
+        is_committed = marker.outcome == "COMMIT"
         by_group: dict[str, list[CommitRecord]] = {}
-        for key, record in () if transaction is None else transaction.records.items():
-            if marker.outcome == "ABORT" or self._written_at.get(key, -1) < record.offset:
-                by_group.setdefault(key.group_id, []).append(record)
-        kind = Commits if marker.outcome == "COMMIT" else AbortedCommits
+        for record in self._transactions.end(marker.producer_id, committed=is_committed):
+            by_group.setdefault(record.group_id, []).append(record)
+        kind = Commits if is_committed else AbortedCommits
         for group_id, records in by_group.items():
-            if marker.outcome == "COMMIT":
-                self._written_at.update({record.key: record.offset for record in records})
             yield kind(
                 group_id=group_id,
                 partition=marker.partition,
@@ -160,5 +198,3 @@ class PartitionCommits:
                 producer_id=marker.producer_id,
                 producer_epoch=marker.producer_epoch,
             )
-        if not self._open:
-            self._written_at.clear()
