@@ -150,7 +150,7 @@ class ProxyServer:
     def _weigh(self, pending: PendingRequest) -> int:
         """Return the weight of a request and its answer for admission."""
         # No more than half of it: else it would wait until nothing at all is under way.
-        return min(_REQUEST_BYTES + _DECODED_FACTOR * pending.size, self._config.bounds.under_way_bytes_max // 2)
+        return min(_REQUEST_BYTES + _DECODED_FACTOR * pending.size, self._config.bounds.queued_max_request_bytes // 2)
 
     # ------------------------------------------------------------------------------------------------------ the event
     # loop
@@ -179,7 +179,7 @@ class ProxyServer:
             honest_s=_HONEST_REQUEST_S,
             place="at brokers",
         )
-        room = Admission(bounds.under_way_bytes_max, bounds.under_way_bytes_max // _CONNECTION_SHARE)
+        room = Admission(bounds.queued_max_request_bytes, bounds.queued_max_request_bytes // _CONNECTION_SHARE)
         self._shared = SharedResources(FairScheduler(loop), room, buffered, passing, self._weigh)
         self._stop = loop, stop
         self._ports = ports
