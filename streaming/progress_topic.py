@@ -8,8 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import TopicReader, offset_of
 from group_coordinator.ground.settings.topic_names import Topics
 from schemas.events import encode_tick
@@ -81,15 +82,8 @@ class ProgressPublisher:
         have answered what comes after it."""
         self._untold: deque[_Record] = deque()
         """Differences, as far as Kafka has not taken them yet."""
-        self._producer = Producer(
-            {
-                "log_level": 0,
-                "reconnect.backoff.max.ms": 1_000,
-                **client_properties,
-                "enable.idempotence": True,  # and with it the order of a shard's records
-                "linger.ms": 0,
-            }
-        )
+        # Idempotence keeps the order of a shard's records.
+        self._producer = new_producer(client_properties, {"enable.idempotence": True, "linger.ms": 0})
 
     def begin(self, shard: int, committed: CommittedBatch | None, published: PublishedRecord | None = None) -> None:
         """Publish where the query of a shard begins. A difference beside an earlier query is forgotten.

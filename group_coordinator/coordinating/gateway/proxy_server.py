@@ -23,6 +23,7 @@ from group_coordinator.coordinating.gateway.ports import Ports
 from group_coordinator.coordinating.gateway.request_router import Reply
 from group_coordinator.coordinating.gateway.rewriting import Locate
 from group_coordinator.coordinating.gateway.session import Backing, Session, SharedResources
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.system.allocator import give_free_memory_back
 from group_coordinator.ground.system.processor_time import ask_for_short_slices
 
@@ -244,7 +245,7 @@ class ProxyServer:
         """Blocks; raises GatewayError."""
         properties = self._config.broker_client_properties
         if self._admin is None:
-            self._admin = AdminClient({"log_level": "3", **properties})
+            self._admin = new_admin_client(properties, {"log_level": 3})
         try:
             brokers = self._admin.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
         except KafkaException as problem:

@@ -27,6 +27,7 @@ from group_coordinator.coordinating.responder.permission import (
 from group_coordinator.coordinating.responder.protocol import ResponderStatus
 from group_coordinator.coordinating.responder.taken_answers import LogPlace, TakenAnswers
 from group_coordinator.coordinating.responder.ticking import ResponderTicker
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import TopicReader, headers_of, offset_of
 from schemas.output_records import OutputRecord
 from schemas.query_progress import (
@@ -384,11 +385,9 @@ class Responder:
         )
 
     def _producer(self) -> Producer:
-        return Producer(
+        return new_producer(
+            self._properties,
             {
-                "log_level": 0,
-                "reconnect.backoff.max.ms": 1_000,
-                **self._properties,
                 "acks": "all",
                 "enable.idempotence": True,  # and with it the order of what is sent, over retries
                 "enable.gapless.guarantee": True,
@@ -396,5 +395,5 @@ class Responder:
                 "max.in.flight": 2,  # and what comes meanwhile goes together: one by one would cost far more
                 "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
                 "message.max.bytes": self._config.output_max_bytes,
-            }
+            },
         )
