@@ -17,7 +17,6 @@ from schemas.events import encode_tick
 from schemas.query_progress import (
     CORE_HASH_HEADER,
     AnswerDifference,
-    ProgressError,
     ProgressRecord,
     QueryProgress,
     ResponderClaim,
@@ -54,11 +53,9 @@ def read_progress(reader: TopicReader, topic: str, shard: int) -> dict[type[Prog
         last[bytes(message.key() or b"")] = message
     published: dict[type[ProgressRecord], PublishedRecord] = {}
     for message in last.values():
-        try:
-            record = decode_progress(message.value() or b"")
-        except ProgressError:
-            continue
-        published[type(record)] = PublishedRecord(record, message.timestamp()[1])
+        record = decode_progress(message.value() or b"")
+        if record is not None:
+            published[type(record)] = PublishedRecord(record, message.timestamp()[1])
     return published
 
 

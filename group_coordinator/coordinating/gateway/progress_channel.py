@@ -19,7 +19,6 @@ from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from schemas.query_progress import (
     GroupsChanged,
-    ProgressError,
     ProgressRecord,
     decode_progress,
     encode_progress,
@@ -94,10 +93,7 @@ class ProgressChannel:
 
     def _take(self, records: list[TopicRecord]) -> None:
         for record in records:
-            try:
-                answer = decode_progress(record.value or b"")
-            except ProgressError:
-                continue  # of another release
+            answer = decode_progress(record.value or b"")
             if isinstance(answer, GroupsChanged) and answer.asker == self._asker:
                 self._on_answer(record.partition, answer)
 

@@ -38,7 +38,6 @@ from schemas.query_progress import (
     GatewayAlive,
     GroupsAsked,
     GroupsChanged,
-    ProgressError,
     ProgressRecord,
     QueryProgress,
     ResponderClaim,
@@ -327,12 +326,9 @@ class Responder:
                 return
 
     def _take_progress(self, value: bytes | None, timestamp_ms: int) -> None:
-        if value is None:
-            return
-        try:
-            self._heed(decode_progress(value), timestamp_ms)
-        except ProgressError:
-            return  # of a release that knows more
+        record = None if value is None else decode_progress(value)
+        if record is not None:
+            self._heed(record, timestamp_ms)
 
     def _heed(self, record: ProgressRecord, timestamp_ms: int) -> None:
         """Follow what is published about the query. Raises ResponderRefusedError."""
