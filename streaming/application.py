@@ -133,7 +133,7 @@ class Application:
         shards = self._shards
         companion: StreamingQuery | None = None
         config = self._config
-        topics_kept = TopicsKept(config.bootstrap_servers, config.client_properties, report)
+        topics_kept = TopicsKept(config.client_properties, report)
         try:
             if config.tuning_hadoop:
                 tune_hadoop(spark)

@@ -26,7 +26,7 @@ class TopicsKept:
     """A thread that looks now and then at the topics, between `start` and `stop`. A look that fails is repeated with
     the next one."""
 
-    def __init__(self, bootstrap_servers: str, client_properties: Mapping[str, str], report: TopicReport) -> None:
+    def __init__(self, client_properties: Mapping[str, str], report: TopicReport) -> None:
         self._admin = new_admin_client(client_properties)
         self._events = report.topics.events
         self._topics: Sequence[str] = report.topics.outputs

@@ -121,7 +121,7 @@ class MemberHost:
         self._topic_watch = TopicWatch(
             self._cluster, self.changed, self._topics_of_interest, self._pass_counts, self._later
         )
-        self._producer = new_producer({"linger.ms": 5, "log_level": 3, **self.properties}, {"enable.idempotence": True})
+        self._producer = new_producer({"linger.ms": 5, **self.properties}, {"enable.idempotence": True})
         self._reader = TopicReader(
             self.properties, "member", timeout_s=START_TIMEOUT_S, reports_ends=False, waits_at_the_end=True
         )
