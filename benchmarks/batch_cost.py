@@ -33,6 +33,7 @@ from benchmarks.batches import KEEP_REPORTS, PHASES, median_ms, start_live, whol
 from benchmarks.heartbeat_groups import config
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.query import fill
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, producer_records, requests_of
@@ -40,7 +41,7 @@ from streaming.operator import streaming_operator
 from streaming.rows import OUTPUT_SCHEMA, STATE_SCHEMA
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
 from streaming.source import events_stream
-from streaming.topics import TopicReport, admin_client, ensure_topics
+from streaming.topics import TopicReport, ensure_topics
 from streaming.tuning.hadoop import tune_hadoop
 
 BEATS = 5
@@ -204,7 +205,7 @@ def main() -> None:
         if arguments.java_options:
             options["spark.driver.extraJavaOptions"] = arguments.java_options
         settings = config(bootstrap_servers=kafka.bootstrap_servers, responses_partitions=1, spark=options)
-        admin = admin_client(kafka.bootstrap_servers)
+        admin = new_admin_client({"bootstrap.servers": kafka.bootstrap_servers})
         report = ensure_topics(admin, settings.topic_settings)
         admin.create_topics([NewTopic("copied", 1, 1)])["copied"].result()
         size, before = fill(settings, arguments.touched, BEATS, arguments.batches)

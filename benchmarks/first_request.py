@@ -16,8 +16,8 @@ from benchmarks import two_hops
 from benchmarks.heartbeat_groups import config
 from benchmarks.latency import copied_request_id, figure, measure
 from benchmarks.wire_client import WireClient, WireMember
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from streaming.clock import REST_AFTER_MS
-from streaming.topics import admin_client
 
 TOPIC = "orders"
 RESTS = 3
@@ -51,7 +51,7 @@ class FirstRequests(Struct, frozen=True):
 def measure_first_requests(broker: str, gateway: str) -> FirstRequests:
     """Rest and ask, `RESTS` times."""
     names = (TOPIC, "copy.in", "copy.out")
-    admin = admin_client(broker)
+    admin = new_admin_client({"bootstrap.servers": broker})
     for future in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
         future.result()
     with two_hops.relaying(broker, "copy.in", "copy.out"):

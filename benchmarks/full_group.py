@@ -23,6 +23,7 @@ from benchmarks.batches import KEEP_REPORTS, start
 from benchmarks.heartbeat_groups import config
 from coordinator_state import GroupConfig
 from coordinator_state.offsets import OFFSET_OVERHEAD_BYTES
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -30,7 +31,7 @@ from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 from streaming.tuning.hadoop import tune_hadoop
 
 START_MS = 1_700_000_000_000
@@ -46,7 +47,7 @@ class FullGroup:
         self, spark: SparkSession, settings: StreamingConfig, partitions: int, metadata: str, checkpoint: Path
     ) -> None:
         self._spark, self._settings, self._checkpoint, self._metadata = spark, settings, checkpoint, metadata
-        self._report = ensure_topics(admin_client(settings.bootstrap_servers), settings.topic_settings)
+        self._report = ensure_topics(new_admin_client(settings.client_properties), settings.topic_settings)
         self._producer = Producer(
             {**settings.client_properties, "linger.ms": 20, "log_level": 0, "message.max.bytes": 1_200_000}
         )

@@ -19,11 +19,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
 from group_coordinator.coordinating.gateway.frames import frame
 from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import ResponseDocument, decode_request_event, encode_json
 from schemas.kafka.codec import encode
 from schemas.messages import HeartbeatResponse
-from streaming.topics import TopicSettings, admin_client, ensure_topics
+from streaming.topics import TopicSettings, ensure_topics
 
 _SETTINGS = TopicSettings()
 _HEARTBEAT = 12
@@ -40,7 +41,7 @@ def main() -> None:
     options = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     with EmbeddedKafka() as kafka:
-        ensure_topics(admin_client(kafka.bootstrap_servers), _SETTINGS)
+        ensure_topics(new_admin_client({"bootstrap.servers": kafka.bootstrap_servers}), _SETTINGS)
         coordinator = spawn.Process(target=_coordinate, args=(kafka.bootstrap_servers,), daemon=True)
         own_end, gateway_end = spawn.Pipe()
         gateway = spawn.Process(target=_serve, args=(kafka.bootstrap_servers, gateway_end), daemon=True)

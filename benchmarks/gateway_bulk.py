@@ -15,8 +15,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from benchmarks.tap_process import tap_process
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 
 _ROUNDS = 4
 _RECORD_BYTES = 10_240
@@ -31,7 +32,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=int, default=200, help="written and read in each of the rounds")
     records = parser.parse_args().megabytes * _MEGABYTE // _RECORD_BYTES
     with EmbeddedKafka() as kafka, ExitStack() as stack:
-        admin = admin_client(kafka.bootstrap_servers)  # held: without it there is no answer
+        admin = new_admin_client({"bootstrap.servers": kafka.bootstrap_servers})  # held: without it there is no answer
         ensure_topics(admin)
         fronts = {
             "tap": stack.enter_context(tap_process(kafka.bootstrap_servers)),

@@ -34,9 +34,9 @@ from benchmarks.arguments import command_parser
 from benchmarks.document import Printed
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.wire_client import WireClient, WireMember
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.config import StreamingConfig
-from streaming.topics import admin_client
 
 TOPIC = "orders"
 CONNECTIONS = 50
@@ -100,7 +100,7 @@ def running(
             command(directory / "coordinator.log", last_line, *coordinator),
             command(directory / "gateway.log", "is ready", *gateway),
         ):
-            admin = admin_client(broker)
+            admin = new_admin_client({"bootstrap.servers": broker})
             for future in admin.create_topics([NewTopic(name, 1, 1) for name in (TOPIC, *COPIED)]).values():
                 future.result()
             yield {"broker": broker, GATEWAY: f"127.0.0.1:{port}"}

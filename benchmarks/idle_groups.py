@@ -31,6 +31,7 @@ from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import beginnings, config
 from benchmarks.process_times import cpu_times
 from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent, encode_group
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import decode_request_event, encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -38,7 +39,7 @@ from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 from streaming.tuning.hadoop import tune_hadoop
 
 START_MS = 1_700_000_000_000
@@ -65,7 +66,7 @@ class IdleGroups:
 
     def __init__(self, spark: SparkSession, settings: StreamingConfig, groups: int, checkpoint: Path) -> None:
         self._spark, self._settings, self._checkpoint = spark, settings, checkpoint
-        self._report = ensure_topics(admin_client(settings.bootstrap_servers), settings.topic_settings)
+        self._report = ensure_topics(new_admin_client(settings.client_properties), settings.topic_settings)
         self._producer = Producer(
             {**settings.client_properties, "linger.ms": 20, "log_level": 0, "queue.buffering.max.messages": 1_000_000}
         )

@@ -34,11 +34,12 @@ from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import beginnings, config, heartbeat
 from group_coordinator.coordinating.commands.own_responders import TRIGGER_INTERVAL_MS
 from group_coordinator.coordinating.responder.processes import ResponderProcesses
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.application import Application
 from streaming.config import StreamingConfig
 from streaming.session import open_session
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 
 GROUPS = 50
 WARM_UP_S = 3.0
@@ -166,7 +167,7 @@ def copied_request_id(message: Any) -> bytes:
 
 def _prepare(settings: StreamingConfig) -> None:
     """Create all topics, and let the groups begin."""
-    admin = admin_client(settings.bootstrap_servers)
+    admin = new_admin_client(settings.client_properties)
     ensure_topics(admin, settings.topic_settings)
     for future in admin.create_topics([NewTopic("copy.in", 1, 1), NewTopic("copy.out", 1, 1)]).values():
         future.result()

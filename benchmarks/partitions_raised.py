@@ -27,8 +27,8 @@ from msgspec import Struct
 from benchmarks.arguments import command_parser
 from benchmarks.document import table
 from benchmarks.gateway_latency import running
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from schemas.group_metadata_events import TopicMetadata
-from streaming.topics import admin_client
 
 PROTOCOLS = ("consumer", "classic")
 BAR_S = 6.0
@@ -147,7 +147,7 @@ def measure(
     addresses: dict[str, str], coordinators: list[str], members: int, first: int, last: int, refresh_s: int
 ) -> dict[tuple[str, str], Raised]:
     """Raise the partitions of each group's topic, at the same time."""
-    admin: AdminClient = admin_client(addresses["broker"])
+    admin: AdminClient = new_admin_client({"bootstrap.servers": addresses["broker"]})
     names = {(of, protocol): f"{of}-{protocol}" for of in coordinators for protocol in PROTOCOLS}
     for future in admin.create_topics([NewTopic(name, first) for name in names.values()]).values():
         future.result()

@@ -29,13 +29,14 @@ from benchmarks.arguments import command_parser, write_figures
 from benchmarks.batches import PHASES, Report, median_ms, start, whole_batches
 from benchmarks.document import Printed
 from benchmarks.heartbeat_groups import Event, beginnings, config, heartbeat
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, producer_records
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 from streaming.tuning.hadoop import tune_hadoop
 
 START_MS = 1_700_000_000_000
@@ -93,7 +94,7 @@ def figures(spark: SparkSession, kafka: EmbeddedKafka, arguments: argparse.Names
     settings = config(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=f"touched-{touched}", responses_partitions=1
     )
-    admin = admin_client(kafka.bootstrap_servers)
+    admin = new_admin_client({"bootstrap.servers": kafka.bootstrap_servers})
     report = ensure_topics(admin, settings.topic_settings)
     copied = f"{settings.topic_prefix}.copied"
     admin.create_topics([NewTopic(copied, 1, 1)])[copied].result()

@@ -27,12 +27,13 @@ from pyspark.sql import SparkSession
 from benchmarks.arguments import command_parser
 from benchmarks.heartbeat_groups import config
 from benchmarks.query import fill
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, start_query
 from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 from streaming.tuning.hadoop import tune_hadoop
 from tests.operations.standalone_cluster import Cluster
 
@@ -57,7 +58,7 @@ def together(rates: Sequence[Rate]) -> Rate:
 
 def rate(spark: SparkSession, settings: StreamingConfig, touched: int, heartbeats: int, batches: int) -> Rate:
     """Fill the topic, run a query for each shard to its end, and look at their reports."""
-    report = ensure_topics(admin_client(settings.bootstrap_servers), settings.topic_settings)
+    report = ensure_topics(new_admin_client(settings.client_properties), settings.topic_settings)
     sizes = [
         fill(settings, touched // settings.shards, heartbeats, batches, partition=shard)
         for shard in range(settings.shards)

@@ -52,7 +52,7 @@ class ConsumerGroupSettings(OwnSettingsBounds):
         4_194_304, "Most bytes that a group may keep of the cluster's topics: of each its name, 60, and for each "
         "partition the names of its replicas' racks and one for each. What would go beyond is kept out, and history "
         "says so (Kafka keeps topics once for all groups).", at_least=1_000)
-    group_consumer_mends_defects: bool = setting(
+    group_consumer_bug_fixes_enable: bool = setting(
         False, "Decide otherwise than Kafka 4.3 where it has a defect: a classic member that goes on with the consumer "
         "protocol is not fenced by its old timers; an upgrade that fails leaves parked requests alone; a JoinGroup "
         "whose rebalance timeout is -1 takes its session timeout instead; one that is refused leaves its group alone; "

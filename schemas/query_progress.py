@@ -152,10 +152,6 @@ ProgressRecord = (
 )
 
 
-class ProgressError(ValueError):
-    """A record of the progress topic cannot be read."""
-
-
 _encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], ProgressRecord] = json_decoder(ProgressRecord)
 
@@ -170,9 +166,9 @@ def encode_progress(record: ProgressRecord) -> bytes:
     return _encode(record)
 
 
-def decode_progress(value: bytes) -> ProgressRecord:
-    """Decode a record's value. Raises ProgressError."""
+def decode_progress(value: bytes) -> ProgressRecord | None:
+    """Decode a record's value. None: it cannot be read; a release that knows more may have written it."""
     try:
         return _decode(value)
-    except msgspec.DecodeError as problem:
-        raise ProgressError(f"no record of the progress topic: {problem}") from None
+    except msgspec.DecodeError:
+        return None

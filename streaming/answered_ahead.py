@@ -16,7 +16,7 @@ from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError, Topic
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.ground.kafka_topics.reader import TopicReader, offset_of, partition_of
 from group_coordinator.ground.settings.topic_names import Topics
-from schemas.query_progress import ProgressError, QueryProgress, ResponderClaim, ResponderProgress, decode_progress
+from schemas.query_progress import QueryProgress, ResponderClaim, ResponderProgress, decode_progress
 from streaming.checkpoints import REMEDY, CheckpointError, committed_batch
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
@@ -196,9 +196,6 @@ class AnsweredClocks:
         """Take records of the progress topic."""
         for message in messages:
             _, shard = partition_of(message)
-            try:
-                record = decode_progress(message.value() or b"")
-            except ProgressError:
-                continue
+            record = decode_progress(message.value() or b"")
             if isinstance(record, ResponderProgress) and record.core_hash == self._core_hashes[shard]:
                 self._on_answered(shard, record.clock_ms)

@@ -20,6 +20,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from streaming.answered_ahead import AnsweredClocks, begin_progress
 from streaming.checkpoints import REMEDY, checkpoint_of, require_checkpoints
 from streaming.config import StreamingConfig
@@ -36,7 +37,7 @@ from streaming.stopping import stop_after_batches, stop_between_batches
 from streaming.stored_group import StateInPieces
 from streaming.ticker import Ticker
 from streaming.topic_watcher import TopicWatcher
-from streaming.topics import TopicError, TopicReport, admin_client, check_topics, ensure_topics
+from streaming.topics import TopicError, TopicReport, check_topics, ensure_topics
 from streaming.topics_kept import TopicsKept
 from streaming.tuning.hadoop import tune_hadoop
 from streaming.tuning.heap import Heap
@@ -111,7 +112,7 @@ class Application:
         Raises TopicError, JarsError, JavaError or CheckpointError before the start, and QueryFailed or SparkLost;
         TopicError also when partitions were added to the events topic.
         """
-        admin = admin_client(self._config.bootstrap_servers, self._config.client_properties)
+        admin = new_admin_client(self._config.client_properties)
         check_topics(admin, self._config.topic_settings)  # what is wrong with them is said before Spark starts
         spark = self._spark
         if spark is None:
@@ -132,7 +133,7 @@ class Application:
         shards = self._shards
         companion: StreamingQuery | None = None
         config = self._config
-        topics_kept = TopicsKept(config.bootstrap_servers, config.client_properties, report)
+        topics_kept = TopicsKept(config.client_properties, report)
         try:
             if config.tuning_hadoop:
                 tune_hadoop(spark)

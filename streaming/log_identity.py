@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.described import topic_ids_of
 from group_coordinator.ground.settings.topic_names import Topics
 from streaming.checkpoints import CheckpointError, Directory, checkpoint_of
 from streaming.config import StreamingConfig
 from streaming.events_tail import open_reader
-from streaming.topics import admin_client
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def require_same_log(spark: SparkSession, config: StreamingConfig, shards: Itera
 def _found(config: StreamingConfig) -> dict[str, str | None]:
     names = kept_topics(config.topics)
     try:
-        return topic_ids_of(admin_client(config.bootstrap_servers, config.client_properties), names)
+        return topic_ids_of(new_admin_client(config.client_properties), names)
     except (KafkaException, TimeoutError) as problem:
         raise CheckpointError(
             f"Kafka does not tell the ids of {names[0]} and its outputs, which are compared with the checkpoint's: "

@@ -8,15 +8,15 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import TopicReader, offset_of
 from group_coordinator.ground.settings.topic_names import Topics
 from schemas.events import encode_tick
 from schemas.query_progress import (
     CORE_HASH_HEADER,
     AnswerDifference,
-    ProgressError,
     ProgressRecord,
     QueryProgress,
     ResponderClaim,
@@ -53,11 +53,9 @@ def read_progress(reader: TopicReader, topic: str, shard: int) -> dict[type[Prog
         last[bytes(message.key() or b"")] = message
     published: dict[type[ProgressRecord], PublishedRecord] = {}
     for message in last.values():
-        try:
-            record = decode_progress(message.value() or b"")
-        except ProgressError:
-            continue
-        published[type(record)] = PublishedRecord(record, message.timestamp()[1])
+        record = decode_progress(message.value() or b"")
+        if record is not None:
+            published[type(record)] = PublishedRecord(record, message.timestamp()[1])
     return published
 
 
@@ -81,15 +79,8 @@ class ProgressPublisher:
         have answered what comes after it."""
         self._untold: deque[_Record] = deque()
         """Differences, as far as Kafka has not taken them yet."""
-        self._producer = Producer(
-            {
-                "log_level": 0,
-                "reconnect.backoff.max.ms": 1_000,
-                **client_properties,
-                "enable.idempotence": True,  # and with it the order of a shard's records
-                "linger.ms": 0,
-            }
-        )
+        # Idempotence keeps the order of a shard's records.
+        self._producer = new_producer(client_properties, {"enable.idempotence": True, "linger.ms": 0})
 
     def begin(self, shard: int, committed: CommittedBatch | None, published: PublishedRecord | None = None) -> None:
         """Publish where the query of a shard begins. A difference beside an earlier query is forgotten.

@@ -14,13 +14,14 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from confluent_kafka import Message
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Raw
 
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from schemas.foreign_json import json_decoder
 from schemas.history import SnapshotSubscription
 from schemas.java_hash import group_partition
-from schemas.query_progress import ProgressError, TopicsSeen, decode_progress, key_of
+from schemas.light_snapshot import LightSnapshot
+from schemas.query_progress import TopicsSeen, decode_progress, key_of
 from streaming.group_news import KEPT_BYTES_MAX, kept_bytes
 
 _MARK = b'"subscription":'
@@ -35,15 +36,7 @@ _SEEN_MAX = 100
 _log = logging.getLogger(__name__)
 
 
-class _Published(Struct, frozen=True):
-    subscription: SnapshotSubscription | UnsetType = UNSET
-    pending_topics: tuple[str, ...] = ()
-
-
-_NOTHING = _Published()
-
-
-_decode: Callable[[bytes], _Published] = json_decoder(_Published)
+_decode: Callable[[bytes], LightSnapshot[Raw]] = json_decoder(LightSnapshot[Raw])
 
 
 class PublishedSubscriptions:
@@ -144,14 +137,13 @@ class PublishedSubscriptions:
                 if shard not in self._news:
                     continue
                 has_news = value is not None and (_MARK in value or _PENDING_MARK in value)
-                published = _decode(bytes(value)) if value is not None and has_news else _NOTHING
+                published = _decode(bytes(value)) if value is not None and has_news else None
             except (msgspec.DecodeError, UnicodeDecodeError) as problem:
                 _log.warning("A record of %s is not understood and passed over: %s", message.topic(), problem)
                 continue
             with self._lock:
-                subscription = published.subscription
-                self._keep_news(shard, group_id, None if subscription is UNSET else subscription)
-                self._keep_pending(shard, group_id, published.pending_topics)
+                self._keep_news(shard, group_id, published.subscription if published else None)
+                self._keep_pending(shard, group_id, published.pending_topics if published else ())
             concerned.add(shard)
         if self._is_complete:
             self._wake_up(concerned)
@@ -159,10 +151,7 @@ class PublishedSubscriptions:
     def _take_progress(self, shard: int, key: object, value: object) -> None:
         if key != key_of(TopicsSeen) or not isinstance(value, bytes) or shard not in self._seen:
             return
-        try:
-            seen = decode_progress(value)
-        except ProgressError:
-            return  # of another release
+        seen = decode_progress(value)
         if isinstance(seen, TopicsSeen):
             with self._lock:
                 self._seen[shard].append(seen)

@@ -12,7 +12,8 @@ import time
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
+
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 
 _TIMEOUT_S = 10.0
 _LOOK_INTERVAL_S = 1.0
@@ -52,7 +53,7 @@ class ReplyPartitions:
 
     def _look(self, properties: Mapping[str, str]) -> int:
         try:
-            admin = AdminClient({"log_level": 0, **properties})  # held: without it there is no answer
+            admin = new_admin_client(properties)  # held: without it there is no answer
             (future,) = admin.describe_topics(TopicCollection([self._topic]), request_timeout=_TIMEOUT_S).values()
             return len(future.result(_TIMEOUT_S).partitions)
         except (KafkaException, TimeoutError) as problem:

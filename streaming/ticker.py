@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 
 from coordinator_state.config import NEW_MEMBER_JOIN_TIMEOUT_MS
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import TopicReader
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
 from schemas.query_progress import RESPONDER_PREFIX, WRITER_HEADER
@@ -153,15 +154,8 @@ class Ticker:
             self._failure = problem
 
     def _tick_on(self) -> None:
-        producer = Producer(
-            {
-                "log_level": 0,  # an outage is told once, by us, not at each of librdkafka's attempts to connect
-                "linger.ms": 0,
-                "acks": "all",
-                "reconnect.backoff.max.ms": 1_000,
-                **self._properties,
-                "message.timeout.ms": DELIVERY_TIMEOUT_MS,
-            }
+        producer = new_producer(
+            self._properties, {"linger.ms": 0, "acks": "all", "message.timeout.ms": DELIVERY_TIMEOUT_MS}
         )
         with open_reader(self._properties) as reader:
             while not self._stopping.is_set():

@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client, new_producer
 from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.kafka_topics.reader import TopicReader
 from group_coordinator.ground.settings.topic_names import Topics
@@ -127,13 +127,8 @@ class TopicWatcher:
             self._failure = problem
 
     def _watch(self) -> None:
-        quiet: dict[str, str | int | float | bool] = {
-            "log_level": 0,
-            "reconnect.backoff.max.ms": 1_000,
-            **self._properties,
-        }
-        listings = TopicListings(AdminClient(quiet))
-        producer = Producer({**quiet, "acks": "all", "message.timeout.ms": _DELIVERY_TIMEOUT_MS})
+        listings = TopicListings(new_admin_client(self._properties))
+        producer = new_producer(self._properties, {"acks": "all", "message.timeout.ms": _DELIVERY_TIMEOUT_MS})
         writer = ShardWriter(producer, self._shard, lambda: not self._stopping.is_set())
         look_at_s = 0.0
         while not self._stopping.is_set():

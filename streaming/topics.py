@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from group_coordinator.ground.errors import ExpectedError
+from group_coordinator.ground.kafka_topics.clients import NamedAdminClient
 from group_coordinator.ground.settings.topic_names import TopicPrefix, Topics
 from schemas.settings import setting
 
@@ -113,20 +114,6 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.config["max.message.bytes"])
 
 
-class _NamedAdminClient(AdminClient):
-    """One that can say whom it asks."""
-
-    bootstrap_servers = ""
-
-
-def admin_client(bootstrap_servers: str, client_properties: Mapping[str, str] | None = None) -> AdminClient:
-    """Return an admin client. `client_properties` are librdkafka's (`security.protocol`, `sasl.username` ...)."""
-    # What goes wrong is raised; librdkafka need not print it besides.
-    client = _NamedAdminClient({"log_level": 0, **(client_properties or {}), "bootstrap.servers": bootstrap_servers})
-    client.bootstrap_servers = bootstrap_servers
-    return client
-
-
 def check_topics(admin: AdminClient, settings: TopicSettings, timeout_s: float = 30.0) -> None:
     """Check those that are there, and create none. Raises TopicError."""
     _raise_if(_mistakes(settings, _find(admin, _plans(settings), timeout_s)[0]))
@@ -202,7 +189,7 @@ def _find(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> tuple[dic
     try:
         metadata = admin.list_topics(timeout=timeout_s)
     except KafkaException as problem:
-        where = f" at {admin.bootstrap_servers}" if isinstance(admin, _NamedAdminClient) else ""
+        where = f" at {admin.bootstrap_servers}" if isinstance(admin, NamedAdminClient) else ""
         raise TopicError(
             [f"Kafka{where} does not answer within {timeout_s:g} s: {_text(problem)}. Check the bootstrap servers."]
         ) from problem

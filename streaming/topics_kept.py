@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaException
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.described import partitions_now, topic_ids_of
 from schemas.shards import partitions_were_added
 from streaming.log_identity import log_is_gone
-from streaming.topics import TopicError, TopicReport, admin_client
+from streaming.topics import TopicError, TopicReport
 
 _INTERVAL_S = 3.0
 _DENIALS = 2
@@ -25,8 +26,8 @@ class TopicsKept:
     """A thread that looks now and then at the topics, between `start` and `stop`. A look that fails is repeated with
     the next one."""
 
-    def __init__(self, bootstrap_servers: str, client_properties: Mapping[str, str], report: TopicReport) -> None:
-        self._admin = admin_client(bootstrap_servers, client_properties)
+    def __init__(self, client_properties: Mapping[str, str], report: TopicReport) -> None:
+        self._admin = new_admin_client(client_properties)
         self._events = report.topics.events
         self._topics: Sequence[str] = report.topics.outputs
         self._count = self._found = report.partitions[self._events]

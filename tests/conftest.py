@@ -16,8 +16,9 @@ from hypothesis import settings
 from group_coordinator.coordinating.jars.class_archives import class_archive_options
 from group_coordinator.coordinating.jars.java import SHORT_LIVED
 from group_coordinator.coordinating.jars.resolving import resolve_jars, spark_jars
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
-from streaming.topics import TopicSettings, admin_client
+from streaming.topics import TopicSettings
 
 # For every JVM of Spark's here, also of those that the tests start as commands: they live for seconds, too short for
 # the optimising compiler and a collector with threads of its own to pay.
@@ -83,7 +84,7 @@ def kafka(kafka_jars: Path) -> Iterator[EmbeddedKafka]:
 @pytest.fixture(scope="session")
 def admin(kafka: EmbeddedKafka) -> AdminClient:
     """An admin client of the shared broker."""
-    return admin_client(kafka.bootstrap_servers, {"log_level": "0"})  # silent when the broker ends before it
+    return new_admin_client({"bootstrap.servers": kafka.bootstrap_servers})  # silent when the broker ends before it
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from benchmarks.soak.measures import Measures, Sample, SampleFile, read_samples
 from benchmarks.soak.population import Pace, Population
 from benchmarks.soak.report import TooFewSamples, curves, lines, plot, problems
 from group_coordinator.coordinating.members.host import MemberHost
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
-from streaming.topics import admin_client
 
 SAMPLE_EVERY_S = 10.0
 STEP_S = 1.0
@@ -94,7 +94,7 @@ def soak(directory: Path, pace: Pace, duration_s: float, file: SampleFile) -> li
     """Run it. Returns what went wrong."""
     port, local = free_port(), directory / "local"
     with EmbeddedKafka(directory / "kafka", heap_mb=512) as kafka, (directory / "coordinator.log").open("wb") as log:
-        admin = admin_client(kafka.bootstrap_servers)
+        admin = new_admin_client({"bootstrap.servers": kafka.bootstrap_servers})
         for future in admin.create_topics([NewTopic(TOPIC, 2 * pace.members, 1)]).values():
             future.result(30)
         coordinator = subprocess.Popen(

@@ -57,7 +57,7 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
     """The consumer group's records go, its offsets stay."""
     if request.member_id:
         detail = "the group is empty, so there is no such member"
-        if not step.config.group_consumer_mends_defects:
+        if not step.config.group_consumer_bug_fixes_enable:
             consumer_group(step.require_group()).is_removed = True
             step.note_change()
             detail += "; with that the group is gone, as in Kafka, but for its offsets"
@@ -71,7 +71,7 @@ def _begin_classic_group(step: Step, request: JoinGroupRequest) -> None:
 
 def _join(step: Step, group: ConsumerGroup, request: JoinGroupRequest, protocols: Protocols) -> None:
     has_none = step.envelope.api_version < _REBALANCE_TIMEOUT_VERSION
-    if has_none or (request.rebalance_timeout_ms == NO_TIMEOUT and step.config.group_consumer_mends_defects):
+    if has_none or (request.rebalance_timeout_ms == NO_TIMEOUT and step.config.group_consumer_bug_fixes_enable):
         request = replace(request, rebalance_timeout_ms=request.session_timeout_ms)
     _require_classic_members(step, group, request, protocols)
     envelope = step.envelope
@@ -155,7 +155,7 @@ def _find_member(changes: Changes, request: JoinGroupRequest, member_id: str) ->
 def _require_instance_of_its_own(step: Step, replaced: ConsumerMember, request: JoinGroupRequest) -> None:
     """The native member must have the instance id that it is replaced by, and not have given it up for another one:
     Kafka does not see then that the member goes, and finds no classic protocols of it."""
-    if replaced.instance_id != request.group_instance_id and not step.config.group_consumer_mends_defects:
+    if replaced.instance_id != request.group_instance_id and not step.config.group_consumer_bug_fixes_enable:
         raise Refusal(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             "consumer_group_stays",

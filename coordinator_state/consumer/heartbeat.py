@@ -42,7 +42,7 @@ def member_heartbeat(step: Step, request: ConsumerGroupHeartbeatRequest) -> None
     member_id = request.member_id or _new_member_id(step)
     member = find_member(changes, request, member_id)
     updated = _updated(step, member, request)
-    if member.classic is not None and step.config.group_consumer_mends_defects:
+    if member.classic is not None and step.config.group_consumer_bug_fixes_enable:
         changes.cancelled += [timers.join(member_id), timers.sync(member_id)]
     owned = owned_partitions(request)
     subscription = update_subscription(changes, member, updated)

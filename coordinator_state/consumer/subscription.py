@@ -71,7 +71,7 @@ def update_subscription(
     if bumps or step.now_ms >= deadline_ms or epoch < deadline_epoch:
         reasons = _reasons(group, member, updated) if bumps else []
         epoch, kind = _update_metadata(changes, member, updated, regex_counts, gave_up_regex, reasons)
-    elif updated != member and step.config.group_consumer_mends_defects:
+    elif updated != member and step.config.group_consumer_bug_fixes_enable:
         _, kind = _counted(group, member, updated, regex_counts, gave_up_regex)
     return SubscriptionUpdate(
         changed=names_changed or regex_change is not RegexChange.NO_CHANGE,

@@ -26,13 +26,13 @@ from schemas.wire import DecodeError
 
 def upgrade(step: Step, classic: ClassicGroup) -> Changes:
     """Begin the change to a consumer group. Raises `Refusal`; parked requests are answered even then, as in Kafka,
-    unless `group_consumer_mends_defects`."""
+    unless `group_consumer_bug_fixes_enable`."""
     config = step.config
     is_small = len(classic.members) <= config.group_consumer_max_size
     if not config.may_upgrade or classic.protocol_type != CONSUMER or not is_small:
         raise _refusal(ErrorCode.GROUP_ID_NOT_FOUND, "the group is a classic group and stays one")
     changes = Changes(step, ConsumerGroup(), is_new=True)
-    if config.group_consumer_mends_defects:
+    if config.group_consumer_bug_fixes_enable:
         changes.answer_first = lambda: _answer_parked(step, classic)
     else:
         _answer_parked(step, classic)

@@ -18,10 +18,11 @@ from confluent_kafka.admin import NewTopic
 
 from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings, TapSettings
 from group_coordinator.coordinating.operations.gateway_metrics import HANDED_OVER
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.settings.loading import ConfigError
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from schemas.settings import settings_of
-from streaming.topics import TopicSettings, admin_client, ensure_topics
+from streaming.topics import TopicSettings, ensure_topics
 from tests.command_line.calls import call, text_of
 from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wait_for
 from tests.waiting import wait_until
@@ -32,7 +33,7 @@ API_VERSIONS_REQUEST = bytes.fromhex("0000000a" "0012" "0000" "00000001" "ffff")
 
 def consume(bootstrap_servers: str, group: str, topic: str, count: int) -> list[str]:
     """Make a topic, produce, and read the records by a group; then leave it."""
-    admin = admin_client(bootstrap_servers)  # held: without it there is no answer
+    admin = new_admin_client({"bootstrap.servers": bootstrap_servers})  # held: without it there is no answer
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
     producer = Producer({"bootstrap.servers": bootstrap_servers, "log_level": "0"})
     for number in range(count):
@@ -133,7 +134,8 @@ def test_a_gateway_without_a_coordinator_says_so(kafka: EmbeddedKafka, topic_pre
 
 @pytest.mark.end_to_end
 def test_a_gateway_listens_is_measured_and_ends(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> None:
-    ensure_topics(admin_client(kafka.bootstrap_servers), TopicSettings(topic_prefix=topic_prefix, offsets_partitions=1))
+    admin = new_admin_client({"bootstrap.servers": kafka.bootstrap_servers})
+    ensure_topics(admin, TopicSettings(topic_prefix=topic_prefix, offsets_partitions=1))
     metrics_port = free_port()
     arguments = (
         "gateway", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix,

@@ -66,7 +66,7 @@ WATCHING_LINES_MAX = 27_000
 """Own lines that `watch` loads with all that it imports later."""
 
 
-@pytest.mark.parametrize("command", ["explain", "watch", "export offsets-topic"])
+@pytest.mark.parametrize("command", ["explain", "watch", "export offsets-topic", "groups"])
 def test_a_command_that_reads_loads_neither_the_coordinator_nor_spark(command: str) -> None:
     tops = {module.partition(".")[0] for module in loaded(*command.split(), "--help")}
     assert not tops & {"coordinator_state", "streaming", "pyspark", "pandas"}

@@ -47,7 +47,7 @@ def test_a_topic_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         def list_topics(self, timeout: float) -> Admin:
             return self
 
-    monkeypatch.setattr(replay_source, "AdminClient", Admin)
+    monkeypatch.setattr(replay_source, "new_admin_client", Admin)
     monkeypatch.setattr(replay_source, "_listens", lambda _: True)
     require_sources(["coordinator.events"], NOBODY, in_process=False)
     assert "has none of this name" in problem(["coordinator.event"])

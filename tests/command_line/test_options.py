@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.command_line.options import load_as
+from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
 from group_coordinator.coordinating.commands.own_responders import TRIGGER_INTERVAL_MS, for_responders
 from schemas.settings import settings_of
 from streaming.config import ConfigError, StreamingConfig
@@ -100,6 +101,27 @@ def test_a_variable_that_is_misspelt_is_told_with_the_nearest_name(
     with pytest.raises(ConfigError) as caught:
         load_as(StreamingConfig, {}, None)
     assert str(caught.value) == f"The environment has {name}, which is no setting. Did you mean {nearest}?"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("group_consumer_mends_defects", "group_consumer_bug_fixes_enable"),
+        ("hands_out_member_ids", "answer_member_id_required"),
+        ("under_way_bytes_max", "queued_max_request_bytes"),
+    ],
+)
+def test_a_setting_that_had_another_name_is_told_with_its_new_one(
+    old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = StreamingConfig if new.startswith("group_") else GatewaySettings
+    file = tmp_path / "settings.toml"
+    file.write_text(f"{old} = 1")
+    with pytest.raises(ConfigError, match=f"there is no setting {old}. It is called {new} now."):
+        load_as(kind, {}, file)
+    monkeypatch.setenv(f"GROUP_COORDINATOR_{old.upper()}", "1")
+    with pytest.raises(ConfigError, match=f"which is no setting. It is called {new.upper()} now."):
+        load_as(kind, {}, None)
 
 
 def test_variables_of_other_commands_and_of_kubernetes_are_none_of_our_business(

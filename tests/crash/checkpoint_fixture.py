@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.job import coordinate_stream, start_query
 from streaming.session import open_session, prepare_session
 from streaming.source import events_stream
-from streaming.topics import TopicReport, admin_client, ensure_topics
+from streaming.topics import TopicReport, ensure_topics
 from tests.making_topics import delete_topics
 from tests.streaming.random_log import make_log
 
@@ -52,7 +53,7 @@ def config_of(bootstrap_servers: str, checkpoint: Path) -> StreamingConfig:
 
 def make_topics(config: StreamingConfig) -> TopicReport:
     """New ones, whatever there was. The events keep the times that they are produced with."""
-    admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
+    admin = new_admin_client(config.client_properties)
     delete_topics(admin, lambda name: name.startswith(f"{config.topic_prefix}."))
     report = ensure_topics(admin, config.topic_settings)
     senders_times = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)

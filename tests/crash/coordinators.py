@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from schemas.records_file import Record
 from streaming.application import Application
 from streaming.config import StreamingConfig
-from streaming.topics import TopicReport, admin_client, ensure_topics
+from streaming.topics import TopicReport, ensure_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,7 @@ TIMEOUT_S = 90.0
 
 
 def make_topics(config: StreamingConfig) -> TopicReport:
-    return ensure_topics(admin_client(config.bootstrap_servers, {"log_level": "0"}), config.topic_settings)
+    return ensure_topics(new_admin_client(config.client_properties), config.topic_settings)
 
 
 def append(config: StreamingConfig, records: list[Record]) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaException, Message, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
 from schemas.kafka.records import decode_record
 from schemas.output_records import NO_PARTITION, OutputRecord
@@ -18,7 +19,6 @@ from schemas.query_progress import DECIDED_AT_HEADER, GATEWAY_PREFIX, WRITER_HEA
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from streaming.topics import admin_client
 
 
 class Stream(NamedTuple):
@@ -129,7 +129,7 @@ def records_so_far(config: StreamingConfig, *but: str) -> int:
         if stream not in but
         for number in range(getattr(settings, f"{stream}_partitions"))
     }
-    admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
+    admin = new_admin_client(config.client_properties)
     return sum(future.result().offset for future in admin.list_offsets(ends, request_timeout=10.0).values())
 
 

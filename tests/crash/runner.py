@@ -24,10 +24,11 @@ from typing import NamedTuple
 
 from confluent_kafka import Producer
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 from tests.crash import processes
 from tests.crash.outputs import (
     answers_of_responders,
@@ -190,7 +191,7 @@ class CrashRun:
         begun_s = time.monotonic()
         with self._kafka, self._told:
             self._config = self._settings()
-            ensure_topics(admin_client(self._config.bootstrap_servers, {"log_level": "0"}), self._config.topic_settings)
+            ensure_topics(new_admin_client(self._config.client_properties), self._config.topic_settings)
             self._producer = Producer(
                 {"log_level": 0, "enable.idempotence": True, "linger.ms": 5, **self._config.client_properties}
             )

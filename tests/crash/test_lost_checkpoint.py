@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_tick
 from schemas.query_progress import WRITER_HEADER
@@ -17,7 +18,6 @@ from streaming.application import Application
 from streaming.checkpoints import CheckpointError, require_checkpoints
 from streaming.config import StreamingConfig
 from streaming.session import prepare_session
-from streaming.topics import admin_client
 from tests.crash.coordinators import TIMEOUT_S, append, make_topics, running
 from tests.crash.outputs import count, events_of, expected_of, has_written, require_same, written_of
 from tests.streaming.mixed_groups import SETTINGS
@@ -125,7 +125,7 @@ def test_groups_move_into_buckets_and_back(spark: SparkSession, config: Streamin
 
 def delete_events(config: StreamingConfig, before: int) -> None:
     """As retention does."""
-    admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
+    admin = new_admin_client(config.client_properties)
     for future in admin.delete_records([TopicPartition(config.topics.events, 0, before)]).values():
         future.result(30)
 

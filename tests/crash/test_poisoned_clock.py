@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import EventError, encode_tick
 from schemas.records_file import Record
 from schemas.ticks import CLOCK_MAX_MS, read_tick
 from streaming.clock import Standstill, TickerStatus
 from streaming.config import StreamingConfig
-from streaming.topics import admin_client
 from streaming.watcher import Watcher
 from tests.crash.coordinators import TIMEOUT_S, append, make_topics, running
 from tests.crash.outputs import Outputs, count, events_of, expected_of, has_written, require_same, written_of
@@ -104,7 +104,7 @@ def test_a_log_that_was_poisoned_before_is_read_anew(
         wait_until(lambda: bool(failures) or watcher.status.standstill is Standstill.LOG_AHEAD, TIMEOUT_S)
 
     # As docs/recovery.md says: without the outputs of the wrong story, from the beginning of the log.
-    topics, admin = config.topics, admin_client(config.bootstrap_servers, {"log_level": "0"})
+    topics, admin = config.topics, new_admin_client(config.client_properties)
     delete_topics(admin, lambda name: name in topics.outputs)
     anew = config.changed(checkpoint=str(tmp_path / "another"))
     expected = expected_of(anew, events_of(anew))

@@ -31,11 +31,11 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted, decode_history
-from streaming.topics import admin_client
 from tests.gateway.answer_audit import wait_for_the_query
 from tests.gateway.audit import Doings, audit, lost
 from tests.gateway.clients.consumers import (
@@ -200,7 +200,7 @@ class Endurance:
             stack.callback(group.end)
             self._groups.append(group)
         names = [group.name for group in self._groups]
-        admin = admin_client(servers)  # held: without it there is no answer
+        admin = new_admin_client({"bootstrap.servers": servers})  # held: without it there is no answer
         for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
             future.result(30)
         self._records = Records(servers, names)

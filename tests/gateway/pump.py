@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from coordinator_state import Coordinator, GroupConfig, Output
 from coordinator_state.outputs import group_event
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.history import HistoryRecord
@@ -26,7 +27,7 @@ from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.reply_partitions import ReplyPartitions
 from streaming.rows import output_record
 from streaming.topic_watcher import TopicWatcher
-from streaming.topics import TopicSettings, admin_client, ensure_topics
+from streaming.topics import TopicSettings, ensure_topics
 from tests.waiting import wait_until
 
 _TICK_S = 0.02
@@ -59,7 +60,7 @@ class Pump:
         )
         self.history: list[HistoryRecord] = []
         self._bootstrap = {"bootstrap.servers": bootstrap_servers}
-        report = ensure_topics(admin_client(bootstrap_servers), settings)
+        report = ensure_topics(new_admin_client({"bootstrap.servers": bootstrap_servers}), settings)
         self._operator_config = OperatorConfig(
             group=self.group_config,
             topics=report.topics,

@@ -57,7 +57,7 @@ class Bench:
             self.groups,
             lambda: self.nodes,
             authorizer,
-            hands_out_member_ids=hands_out,
+            answer_member_id_required=hands_out,
             topics=TopicAccess("coordinator", authorizer),
         )
 

@@ -53,7 +53,7 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Producer:
     """Keeps what a gateway gives to Kafka in the place of a responder."""
     producer = Producer()
-    monkeypatch.setattr(unrecorded_answers, "Producer", lambda properties: producer)
+    monkeypatch.setattr(unrecorded_answers, "new_producer", lambda *_: producer)
     return producer
 
 
@@ -212,17 +212,17 @@ def test_what_kafka_does_not_take_is_told(
 def test_what_cannot_even_be_sent_is_told_and_holds_up_nothing(
     home: str, recorder: Producer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(_: object) -> None:
+    def refuse(*_: object) -> None:
         raise KafkaException(KafkaError(KafkaError.INVALID_CONFIG))
 
     async def story() -> None:
         async with both(home, recorder) as (bench, responder):
             names = [await bench.ask() for _ in range(2)]
-            monkeypatch.setattr(unrecorded_answers, "Producer", refuse)
+            monkeypatch.setattr(unrecorded_answers, "new_producer", refuse)
             assert responder.hand_over([handed(names[0])])
             await until(lambda: len(bench.answers) == 1)
             bench.look()
-            monkeypatch.setattr(unrecorded_answers, "Producer", lambda properties: recorder)
+            monkeypatch.setattr(unrecorded_answers, "new_producer", lambda *_: recorder)
             assert responder.hand_over([handed(names[1])])
             await until(lambda: len(bench.answers) == 2)
             assert bench.look() == [(names[1].encode(), value_of(names[1]))]

@@ -151,7 +151,7 @@ def test_answers_that_nobody_reads_are_bounded_over_all_connections() -> None:
 def test_what_the_coordinator_is_asked_is_bounded_over_all_connections() -> None:
     """Large requests wait in their connections, and small ones pass them."""
     large = commit_of(20_000)
-    with front(Bounds(under_way_bytes_max=16 * MIB), connections_max=200) as gateway:
+    with front(Bounds(queued_max_request_bytes=16 * MIB), connections_max=200) as gateway:
         gateway.holds = True
         hostile = [connect(gateway) for _ in range(30)]
         for client in hostile:
@@ -171,7 +171,7 @@ def test_who_waits_and_does_not_read_does_not_hold_up_those_behind() -> None:
     describe = struct.pack(">hhih", 15, 0, 1, -1) + struct.pack(">ih", 1, 1) + b"g"
     commits: list[Callable[[GroupResponse], None]] = []
     describes: list[Callable[[GroupResponse], None]] = []
-    with front(Bounds(under_way_bytes_max=3 * MIB, buffered_bytes_max=100 * MIB)) as gateway:
+    with front(Bounds(queued_max_request_bytes=3 * MIB, buffered_bytes_max=100 * MIB)) as gateway:
         gateway.on_ask = lambda pending, reply: (commits if pending.api == "OffsetCommit" else describes).append(reply)
         first, second, not_reading, behind = (connect(gateway) for _ in range(4))
         first.sendall(large)

@@ -71,7 +71,7 @@ def beat(**fields: Any) -> PendingRequest:
     "costly", [{"subscribed_topic_regex": r"\p{L}{1,1000}"}, {"subscribed_topic_names": ("n",) * 20_000}]
 )
 def test_what_takes_long_to_decide_is_sent_a_few_at_a_time_and_beats_pass(costly: dict[str, Any]) -> None:
-    router, bytes_max = Bench().router, Bounds().under_way_bytes_max
+    router, bytes_max = Bench().router, Bounds().queued_max_request_bytes
     room = Admission(bytes_max, bytes_max)
     admitted = [room.admits(Someone(), router.weigh(beat(**costly))) for _ in range(100)]
     assert 1 <= sum(admitted) <= 4

@@ -17,8 +17,9 @@ from confluent_kafka.admin import (
 
 from group_coordinator.coordinating.gateway.config import Address, GatewayConfig, GatewayError
 from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
-from streaming.topics import TopicSettings, admin_client
+from streaming.topics import TopicSettings
 from tests.gateway.clients.consumers import Library, consumers_of, share, with_kafka_python
 from tests.gateway.pump import Pump
 from tests.making_topics import make_topic
@@ -53,7 +54,7 @@ def guarded_kafka(kafka_jars: Path) -> Iterator[tuple[EmbeddedKafka, str]]:
         "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{_SCRAM} required;",
     }
     with EmbeddedKafka(properties=properties) as kafka:
-        admin = admin_client(kafka.bootstrap_servers)
+        admin = new_admin_client({"bootstrap.servers": kafka.bootstrap_servers})
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4_096)
         admin.alter_user_scram_credentials([UserScramCredentialUpsertion("bob", info, b"hidden")])["bob"].result()
         make_topic(admin, "data", 2)

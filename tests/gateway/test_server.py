@@ -17,10 +17,11 @@ from confluent_kafka.admin import AdminClient
 
 from group_coordinator.coordinating.gateway.config import Address, Bounds, GatewayConfig, GatewayError, Route
 from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.system.processor_time import SLICE_NS, slice_ns
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from schemas.history import MemberExpired, RebalanceStarted
-from streaming.topics import TopicSettings, admin_client, ensure_topics
+from streaming.topics import TopicSettings, ensure_topics
 from tests.gateway import wire
 from tests.gateway.clients.consumers import LIBRARIES, consumers_of, share, with_kafka_python
 from tests.gateway.clients.reading import reads, values
@@ -45,7 +46,7 @@ def odd_kafka(kafka_jars: Path) -> Iterator[tuple[EmbeddedKafka, Route]]:
         "listener.security.protocol.map": "GATEWAY:PLAINTEXT",
     }
     with EmbeddedKafka(properties=properties) as kafka:
-        admin = admin_client(kafka.bootstrap_servers)
+        admin = new_admin_client({"bootstrap.servers": kafka.bootstrap_servers})
         make_topic(admin, "data", PARTITIONS)
         yield kafka, Route(Address("127.0.0.1", of_gateway), Address("127.0.0.1", for_gateway))
 

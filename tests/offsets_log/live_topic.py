@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from confluent_kafka import Producer
 
 from coordinator_state import LogRecord
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from schemas.java_hash import group_partition
 from schemas.messages import (
@@ -20,7 +21,7 @@ from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 from tests.coordinator_state.harness import GroupHarness, of_type
 
 Pairs = list[tuple[bytes, bytes | None]]
@@ -32,7 +33,7 @@ def make_topics(bootstrap_servers: str, prefix: str) -> StreamingConfig:
         bootstrap_servers=bootstrap_servers, topic_prefix=prefix, offsets_partitions=4, responses_partitions=8,
         group_initial_rebalance_delay_ms=1_000,
     )  # fmt: skip
-    ensure_topics(admin_client(bootstrap_servers), config.topic_settings)
+    ensure_topics(new_admin_client({"bootstrap.servers": bootstrap_servers}), config.topic_settings)
     return config
 
 

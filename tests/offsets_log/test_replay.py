@@ -110,7 +110,7 @@ def test_the_log_tells_all_that_is_published_of_a_consumer_group(seed: int) -> N
     removed: it leaves its records, here as at a broker, so that defect is mended."""
     log = make_log(seed, groups=1, mixed_groups=5, requests=600)
     names, stored, states = topic_names_of(log), StoredConsumerGroups(), Counter[str]()
-    for output in outputs_of(log, StreamingConfig(**SETTINGS, group_consumer_mends_defects=True)):
+    for output in outputs_of(log, StreamingConfig(**SETTINGS, group_consumer_bug_fixes_enable=True)):
         if output.topic.endswith("offsets"):
             stored.replay(output.key or b"", output.value, int(output.headers["epoch"]))
         elif output.topic.endswith("assignments") and output.value is not None:

@@ -8,13 +8,13 @@ from collections import Counter
 from group_coordinator.ground.monitoring import metrics
 from group_coordinator.watching.group_metrics import group_table
 from group_coordinator.watching.group_metrics.group_table import GroupTable
-from group_coordinator.watching.group_metrics.light_records import LightSnapshot, read_snapshot
+from group_coordinator.watching.group_metrics.light_records import CountedSnapshot, read_snapshot
 from schemas.group_states import REBALANCING, GroupState
 
 NAMED = (metrics.GROUP_REBALANCING, metrics.GROUP_REBALANCES, metrics.GROUP_MEMBERS)
 
 
-def snapshot(group_id: str, state: str, members: int, since_ms: int = 0) -> LightSnapshot:
+def snapshot(group_id: str, state: str, members: int, since_ms: int = 0) -> CountedSnapshot:
     text = '{"group_id":"%s","state":"%s","state_since_ms":%d,"members":[%s],"more":1}'
     return read_snapshot((text % (group_id, state, since_ms, ",".join(['{"member_id":"m"}'] * members))).encode())
 

@@ -25,11 +25,11 @@ from streaming.source import events_stream
 ROOT = Path(__file__).parents[2]
 ROOMS = ("streaming", "group_coordinator")
 READER = "group_coordinator/ground/kafka_topics/reader.py"
-APPLICATIONS = (
-    "group_coordinator/coordinating/members/partition_reader.py",
-    "group_coordinator/proving/commands/demo_clients.py",
-)
-"""Their consumers read an application's topics, by its own isolation level."""
+FACTORY = "group_coordinator/ground/kafka_topics/clients.py"
+APPLICATION = "group_coordinator/coordinating/members/partition_reader.py"
+"""Its consumer reads an application's topics, by its own isolation level."""
+DEMO = "group_coordinator/proving/commands/demo_clients.py"
+"""It has clients as users have them."""
 ABORTED, OPEN, LATER = b"aborted", b"open", b"later"
 KEYS = [ABORTED, OPEN, LATER]
 AHEAD_MAX_MS = 3_000
@@ -109,23 +109,33 @@ def test_those_that_follow(config: StreamingConfig, events: str) -> None:
     assert [key for key in keys if key] == KEYS
 
 
+def calls(names: set[str]) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the product's calls of functions with these names, each with its file."""
+    for file in sorted(file for room in ROOMS for file in (ROOT / room).glob("**/*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+                yield str(file.relative_to(ROOT)), node
+
+
+def test_each_client_that_is_made() -> None:
+    """One room makes them; a second one is found here."""
+    assert {file for file, _ in calls({"Producer", "Consumer", "AdminClient"})} == {FACTORY, DEMO}
+
+
 def test_each_consumer_that_is_made() -> None:
     """One class makes the consumers of our topics; a second one is found here."""
     makers = set()
-    for file in sorted(file for room in ROOMS for file in (ROOT / room).glob("**/*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Consumer":
-                name = str(file.relative_to(ROOT))
-                makers.add(name)
-                if name != READER:
-                    continue
-                (settings,) = node.args
-                assert isinstance(settings, ast.Dict)
-                last = settings.values[-1]
-                assert settings.keys[-1] is None, "the isolation level comes last, so that no setting is above it"
-                assert isinstance(last, ast.Name)
-                assert last.id == "READER_PROPERTIES"
-    assert makers == {READER, *APPLICATIONS}
+    for name, call in calls({"new_consumer"}):
+        makers.add(name)
+        if name != READER:
+            continue
+        _, settings = call.args
+        assert isinstance(settings, ast.Dict)
+        last = settings.values[-1]
+        assert settings.keys[-1] is None, "the isolation level comes last, so that no setting is above it"
+        assert isinstance(last, ast.Name)
+        assert last.id == "READER_PROPERTIES"
+    assert makers == {READER, APPLICATION}
 
 
 def test_both_clients_understand_it(config: StreamingConfig) -> None:

@@ -13,6 +13,7 @@ from group_coordinator.command_line.main import app
 from group_coordinator.coordinating.members.kafka_member import Member
 from group_coordinator.coordinating.operations.group_log import GroupLog
 from group_coordinator.coordinating.operations.topics_reader import TopicsReader
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.metrics import Metrics
@@ -20,7 +21,7 @@ from group_coordinator.watching.group_metrics.group_table import GroupTable
 from group_coordinator.watching.group_metrics.tally import Tally
 from streaming.config import StreamingConfig
 from streaming.ticker import Ticker
-from streaming.topics import TopicError, admin_client, ensure_topics
+from streaming.topics import TopicError, ensure_topics
 from tests.operations.secure_broker import KINDS, PASSWORD, Listener, secure_broker
 from tests.waiting import wait_until
 
@@ -48,7 +49,7 @@ def settings(listener: Listener, prefix: str) -> StreamingConfig:
 def test_each_of_our_clients_comes_in(kind: str, listeners: dict[str, Listener], topic_prefix: str) -> None:
     config = settings(listeners[kind], topic_prefix)
     properties = config.client_properties
-    report = ensure_topics(admin_client(config.bootstrap_servers, properties), config.topic_settings)
+    report = ensure_topics(new_admin_client(properties), config.topic_settings)
     metrics = Metrics()
     tally = Tally(metrics, GroupTable(0, lambda group: 0, time.monotonic), lambda group: 0)
     reader = TopicsReader(properties, report.topics, (0,), tally, GroupLog(), for_metrics=True)
@@ -85,7 +86,7 @@ def test_a_wrong_password_is_refused_and_not_told(listeners: dict[str, Listener]
     config = settings(listener._replace(kafka=properties), topic_prefix)
     with pytest.raises(TopicError) as refused:
         ensure_topics(
-            admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings, timeout_s=3
+            new_admin_client(config.client_properties), config.topic_settings, timeout_s=3
         )
     assert "hash" not in str(refused.value)
 
@@ -94,7 +95,7 @@ def test_the_commands_that_read_take_the_same_settings(
     listeners: dict[str, Listener], topic_prefix: str, tmp_path: Path
 ) -> None:
     config = settings(listeners["SASL_SSL"], topic_prefix)
-    ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), config.topic_settings)
+    ensure_topics(new_admin_client(config.client_properties), config.topic_settings)
     kafka_flags = [f"--kafka={name}={value}" for name, value in config.kafka.items()]
     flags = ["--bootstrap-servers", config.bootstrap_servers, "--topic-prefix", topic_prefix, *kafka_flags]
     result = CliRunner().invoke(app, ["groups", *flags])

@@ -29,8 +29,8 @@ def kafka_with_progress(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
     """What a responder reads and writes; it publishes whenever it looks."""
     kafka = FakeKafka()
     monkeypatch.setattr(loop, "TopicReader", kafka.reader)
-    monkeypatch.setattr(loop, "Producer", kafka.producer)
-    monkeypatch.setattr(progress_topic, "Producer", kafka.producer)
+    monkeypatch.setattr(loop, "new_producer", kafka.producer)
+    monkeypatch.setattr(progress_topic, "new_producer", kafka.producer)
     monkeypatch.setattr(loop, "STATUS_INTERVAL_S", 0.0)
     kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(PROGRESS))
     return kafka

@@ -80,7 +80,11 @@ def run(doings: Iterator[object], state: ShardState = STATE) -> None:
 
 
 def progress_of(kafka: FakeKafka) -> list[ProgressRecord]:
-    return [decode_progress(value) for record in kafka.logs[TOPICS.progress, 0] if (value := record.value())]
+    return [
+        record
+        for message in kafka.logs[TOPICS.progress, 0]
+        if (record := decode_progress(message.value() or b"")) is not None
+    ]
 
 
 def published(kafka: FakeKafka) -> list[tuple[int, int]]:

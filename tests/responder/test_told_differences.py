@@ -26,7 +26,7 @@ BOTH = {TOPICS.progress: [DIFFERENCE], TOPICS.differences: [DIFFERENCE]}
 @pytest.fixture
 def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
     kafka = FakeKafka()
-    monkeypatch.setattr(progress_topic, "Producer", kafka.producer)
+    monkeypatch.setattr(progress_topic, "new_producer", kafka.producer)
     return kafka
 
 

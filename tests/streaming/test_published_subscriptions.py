@@ -16,11 +16,11 @@ from streaming.group_news import kept_bytes
 from streaming.published_subscriptions import PublishedSubscriptions
 from tests.responder.messages import AnswerMessage
 
-CLASSIC = b'{"state":"Empty"}'
+CLASSIC = b'{"group_id":"g","state":"Empty","members":[]}'
 SUBSCRIPTION = SnapshotSubscription(
     topics=("t",), regexes={}, metadata_hash=1, topics_version=1, resolving_since_ms=None
 )
-CONSUMER = b'{"subscription":' + encode_json(SUBSCRIPTION) + b"}"
+CONSUMER = CLASSIC.removesuffix(b"}") + b',"subscription":' + encode_json(SUBSCRIPTION) + b"}"
 
 
 class Follower:

@@ -6,9 +6,10 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.settings.topic_names import Topics
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
-from streaming.topics import TopicError, TopicSettings, admin_client, ensure_topics
+from streaming.topics import TopicError, TopicSettings, ensure_topics
 from tests.waiting import wait_until
 
 
@@ -176,9 +177,9 @@ def test_a_refused_creation_says_what_to_create(admin: AdminClient, topic_prefix
 
 def test_no_broker() -> None:
     with pytest.raises(TopicError, match=r"Kafka at 127\.0\.0\.1:\d+ does not answer within 1 s"):
-        ensure_topics(admin_client(f"127.0.0.1:{free_port()}", {"log_level": "0"}), timeout_s=1)
+        ensure_topics(new_admin_client({"bootstrap.servers": f"127.0.0.1:{free_port()}"}), timeout_s=1)
 
 
 def test_client_properties_reach_the_client() -> None:
     with pytest.raises(Exception, match="protocol"):
-        admin_client("127.0.0.1:1", {"security.protocol": "nonsense"})
+        new_admin_client({"bootstrap.servers": "127.0.0.1:1", "security.protocol": "nonsense"})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from kafka import TopicPartition
 from kafka.consumer.fetcher import Fetcher
 from kafka.record import MemoryRecords
 
+from group_coordinator.ground.settings.kafka_properties import PROPERTIES, librdkafka_properties
 from group_coordinator.watching.watch.offsets_topic import BYTES_OF_RECORDS, WholeBatches, uncompress
 from group_coordinator.watching.watch.python_client import PropertyError, python_properties
 from schemas.kafka.record_batches import read_stretch
@@ -46,7 +49,9 @@ def test_properties() -> None:
             "sasl.password": "p",
             "ssl.ca.location": "/ca.pem",
             "ssl.endpoint.identification.algorithm": "none",
-            "socket.timeout.ms": "5",
+            "socket.timeout.ms": "5000",
+            "connections.max.idle.ms": "180000",
+            "client.dns.lookup": "use_all_dns_ips",
         }
     ) == {
         "bootstrap_servers": ["a:1", "b:2"],
@@ -56,6 +61,27 @@ def test_properties() -> None:
         "sasl_plain_password": "p",
         "ssl_cafile": "/ca.pem",
         "ssl_check_hostname": False,
+        "request_timeout_ms": 5_000,
+        "connections_max_idle_ms": 180_000,
+        "client_dns_lookup": "use_all_dns_ips",
     }
-    with pytest.raises(PropertyError, match=r"ssl\.ca\.pem"):
-        python_properties({"bootstrap.servers": "a:1", "ssl.ca.pem": "..."})
+
+
+@pytest.mark.parametrize(("name", "value"), [("ssl.ca.pem", "..."), ("socket.timeout.ms", "soon"), ("linger.ms", "5")])
+def test_a_property_that_the_reader_cannot_have(name: str, value: str) -> None:
+    with pytest.raises(PropertyError, match=re.escape(name)):
+        python_properties({"bootstrap.servers": "a:1", name: value})
+
+
+@pytest.mark.parametrize("name", sorted(PROPERTIES - {"sasl.jaas.config"}))
+def test_each_known_property_is_used_or_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """None is dropped in silence: by neither of the two libraries, nor by the one that reads the offsets topic."""
+    value = "5000" if name.endswith(".ms") else "PEM"
+    client_properties = librdkafka_properties("a:1", {name: value})
+    told = [record.getMessage() for record in caplog.records]
+    assert len(client_properties) > 1 or name.endswith("store.type") or any(name in text for text in told)
+    if set(client_properties) & {"ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem"}:
+        with pytest.raises(PropertyError):
+            python_properties(client_properties)
+    else:
+        assert len(python_properties(client_properties)) == len(client_properties)

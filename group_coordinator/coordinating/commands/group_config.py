@@ -6,13 +6,14 @@ from typing import Annotated
 
 import msgspec
 import typer
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, with_settings
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.coordinating.commands.coordinator_options import Settings
 from group_coordinator.coordinating.commands.groups import read_published
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.ground.settings.loading import did_you_mean
 from schemas.events import encode_json
@@ -105,7 +106,7 @@ def _write(config: StreamingConfig, group: str, own: GroupConfiguration) -> None
 
     topic = config.topics.events
     partition = group_partition(group, partition_count(config.client_properties, topic))
-    producer = Producer({"log_level": 0, "enable.idempotence": True, **config.client_properties})
+    producer = new_producer(config.client_properties, {"enable.idempotence": True})
     producer.produce(topic, key=group.encode(), value=encode_json(own), partition=partition, on_delivery=delivered)
     producer.flush()
     if failures:

@@ -13,6 +13,7 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.log_bounds import log_bounds
 from group_coordinator.ground.kafka_topics.reader import partition_count, read_topic
 from group_coordinator.ground.settings.connection import ReaderSettings
@@ -32,7 +33,6 @@ from schemas.history import GroupSnapshot, decode_snapshot
 from schemas.java_hash import group_partition
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from schemas.wire import DecodeError
-from streaming.topics import admin_client
 
 
 class GroupType(StrEnum):
@@ -168,7 +168,7 @@ def read_offsets(config: ReaderSettings, group_id: str) -> dict[tuple[str, int],
 
 
 def _bounds(config: ReaderSettings, partitions: Collection[Partition]) -> dict[Partition, Bounds]:
-    admin = admin_client(config.bootstrap_servers, config.client_properties)
+    admin = new_admin_client(config.client_properties)
     return log_bounds(admin, partitions)
 
 

@@ -12,10 +12,11 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 from msgspec import Struct
 
 from group_coordinator.coordinating.commands.committed_offsets import CommittedOffsets, Partition
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 
 TIMEOUT_S = 30.0
 _NO_GROUP = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
@@ -46,7 +47,7 @@ class Target:
     """Methods raise KafkaException when the cluster does not answer or refuses."""
 
     def __init__(self, client_properties: Mapping[str, str]) -> None:
-        self._admin = AdminClient({"log_level": 0, **client_properties})
+        self._admin = new_admin_client(client_properties)
 
     def plan(self, offsets: CommittedOffsets) -> Plan:
         """Look at the cluster; nothing is changed.

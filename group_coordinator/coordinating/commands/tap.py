@@ -13,9 +13,10 @@ from group_coordinator.command_line.options import DryRun, Resolved, with_settin
 from group_coordinator.command_line.tables import print_lines
 from group_coordinator.coordinating.commands.gateway_settings import PANELS, TapSettings, names
 from group_coordinator.coordinating.commands.proxy_command import clients, serve
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.settings.kafka_properties import librdkafka_properties
 from group_coordinator.watching.narrative.words import count
-from streaming.topics import TopicSettings, admin_client, ensure_topics
+from streaming.topics import TopicSettings, ensure_topics
 
 if TYPE_CHECKING:
     from group_coordinator.coordinating.gateway.tap import TapOutput
@@ -103,5 +104,5 @@ def _output(
     properties = librdkafka_properties(
         to_bootstrap_servers or config.upstream, {} if to_bootstrap_servers else config.kafka
     )
-    ensure_topics(admin_client(properties["bootstrap.servers"], properties), TopicSettings(topic_prefix=to_topics))
+    ensure_topics(new_admin_client(properties), TopicSettings(topic_prefix=to_topics))
     return TopicsOutput(properties, to_topics)

@@ -9,9 +9,10 @@ from concurrent.futures import Future
 from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, DescribeClusterResult, TopicDescription
+from confluent_kafka.admin import DescribeClusterResult, TopicDescription
 
 from group_coordinator.coordinating.gateway.topic_cache import ABSENT, Answers, Topic, Verdict
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.described import topic_id_of
 
 _TIMEOUT_S = 3.0
@@ -24,7 +25,7 @@ class BrokerTopics:
     """One question at a time; the answer comes in the event loop's thread."""
 
     def __init__(self, properties: dict[str, str], loop: asyncio.AbstractEventLoop) -> None:
-        self._admin = AdminClient({"log_level": "3", **properties})
+        self._admin = new_admin_client(properties, {"log_level": 3})
         self._loop = loop
         self.cluster_id: str | None = None
         """That of the brokers; None: not known yet."""

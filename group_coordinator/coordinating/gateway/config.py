@@ -59,7 +59,7 @@ class Bounds:
     answer_bytes_max: int = setting(
         16_777_216, "Longest answer over several groups; those that find no room in it are answered "
         "COORDINATOR_LOAD_IN_PROGRESS.", at_least=1)
-    under_way_bytes_max: int = setting(
+    queued_max_request_bytes: int = setting(
         67_108_864, "Of all connections: bytes of requests at the coordinator, of the answers that are expected to "
         "them, after which only small requests of connections that wait for nothing are sent on. One connection may "
         "have an eighth of it.", at_least=1)
@@ -91,8 +91,9 @@ class Answers(AnswerSocketSettings):
     consumer_heartbeat_timeout_ms: int = setting(
         4_000, "The same for a ConsumerGroupHeartbeat: less than group_consumer_heartbeat_interval_ms, as librdkafka "
         "waits no longer. It says everything again only where it hears that there is no answer.", at_least=100)
-    hands_out_member_ids: bool = setting(
-        True, "Answer a new member's first JoinGroup in the gateway: it only asks for a member id.")
+    answer_member_id_required: bool = setting(
+        True, "Answer a new member's first JoinGroup with MEMBER_ID_REQUIRED in the gateway: it only asks for a "
+        "member id.")
 
 
 class Route(Struct, frozen=True):

@@ -28,6 +28,7 @@ from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from group_coordinator.coordinating.gateway.refusals import refusal
 from group_coordinator.coordinating.gateway.request_ids import RequestIds
 from group_coordinator.coordinating.gateway.shard_count import ShardCount, partition_counts
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
@@ -144,10 +145,9 @@ class EventsClient:
         self._shards, self._reply_partition = shards, reply_partition
 
     def _new_producer(self, properties: Mapping[str, str]) -> Producer:
-        return Producer(
+        return new_producer(
+            properties,
             {
-                "log_level": "0",  # what fails is told once, by us
-                **properties,
                 "enable.idempotence": "true",  # and with it the order of what is sent, over retries
                 "linger.ms": "0",
                 "max.in.flight": "2",  # and what comes meanwhile goes together: one by one would cost far more
@@ -156,7 +156,7 @@ class EventsClient:
                 "queue.buffering.max.kbytes": str(_UNSENT_KBYTES),
                 "delivery.report.only.error": True,
                 "error_cb": self.producer_failed,
-            }
+            },
         )
 
     def begin(self) -> None:

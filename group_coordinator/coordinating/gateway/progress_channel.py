@@ -10,16 +10,15 @@ import logging
 from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient
 
 from group_coordinator.coordinating.gateway.config import GatewayConfig
 from group_coordinator.coordinating.gateway.handover import Handover, TopicRecord, topic_records
+from group_coordinator.ground.kafka_topics.clients import new_admin_client, new_producer
 from group_coordinator.ground.kafka_topics.described import partitions_now
 from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from schemas.query_progress import (
     GroupsChanged,
-    ProgressError,
     ProgressRecord,
     decode_progress,
     encode_progress,
@@ -51,7 +50,7 @@ class ProgressChannel:
     def start(self, loop: asyncio.AbstractEventLoop, on_answer: Callable[[int, GroupsChanged], None]) -> None:
         """Begin to listen. Blocks. `on_answer`: called with the shard and the answer, in the loop's thread."""
         self._on_answer = on_answer
-        shards = partitions_now(AdminClient({"log_level": "0", **self._properties}), self._topic)
+        shards = partitions_now(new_admin_client(self._properties), self._topic)
         if not shards:
             self._fail(f"there is no topic {self._topic}, or it may not be described")
             return
@@ -69,15 +68,7 @@ class ProgressChannel:
             self._fail(str(problem))
             return
         self._follower = follower
-        self._producer = Producer(
-            {
-                "log_level": 0,
-                "reconnect.backoff.max.ms": 1_000,
-                **self._properties,
-                "linger.ms": 0,
-                "message.timeout.ms": _WRITE_TIMEOUT_MS,
-            }
-        )
+        self._producer = new_producer(self._properties, {"linger.ms": 0, "message.timeout.ms": _WRITE_TIMEOUT_MS})
         self.shards = shards
 
     def stop(self) -> None:
@@ -102,10 +93,7 @@ class ProgressChannel:
 
     def _take(self, records: list[TopicRecord]) -> None:
         for record in records:
-            try:
-                answer = decode_progress(record.value or b"")
-            except ProgressError:
-                continue  # of another release
+            answer = decode_progress(record.value or b"")
             if isinstance(answer, GroupsChanged) and answer.asker == self._asker:
                 self._on_answer(record.partition, answer)
 

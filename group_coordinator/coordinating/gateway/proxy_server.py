@@ -23,6 +23,7 @@ from group_coordinator.coordinating.gateway.ports import Ports
 from group_coordinator.coordinating.gateway.request_router import Reply
 from group_coordinator.coordinating.gateway.rewriting import Locate
 from group_coordinator.coordinating.gateway.session import Backing, Session, SharedResources
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.system.allocator import give_free_memory_back
 from group_coordinator.ground.system.processor_time import ask_for_short_slices
 
@@ -150,7 +151,7 @@ class ProxyServer:
     def _weigh(self, pending: PendingRequest) -> int:
         """Return the weight of a request and its answer for admission."""
         # No more than half of it: else it would wait until nothing at all is under way.
-        return min(_REQUEST_BYTES + _DECODED_FACTOR * pending.size, self._config.bounds.under_way_bytes_max // 2)
+        return min(_REQUEST_BYTES + _DECODED_FACTOR * pending.size, self._config.bounds.queued_max_request_bytes // 2)
 
     # ------------------------------------------------------------------------------------------------------ the event
     # loop
@@ -179,7 +180,7 @@ class ProxyServer:
             honest_s=_HONEST_REQUEST_S,
             place="at brokers",
         )
-        room = Admission(bounds.under_way_bytes_max, bounds.under_way_bytes_max // _CONNECTION_SHARE)
+        room = Admission(bounds.queued_max_request_bytes, bounds.queued_max_request_bytes // _CONNECTION_SHARE)
         self._shared = SharedResources(FairScheduler(loop), room, buffered, passing, self._weigh)
         self._stop = loop, stop
         self._ports = ports
@@ -244,7 +245,7 @@ class ProxyServer:
         """Blocks; raises GatewayError."""
         properties = self._config.broker_client_properties
         if self._admin is None:
-            self._admin = AdminClient({"log_level": "3", **properties})
+            self._admin = new_admin_client(properties, {"log_level": 3})
         try:
             brokers = self._admin.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
         except KafkaException as problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from sys import intern
 
 import msgspec
@@ -11,8 +11,10 @@ from msgspec import Struct
 
 from group_coordinator.coordinating.gateway.handover import TopicRecord
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
+from schemas.foreign_json import json_decoder
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.group_states import GroupState
+from schemas.light_snapshot import LightSnapshot
 from schemas.messages import ListedGroup
 from schemas.query_progress import ChangedGroup
 
@@ -27,11 +29,6 @@ class _AssignedTopic(Struct, frozen=True, gc=False):
 
 class _SnapshotMember(Struct, frozen=True, gc=False):
     partitions: tuple[_AssignedTopic, ...] | None = None
-
-
-class _Subscription(Struct, frozen=True):
-    topics: tuple[str, ...]
-    topics_version: int
 
 
 class PublishedGroup(Struct, frozen=True):
@@ -73,20 +70,8 @@ def _text_bytes(text: str) -> int:
     return len(text) if text.isascii() else 4 * len(text)
 
 
-class _Snapshot(Struct, frozen=True):
-    """What is decoded of a record."""
-
-    group_id: str
-    state: str
-    protocol_type: str | None
-    members: tuple[_SnapshotMember, ...]
-    subscription: _Subscription | None = None
-    configuration: GroupConfiguration | None = None
-    epoch: int = -1
-    seq: int = -1
-
-
-_decode = msgspec.json.Decoder(_Snapshot).decode
+_Snapshot = LightSnapshot[tuple[_SnapshotMember, ...]]
+_decode: Callable[[bytes], _Snapshot] = json_decoder(_Snapshot)
 
 
 class PublishedGroups:

@@ -96,7 +96,7 @@ class RequestRouter:
         nodes: Callable[[], tuple[Node, ...]],
         authorizer: Authorizer,
         *,
-        hands_out_member_ids: bool = True,
+        answer_member_id_required: bool = True,
         bounds: Bounds | None = None,
         sizes: AnswerSizes | None = None,
         topics: TopicAccess | None = None,
@@ -109,7 +109,7 @@ class RequestRouter:
         self._groups = groups
         self._nodes = nodes
         self._authorizer = authorizer
-        self._hands_out_member_ids = hands_out_member_ids
+        self._answer_member_id_required = answer_member_id_required
         self._bounds = bounds or Bounds()
         self._sizes = sizes or AnswerSizes()
         self._topics = topics
@@ -264,7 +264,9 @@ class RequestRouter:
 
     def _asks_for_member_id_only(self, version: int, request: JoinGroupRequest) -> bool:
         return (
-            self._hands_out_member_ids and version >= _MEMBER_ID_REQUIRED_VERSION and request.group_instance_id is None
+            self._answer_member_id_required
+            and version >= _MEMBER_ID_REQUIRED_VERSION
+            and request.group_instance_id is None
         )
 
     # --------------------------------------------------------------------------------------------- without the groups

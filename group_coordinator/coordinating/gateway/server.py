@@ -87,7 +87,7 @@ class Gateway(ProxyServer):
             lists,
             ports.nodes,
             authorizer,
-            hands_out_member_ids=config.hands_out_member_ids,
+            answer_member_id_required=config.answer_member_id_required,
             bounds=config.bounds,
             sizes=self._sizes,
             topics=self._topics,
@@ -139,7 +139,8 @@ class Gateway(ProxyServer):
         assert self._router is not None
         if isinstance(pending.request, MAY_BE_PARKED):
             return 0  # others of the group may wait for it
-        return min(super()._weigh(pending) + self._router.weigh(pending), self._config.bounds.under_way_bytes_max // 2)
+        weight = super()._weigh(pending) + self._router.weigh(pending)
+        return min(weight, self._config.bounds.queued_max_request_bytes // 2)
 
     def _read_published(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> TopicImages:
         """Begin to follow what the coordinator publishes of groups and of topics."""

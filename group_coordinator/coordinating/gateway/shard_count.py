@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
 from group_coordinator.coordinating.gateway.config import GatewayError
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.described import partitions_now
 from schemas.shards import partitions_were_added, problem_of_ends
 
@@ -25,7 +26,7 @@ class ShardCount:
     """Compares the number of shards with that at the start. Its methods block unless they are coroutines."""
 
     def __init__(self, properties: Mapping[str, str], events_topic: str, count: int) -> None:
-        self._admin = AdminClient({"log_level": "3", **properties})
+        self._admin = new_admin_client(properties, {"log_level": 3})
         self._topic, self._count = events_topic, count
 
     def insist_on_ends(self) -> None:
@@ -65,7 +66,7 @@ class ShardCount:
 def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str, int]:
     """Return the number of partitions of each topic. Raises GatewayError if a topic, or Kafka, is missing."""
     try:
-        metadata = AdminClient({"log_level": "3", **properties}).list_topics(timeout=_METADATA_TIMEOUT_S)
+        metadata = new_admin_client(properties, {"log_level": 3}).list_topics(timeout=_METADATA_TIMEOUT_S)
     except KafkaException as problem:
         raise GatewayError(
             f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."

@@ -9,9 +9,9 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, Message
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client, new_producer
 from group_coordinator.ground.kafka_topics.described import partitions_now
 from schemas.query_progress import GatewayAlive, encode_progress, key_of
 
@@ -35,15 +35,7 @@ class SignsOfLife:
     async def write(self) -> None:
         """Write until it is cancelled."""
         partitions = await self._partitions()
-        producer = Producer(
-            {
-                "log_level": 0,
-                "reconnect.backoff.max.ms": 1_000,
-                **self._properties,
-                "linger.ms": 0,
-                "message.timeout.ms": _SIGN_TIMEOUT_MS,
-            }
-        )
+        producer = new_producer(self._properties, {"linger.ms": 0, "message.timeout.ms": _SIGN_TIMEOUT_MS})
         key, sign = key_of(GatewayAlive), encode_progress(GatewayAlive())
         while True:
             for partition in range(partitions):
@@ -56,7 +48,7 @@ class SignsOfLife:
 
     async def _partitions(self) -> int:
         """Wait until the topic is there, and return how many partitions it has."""
-        admin = AdminClient({"log_level": "0", **self._properties})
+        admin = new_admin_client(self._properties)
         while not (count := await asyncio.to_thread(partitions_now, admin, self._topic)):
             await asyncio.sleep(LOOK_INTERVAL_S)
         return count

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from group_coordinator.coordinating.gateway.config import Bounds, GatewayConfig, GatewayError
 from group_coordinator.coordinating.gateway.connection import Connection
@@ -29,6 +29,7 @@ from group_coordinator.coordinating.gateway.tap_log import TapLog, Tapped, Tappe
 from group_coordinator.coordinating.gateway.tap_topics import TapTopics
 from group_coordinator.coordinating.gateway.translation import read_request, read_response
 from group_coordinator.coordinating.gateway.versions import GROUP_APIS, Versions, accepted_versions
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from schemas.records_file import Record, encode_record
 from schemas.wire import DecodeError
 
@@ -89,14 +90,15 @@ class TopicsOutput:
         """`properties`: librdkafka's, `bootstrap.servers` among them."""
         self._events = f"{prefix}.events"
         self._responses = f"{prefix}.responses"
-        self._producer = Producer(
+        self._producer = new_producer(
+            properties,
             {
-                **properties,
+                "log_level": 3,
                 "enable.idempotence": "true",
                 "linger.ms": "20",
                 "delivery.report.only.error": True,
                 "on_delivery": _insist,
-            }
+            },
         )
 
     def event(self, event: TappedEvent) -> None:

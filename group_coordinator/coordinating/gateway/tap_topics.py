@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from msgspec import UNSET, Struct, UnsetType
 
 from group_coordinator.coordinating.gateway.topic_cache import TOPIC_NAME
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX
 from group_coordinator.ground.kafka_topics.described import racks_of, topic_id_of
 from schemas.events import encode_json
@@ -79,7 +80,7 @@ class TapTopics:
                 on_topics(FoundTopics(version=self._version, metadata=metadata, matching=matches))
 
     def _client(self) -> AdminClient:
-        client = self._admin = self._admin or AdminClient({"log_level": "3", **self._properties})
+        client = self._admin = self._admin or new_admin_client(self._properties, {"log_level": 3})
         return client
 
     def _names(self) -> list[str] | None:

@@ -19,6 +19,7 @@ from group_coordinator.coordinating.answer_sockets import HandedAnswer
 from group_coordinator.coordinating.gateway.config import GatewayConfig
 from group_coordinator.coordinating.gateway.handover import TopicRecord
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from schemas.query_progress import GATEWAY_PREFIX, RESPONDER_PREFIX, WRITER_HEADER
 
 RECORDED_AFTER_S = 2.0
@@ -130,15 +131,14 @@ class UnrecordedAnswers:
         self._metrics.answers_recorded += 1
 
     def _new_producer(self) -> Producer:
-        return Producer(
+        return new_producer(
+            self._config.coordinator_client_properties,
             {
-                "log_level": "0",  # what fails is told once, by us
-                **self._config.coordinator_client_properties,
                 "acks": "all",
                 "message.timeout.ms": str(_DELIVERY_TIMEOUT_MS),
                 "queue.buffering.max.kbytes": str(KEPT_BYTES_MAX // 1_024),
                 "delivery.report.only.error": True,
-            }
+            },
         )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from schemas.consumer_protocol import TopicPartition
 
 K = TypeVar("K", bound=Hashable)
@@ -24,7 +25,7 @@ class Cluster:
     """Questions about topics and partitions."""
 
     def __init__(self, client_properties: Mapping[str, Any]) -> None:
-        self._admin = AdminClient(dict(client_properties))
+        self._admin = new_admin_client(client_properties)
 
     def partition_counts(self, topics: Iterable[str], on_found: Callable[[dict[str, int]], None]) -> None:
         """Return the number of partitions of each topic; 0 if it does not exist. A topic that could not be looked up is

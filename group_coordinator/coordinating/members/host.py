@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 from uuid import uuid4, uuid5
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from group_coordinator.coordinating.assignors import load_assignors
 from group_coordinator.coordinating.members.action_queue import ActionQueue
@@ -43,6 +43,7 @@ from group_coordinator.coordinating.members.new_member import new_member
 from group_coordinator.coordinating.members.published_topics import PublishedTopics
 from group_coordinator.coordinating.members.requests import request_ids
 from group_coordinator.coordinating.members.topic_watch import TopicWatch
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.ground.kafka_topics.reader import TopicReader
 from schemas.consumer_protocol import TopicPartition as Partition
@@ -120,7 +121,7 @@ class MemberHost:
         self._topic_watch = TopicWatch(
             self._cluster, self.changed, self._topics_of_interest, self._pass_counts, self._later
         )
-        self._producer = Producer({"linger.ms": 5, "log_level": 3, **self.properties, "enable.idempotence": True})
+        self._producer = new_producer({"linger.ms": 5, **self.properties}, {"enable.idempotence": True})
         self._reader = TopicReader(
             self.properties, "member", timeout_s=START_TIMEOUT_S, reports_ends=False, waits_at_the_end=True
         )

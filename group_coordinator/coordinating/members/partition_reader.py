@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import KafkaError, Message
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 
+from group_coordinator.ground.kafka_topics.clients import new_consumer
 from schemas.consumer_protocol import TopicPartition
 
 _NO_SUCH_OFFSET = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -37,14 +38,14 @@ class PartitionReader:
         self.reading: set[TopicPartition] = set()
         self.lost_offsets: list[TopicPartition] = []
         """Partitions whose log has nothing at their position; whoever takes them clears the list."""
-        self._consumer = Consumer(
+        self._consumer = new_consumer(
+            client_properties,
             {
-                **client_properties,
                 "group.id": "group-coordinator-member",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",
-            }
+            },
         )
 
     def begin(self, positions: Mapping[TopicPartition, int]) -> None:

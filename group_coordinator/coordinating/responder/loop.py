@@ -27,6 +27,7 @@ from group_coordinator.coordinating.responder.permission import (
 from group_coordinator.coordinating.responder.protocol import ResponderStatus
 from group_coordinator.coordinating.responder.taken_answers import LogPlace, TakenAnswers
 from group_coordinator.coordinating.responder.ticking import ResponderTicker
+from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import TopicReader, headers_of, offset_of
 from schemas.output_records import OutputRecord
 from schemas.query_progress import (
@@ -37,7 +38,6 @@ from schemas.query_progress import (
     GatewayAlive,
     GroupsAsked,
     GroupsChanged,
-    ProgressError,
     ProgressRecord,
     QueryProgress,
     ResponderClaim,
@@ -326,12 +326,9 @@ class Responder:
                 return
 
     def _take_progress(self, value: bytes | None, timestamp_ms: int) -> None:
-        if value is None:
-            return
-        try:
-            self._heed(decode_progress(value), timestamp_ms)
-        except ProgressError:
-            return  # of a release that knows more
+        record = None if value is None else decode_progress(value)
+        if record is not None:
+            self._heed(record, timestamp_ms)
 
     def _heed(self, record: ProgressRecord, timestamp_ms: int) -> None:
         """Follow what is published about the query. Raises ResponderRefusedError."""
@@ -384,11 +381,9 @@ class Responder:
         )
 
     def _producer(self) -> Producer:
-        return Producer(
+        return new_producer(
+            self._properties,
             {
-                "log_level": 0,
-                "reconnect.backoff.max.ms": 1_000,
-                **self._properties,
                 "acks": "all",
                 "enable.idempotence": True,  # and with it the order of what is sent, over retries
                 "enable.gapless.guarantee": True,
@@ -396,5 +391,5 @@ class Responder:
                 "max.in.flight": 2,  # and what comes meanwhile goes together: one by one would cost far more
                 "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
                 "message.max.bytes": self._config.output_max_bytes,
-            }
+            },
         )

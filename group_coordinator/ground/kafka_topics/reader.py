@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Self, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from group_coordinator.ground.kafka_topics import errors
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
+from group_coordinator.ground.kafka_topics.clients import new_consumer
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError, explaining
 from schemas.isolation import READER_PROPERTIES
 
@@ -46,20 +47,18 @@ class TopicReader:
         """
         self.timeout_s = errors.TIMEOUT_S if timeout_s is None else timeout_s
         fetch_wait = {} if waits_at_the_end else {"fetch.wait.max.ms": 10}
-        self._consumer = Consumer(
+        self._consumer = new_consumer(
+            client_properties,
             {
                 "auto.offset.reset": "earliest",
                 "queued.max.messages.kbytes": _READ_AHEAD_KBYTES,
                 "fetch.error.backoff.ms": 50,
-                "reconnect.backoff.max.ms": 1_000,
-                "log_level": 0,
                 **fetch_wait,
-                **client_properties,
                 "group.id": f"group-coordinator-{name}",  # librdkafka requires one; it is never joined
                 "enable.auto.commit": False,
                 "enable.partition.eof": reports_ends,
                 **READER_PROPERTIES,
-            }
+            },
         )
 
     def __enter__(self) -> Self:

@@ -14,8 +14,10 @@ They are given with Java's names, as in a `client.properties` file, with PEM fil
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from group_coordinator.ground.settings.loading import did_you_mean, only_a_name
 
@@ -41,11 +43,13 @@ _RENAMED = {
     "ssl.keystore.key": ("ssl.key.pem",),
     "request.timeout.ms": ("socket.timeout.ms",),
 }
-_JAVA_ONLY = ("ssl.truststore.type", "ssl.keystore.type", "ssl.protocol", "ssl.enabled.protocols")
-PROPERTIES = frozenset(
-    {*_AS_THEY_ARE, *_RENAMED, *_JAVA_ONLY, "sasl.jaas.config", "ssl.endpoint.identification.algorithm"}
-)
+_STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
+_SPARK_ALONE = ("ssl.protocol", "ssl.enabled.protocols")
+PROPERTIES = frozenset({
+    *_AS_THEY_ARE, *_RENAMED, *_STORE_TYPES, *_SPARK_ALONE, "sasl.jaas.config", "ssl.endpoint.identification.algorithm",
+})  # fmt: skip
 """The names that are known, in Java's spelling."""
+_log = logging.getLogger(__name__)
 _JAAS_OPTION = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
 
 
@@ -58,16 +62,24 @@ def spark_options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict
 
 
 def librdkafka_properties(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of confluent_kafka's clients. `properties_problems` must have returned none."""
+    """Return the properties of confluent_kafka's clients. `properties_problems` must have returned none. A property
+    that they cannot have is told in the log, once."""
     translated: dict[str, str] = {}
     for name, value in properties.items():
         if name == "sasl.jaas.config":
             translated |= {f"sasl.{option}": text for option, text in _jaas_options(value).items()}
         elif name == "ssl.endpoint.identification.algorithm":
             translated[name] = value or "none"
-        elif name not in _JAVA_ONLY:
+        elif name in _SPARK_ALONE:
+            _tell_that_spark_alone_has(name)
+        elif name not in _STORE_TYPES:
             translated |= dict.fromkeys(_RENAMED.get(name, (name,)), value)
     return {**translated, "bootstrap.servers": bootstrap_servers}
+
+
+@cache
+def _tell_that_spark_alone_has(name: str) -> None:
+    _log.warning("kafka: %s counts for Spark's clients alone: librdkafka has no such property.", name)
 
 
 def properties_problems(properties: Mapping[str, str]) -> list[str]:

@@ -30,6 +30,12 @@ _AS_NEAR = 0.1
 """`shardz` is nearer to `shard` than to `shards`, but not by much."""
 SERVERS = "bootstrap.servers"
 """What a flag gives of a cluster's properties."""
+_NEW_NAMES = {
+    "group_consumer_mends_defects": "group_consumer_bug_fixes_enable",
+    "hands_out_member_ids": "answer_member_id_required",
+    "under_way_bytes_max": "queued_max_request_bytes",
+}
+"""Settings that had another name in an earlier release."""
 _TRUTH = {"1": True, "on": True, "t": True, "true": True, "y": True, "yes": True,
           "0": False, "off": False, "f": False, "false": False, "n": False, "no": False}  # fmt: skip
 
@@ -145,8 +151,11 @@ def read_file(file: Path) -> dict[str, Any]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a sentence with the one or two known names nearest to a misspelt one; empty if none is near."""
+    """Return a sentence with the new name of a setting, or the one or two known names nearest to a misspelt one; empty
+    if none is near."""
     names = {name.lower(): name for name in known}
+    if (new_name := _NEW_NAMES.get(name.lower())) in names:
+        return f" It is called {names[new_name]} now."
     near_names = get_close_matches(name.lower(), names, n=2)
     nearness = [SequenceMatcher(None, name.lower(), candidate).ratio() for candidate in near_names]
     near = [

@@ -25,6 +25,7 @@ from group_coordinator.coordinating.commands.status_line import StatusLine
 from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
 from group_coordinator.coordinating.jars.resolving import resolve_jars
 from group_coordinator.coordinating.members.host import MemberHost
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.commands.demo_members import RecordSource
 from group_coordinator.proving.commands.demo_scenarios import (
     PARTITIONS,
@@ -44,7 +45,6 @@ from schemas.history import History, MemberReplaced, RebalanceCompleted, Request
 from schemas.observed_history import GroupConverted
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
-from streaming.topics import admin_client
 
 if TYPE_CHECKING:
     from group_coordinator.coordinating.gateway.server import Gateway
@@ -235,6 +235,6 @@ def _gateway(config: StreamingConfig) -> Gateway:
 
 def _create_topics(config: StreamingConfig) -> None:
     """The topics that the groups consume."""
-    admin = admin_client(config.bootstrap_servers, {"log_level": "0"})
+    admin = new_admin_client(config.client_properties)
     for future in admin.create_topics([NewTopic(name, number, 1) for name, number in PARTITIONS.items()]).values():
         future.result()

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from group_coordinator.coordinating.members.host import HostError, MemberHost
 from group_coordinator.coordinating.members.kafka_member import Member, MemberError
+from group_coordinator.ground.kafka_topics.clients import new_producer
 
 _POLL_S = 0.3
 _RECORDS_PER_POLL = 20
@@ -113,7 +114,7 @@ class RecordSource:
     """Writes records to topics, evenly over their partitions, from `start` until `stop`."""
 
     def __init__(self, properties: Mapping[str, str], partitions: Mapping[str, int], records_per_second: int) -> None:
-        self._producer = Producer({**properties, "linger.ms": 50, "log_level": 0})
+        self._producer = new_producer(properties, {"linger.ms": 50})
         self._places = [(topic, number) for topic, count in partitions.items() for number in range(count)]
         self._pause_s = 1.0 / records_per_second
         self._stopped = threading.Event()

@@ -19,6 +19,7 @@ from group_coordinator.command_line.options import CONNECTION, with_settings
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.coordinating.commands.coordinator_options import Settings
+from group_coordinator.ground.kafka_topics.clients import new_admin_client, new_producer
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.proving.commands import broker_log_report
 from group_coordinator.proving.commands.evidence import read_evidence
@@ -28,7 +29,7 @@ from group_coordinator.watching.narrative import words
 from schemas.events import encode_json
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 
 _Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Request logs, plain or gzip, in any order.")]
 _Out = Annotated[
@@ -165,7 +166,7 @@ def _prepare_topic(config: StreamingConfig, topic: str) -> int:
     prefix = topic.removesuffix(".events")
     if prefix != topic:
         of_prefix = config.changed(topic_prefix=prefix)
-        ensure_topics(admin_client(config.bootstrap_servers, config.client_properties), of_prefix.topic_settings)
+        ensure_topics(new_admin_client(config.client_properties), of_prefix.topic_settings)
     return partition_count(config.client_properties, topic)
 
 
@@ -176,7 +177,7 @@ def _write_topic(config: StreamingConfig, topic: str, events: EventsImport) -> N
         if error is not None:
             failures.append(error)
 
-    producer = Producer({"linger.ms": 20, "log_level": 3, "enable.idempotence": True, **config.client_properties})
+    producer = new_producer(config.client_properties, {"linger.ms": 20, "log_level": 3, "enable.idempotence": True})
     for record in events:
         _produce(producer, topic, record, delivered)
         if failures:

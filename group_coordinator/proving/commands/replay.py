@@ -41,6 +41,7 @@ from group_coordinator.coordinating.commands.spark_jvm import (
     require_spark,
     without_values,
 )
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.ground.settings.topic_names import Topics
 from group_coordinator.proving.commands.broker_log_report import given_settings
@@ -59,7 +60,7 @@ from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.narrative import words
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
-from streaming.topics import admin_client, ensure_topics
+from streaming.topics import ensure_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -248,7 +249,7 @@ class _Job:
         if self._to_topics is not None:
             self._config = self._config.changed(topic_prefix=self._to_topics)
             ensure_topics(
-                admin_client(self._config.bootstrap_servers, self._config.client_properties),
+                new_admin_client(self._config.client_properties),
                 self._config.topic_settings,
             )
         if self._outputs.tables is not None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,6 +19,7 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.coordinating.commands.spark_jvm import require_spark
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.commands import broker_log_report
 from group_coordinator.proving.commands.best_source import told_by_records
 from group_coordinator.proving.commands.evidence import Evidence, read_evidence
@@ -135,7 +135,7 @@ def require_topic(name: str, properties: Mapping[str, str]) -> None:
     if not any(map(_listens, servers.split(","))):
         raise CommandError(f"{neither} does not answer.")
     try:
-        topics = AdminClient({"log_level": "0", **properties}).list_topics(timeout=_TIMEOUT_S).topics
+        topics = new_admin_client(properties).list_topics(timeout=_TIMEOUT_S).topics
     except KafkaException as problem:
         raise CommandError(f"{neither} does not answer: {problem.args[0].str()}.") from None
     if name not in topics:

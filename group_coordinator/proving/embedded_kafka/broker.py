@@ -28,12 +28,12 @@ from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from group_coordinator.coordinating.jars.class_archives import class_archive_options
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
 from group_coordinator.coordinating.jars.resolving import broker_jars
 from group_coordinator.ground.errors import ExpectedError
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka import broker_properties
 
 STOP_TIMEOUT_S = 20.0
@@ -299,7 +299,7 @@ class EmbeddedKafka:
         raise self._failure(f"The broker did not answer within {self._start_timeout_s:g} s.")
 
     def _answers(self) -> bool:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        admin = new_admin_client({"bootstrap.servers": self.bootstrap_servers})
         try:
             metadata = admin.list_topics(timeout=2.0)
         except KafkaException:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from group_coordinator.coordinating.jars.class_archives import Kind, class_archive
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, JavaError, find_java
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -22,7 +23,7 @@ from streaming.config import StreamingConfig
 from streaming.replay import replay_streaming
 from streaming.rows import RECORD_SCHEMA
 from streaming.session import open_session
-from streaming.topics import TopicSettings, admin_client, ensure_topics
+from streaming.topics import TopicSettings, ensure_topics
 
 _EXIT_TIMEOUT_S = 300.0
 
@@ -84,7 +85,7 @@ def _log() -> list[tuple[int, int, int, bytes | None, bytes]]:
 
 def _kafka(java_options: Sequence[str], directory: Path) -> None:
     with EmbeddedKafka(directory, java_options=java_options) as kafka:
-        ensure_topics(admin_client(kafka.bootstrap_servers), TopicSettings())
+        ensure_topics(new_admin_client({"bootstrap.servers": kafka.bootstrap_servers}), TopicSettings())
         if not kafka.stop(_EXIT_TIMEOUT_S):  # killed while it writes, it leaves half an archive
             raise TimeoutError(f"the broker had not ended after {_EXIT_TIMEOUT_S:.0f} s")
 

@@ -36,7 +36,7 @@ ROUND_STEPS_MS = (1_000, 500, 100, 50, 10, 1)
 
 _OWN = frozenset({
     "group_max_bytes", "group_offsets_max_bytes", "member_max_protocols", "offsets_retention_check_phase_ms",
-    "offset_commit_value_version", "group_consumer_mends_defects",
+    "offset_commit_value_version", "group_consumer_bug_fixes_enable",
 })  # fmt: skip
 """Settings of ours that no broker has."""
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import Resolved, with_settings
 from group_coordinator.command_line.progress import count_progress
 from group_coordinator.command_line.tables import print_line
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.settings.connection import ConnectionSettings
 from group_coordinator.watching.commands.observed_source import DUMP_SUFFIXES, is_dump
 from group_coordinator.watching.narrative import words
@@ -63,7 +63,7 @@ def offsets_topic(
 def _cluster_id(properties: Mapping[str, str]) -> str | None:
     """None: the cluster does not tell, or its brokers do not answer."""
     with suppress(KafkaException):
-        return AdminClient({"log_level": "0", **properties}).list_topics(timeout=_TIMEOUT_S).cluster_id
+        return new_admin_client(properties).list_topics(timeout=_TIMEOUT_S).cluster_id
     return None
 
 

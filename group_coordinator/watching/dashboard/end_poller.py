@@ -6,8 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from confluent_kafka.admin import AdminClient
-
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.errors import STOP_S
 from group_coordinator.ground.kafka_topics.log_bounds import can_be, log_bounds
 from group_coordinator.watching.dashboard.index import Index
@@ -46,7 +45,7 @@ class EndPoller:
         self._thread.join(STOP_S)
 
     def _run(self) -> None:
-        admin = AdminClient({"log_level": "0", **self._properties})
+        admin = new_admin_client(self._properties)
         while not self._stopping.is_set():
             all_places = self._index.places(self._cluster)
             places = {place for place in all_places if can_be(place)}

@@ -22,7 +22,7 @@ from group_coordinator.ground.monitoring.metrics import (
     Metric,
     Value,
 )
-from group_coordinator.watching.group_metrics.light_records import LightSnapshot
+from group_coordinator.watching.group_metrics.light_records import CountedSnapshot
 from group_coordinator.watching.group_metrics.names import kept_name
 from group_coordinator.watching.group_metrics.pending_offsets import PendingOffsets
 from schemas.group_states import ASSIGNING, REBALANCING, RECONCILING, GroupState
@@ -102,7 +102,7 @@ class GroupTable:
         self._lock = threading.Lock()
         self.rebalances, self.expiries, self.refusals = Recently(now_s), Recently(now_s), Recently(now_s)
 
-    def put(self, group_id: str, snapshot: LightSnapshot | None) -> None:
+    def put(self, group_id: str, snapshot: CountedSnapshot | None) -> None:
         """Store the group as it is now; None removes it."""
         with self._lock:
             before = self._groups.pop(group_id, None)

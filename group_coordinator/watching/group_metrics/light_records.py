@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from schemas.error_codes import ErrorCode
 from schemas.foreign_json import json_decoder
+from schemas.light_snapshot import LightSnapshot
 
 
 class LightEvent(Struct, frozen=True, gc=False):
@@ -87,19 +88,8 @@ class LightMember(Struct, frozen=True, gc=False):
         return "classic" if self.consumer is None or self.consumer.uses_classic_protocol else "consumer"
 
 
-class _Subscription(Struct, frozen=True, gc=False):
-    regexes: dict[str, tuple[str, ...] | None] = {}
-
-
-class LightSnapshot(Struct, frozen=True, gc=False):
+class CountedSnapshot(LightSnapshot[tuple[LightMember, ...]], frozen=True, gc=False):
     """A group as it is."""
-
-    group_id: str
-    state: str
-    state_since_ms: int
-    members: tuple[LightMember, ...]
-    subscription: _Subscription | None = None
-    """Of a consumer group."""
 
     @property
     def type(self) -> str:
@@ -122,4 +112,4 @@ _KNOWN = frozenset(ErrorCode)
 
 read_event: Callable[[bytes], LightEvent] = json_decoder(LightEvent)
 read_answer: Callable[[bytes], LightAnswer] = json_decoder(LightAnswer)
-read_snapshot: Callable[[bytes], LightSnapshot] = json_decoder(LightSnapshot)
+read_snapshot: Callable[[bytes], CountedSnapshot] = json_decoder(CountedSnapshot)

@@ -7,9 +7,8 @@ So a line that nothing later confirms, or that something later contradicts, is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.observed.ahead import END
@@ -19,6 +18,13 @@ from group_coordinator.watching.observed.stored_groups import StoredGeneration
 from schemas.history import MemberIdentity
 
 StoredAt = Callable[[int], StoredGeneration | None]
+_Event: TypeAlias = line_events.LineEvent | None
+_Stored: TypeAlias = StoredGeneration | None
+_Judge = Callable[[Item, _Event, _Stored, bool], bool | None]
+"""The item, the line's event, the generation that a record stores, whether the matter is settled -> the answer."""
+_Settles = Callable[[_Event], bool]
+_JOINED = line_events.JoinPhaseEnded | line_events.GroupEmptied
+_LOADED = line_events.GroupLoaded | line_events.PartitionLoaded
 _GROUP_METADATA = "GroupMetadata"
 _NEAR_MS = 5_000
 """Clocks of brokers may differ by less: a record that was written before another broker took over stands behind it."""
@@ -107,102 +113,90 @@ class _Later:
         self._items = items
         self._stored_at = stored_at
 
-    def _behind(self) -> Iterator[tuple[int, Item, line_events.LineEvent | None, StoredGeneration | None]]:
-        for place in range(self._standing.place + 1, len(self._items)):
+    def _judged(
+        self, judge: _Judge, settles: _Settles = lambda event: False, *, is_settled: bool = False, most: int = END
+    ) -> Confirmation:
+        """Return the first answer of `judge` to what comes, of `most` places. Where it has none, return whether the
+        matter was settled before, or by a line."""
+        begin = self._standing.place + 1
+        for place in range(begin, min(len(self._items), begin + most)):
             item = self._items[place]
-            yield place, item, item.line.event if isinstance(item, TimedLine) else None, self._stored_at(place)
+            event = item.line.event if isinstance(item, TimedLine) else None
+            answer = judge(item, event, self._stored_at(place), is_settled)
+            if answer is not None:
+                return Confirmation(answer, place)
+            is_settled = is_settled or settles(event)
+        return Confirmation(is_settled, END)
 
     def reaches(self, generation_id: int, *, is_told: bool) -> Confirmation:
         """Whether the group comes to this generation. `is_told`: a line says so already.
 
         A rebalance that its coordinator did not outlive leads to none: records have the leader epoch of the next one.
         """
-        known_epoch = self._standing.leader_epoch
-        for place, item, event, stored in self._behind():
-            if stored is not None:
-                if stored.generation_id >= generation_id:
-                    return Confirmation(True, place)
-                if stored.generation_id < generation_id - 1:
-                    return Confirmation(is_told, place)
-            elif _is_tombstone(item):
-                return Confirmation(is_told, place)
-            if not isinstance(item, TimedLine):
-                epoch = item.leader_epoch
-                if epoch is not None and known_epoch is not None and epoch > known_epoch:
-                    return Confirmation(True, place)
-            match event:
-                case line_events.RebalancePrepared():
-                    return Confirmation(event.old_generation_id >= generation_id, place)
-                case line_events.JoinPhaseEnded() | line_events.GroupEmptied():
-                    is_told = is_told or event.generation_id >= generation_id
-                case _:
-                    pass
-        return Confirmation(is_told, END)
+        def judge(item: Item, event: _Event, stored: _Stored, is_told: bool) -> bool | None:
+            if stored is not None and stored.generation_id >= generation_id:
+                return True
+            if _is_tombstone(item) if stored is None else stored.generation_id < generation_id - 1:
+                return is_told
+            if self._is_of_a_later_epoch(item):
+                return True
+            if isinstance(event, line_events.RebalancePrepared):
+                return event.old_generation_id >= generation_id
+            return None
+
+        return self._judged(
+            judge, lambda event: isinstance(event, _JOINED) and event.generation_id >= generation_id, is_settled=is_told
+        )
 
     def is_without(self, member_id: str) -> Confirmation:
         """Whether the member is not in the next generation."""
-        is_settled = False
-        for place, item, event, stored in self._behind():
+        def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
             if stored is not None and stored.generation_id != self._standing.generation_id:
-                return Confirmation(member_id not in stored.members, place)
-            if _is_tombstone(item):
-                return Confirmation(True, place)
-            is_settled = is_settled or isinstance(event, line_events.JoinPhaseEnded | line_events.GroupEmptied)
-        return Confirmation(is_settled, END)
+                return member_id not in stored.members
+            return True if _is_tombstone(item) else None
+
+        return self._judged(judge, lambda event: isinstance(event, _JOINED))
 
     def has(self, member_id: str) -> Confirmation:
         """Whether the member is in the next generation, or went before it began."""
-        is_settled = False
-        for place, _, event, stored in self._behind():
+        def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
             if stored is not None and stored.generation_id != self._standing.generation_id:
-                return Confirmation(member_id in stored.members, place)
+                return member_id in stored.members
             match event:
-                case line_events.MemberFailed(member_id=gone) | line_events.MemberDeparted(member_id=gone):
-                    if gone == member_id:
-                        return Confirmation(True, place)
-                case line_events.MembersNotRejoined():
-                    if member_id in event.member_ids:
-                        return Confirmation(True, place)
-                case line_events.JoinPhaseEnded():
-                    is_settled = True
+                case line_events.MemberFailed() | line_events.MemberDeparted() if event.member_id == member_id:
+                    return True
+                case line_events.MembersNotRejoined() if member_id in event.member_ids:
+                    return True
                 case _:
-                    pass
-        return Confirmation(is_settled, END)
+                    return None
+
+        return self._judged(judge, lambda event: isinstance(event, line_events.JoinPhaseEnded))
 
     def is_used(self, member_id: str) -> Confirmation:
         """Whether a member with this id comes, or what became of the id is told, or nobody knows of it any more."""
-        known_epoch = self._standing.leader_epoch
-        for place, item, event, stored in islice(self._behind(), _USED_WITHIN):
+        def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
             if stored is not None and member_id in stored.members:
-                return Confirmation(True, place)
+                return True
             match event:
                 case line_events.MemberAdded() | line_events.PendingMemberExpired() | line_events.MemberDeparted():
-                    if event.member_id == member_id:
-                        return Confirmation(True, place)
+                    is_told = event.member_id == member_id
                 case line_events.RebalancePrepared():
-                    if member_id in event.member_ids:
-                        return Confirmation(True, place)
+                    is_told = member_id in event.member_ids
                 case _:
-                    pass
-            if not isinstance(item, TimedLine) and _is_later(item.leader_epoch, known_epoch):
-                return Confirmation(True, place)
-        return Confirmation(False, END)
+                    is_told = False
+            return True if is_told or self._is_of_a_later_epoch(item) else None
+
+        return self._judged(judge, most=_USED_WITHIN)
 
     def is_replaced(self, old_member_id: str, instance_id: str) -> Confirmation:
         """Whether the instance id is another member's from then on."""
-        is_settled = False
-        for place, item, event, stored in self._behind():
-            if stored is not None:
-                holders = [
-                    member_id
-                    for member_id, member in stored.members.items()
-                    if member.identity.group_instance_id == instance_id
-                ]
-                return Confirmation(old_member_id not in stored.members and bool(holders), place)
-            if _is_tombstone(item):
-                return Confirmation(True, place)
-            is_settled = is_settled or isinstance(event, line_events.JoinPhaseEnded)
-        return Confirmation(is_settled, END)
+        def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
+            if stored is None:
+                return True if _is_tombstone(item) else None
+            instance_ids = [member.identity.group_instance_id for member in stored.members.values()]
+            return old_member_id not in stored.members and instance_id in instance_ids
+
+        return self._judged(judge, lambda event: isinstance(event, line_events.JoinPhaseEnded))
 
     def is_taken_over(self, event: line_events.LineEvent) -> Confirmation:
         """Whether a later record has a larger leader epoch, or another line tells of the same before a record that
@@ -210,43 +204,49 @@ class _Later:
         known_epoch = self._standing.leader_epoch
         epoch = event.leader_epoch if isinstance(event, line_events.PartitionLoaded) else 0
         is_unloaded = isinstance(event, line_events.GroupUnloaded)
-        is_told = known_epoch is None
-        for place, item, other, _ in self._behind():
+
+        def judge(item: Item, other: _Event, _: _Stored, is_told: bool) -> bool | None:
             if isinstance(item, TimedLine):
                 if is_unloaded and not is_told and isinstance(other, line_events.JoinPhaseEnded):
-                    return Confirmation(False, place)  # it went on here
-                if not isinstance(other, line_events.GroupLoaded | line_events.PartitionLoaded):
-                    continue
+                    return False  # it went on here
                 if item.line.file == OF_RECORDS and isinstance(other, line_events.PartitionLoaded):
-                    return Confirmation(other.leader_epoch >= epoch, place)
-                is_told = is_told or type(other) is not type(event)
-            elif item.leader_epoch is not None:
-                if known_epoch is None or item.leader_epoch > known_epoch:
-                    return Confirmation(item.leader_epoch >= epoch, place)
-                if item.timestamp_ms > self._standing.at_ms + _NEAR_MS:
-                    return Confirmation(False, place)
-        return Confirmation(is_told or is_unloaded, END)
+                    return other.leader_epoch >= epoch
+                return None
+            if item.leader_epoch is None:
+                return None
+            if known_epoch is None or item.leader_epoch > known_epoch:
+                return item.leader_epoch >= epoch
+            return False if item.timestamp_ms > self._standing.at_ms + _NEAR_MS else None
+
+        found = self._judged(
+            judge, lambda other: isinstance(other, _LOADED) and type(other) is not type(event),
+            is_settled=known_epoch is None,
+        )  # fmt: skip
+        return Confirmation(True, END) if is_unloaded and found.place == END else found
 
     def ends(self) -> Confirmation:
         """Whether the group is not there any more, or begins anew."""
         known_id = self._standing.generation_id
-        for place, item, event, stored in self._behind():
+
+        def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
             if stored is not None:
-                return Confirmation(stored.generation_id <= known_id, place)
+                return stored.generation_id <= known_id
             if _is_tombstone(item) or (isinstance(item, CommitRecord) and item.value is None):
-                return Confirmation(True, place)
+                return True
             match event:
                 case line_events.RebalancePrepared():
-                    return Confirmation(event.old_generation_id < max(known_id, 1), place)
+                    return event.old_generation_id < max(known_id, 1)
                 case line_events.JoinPhaseEnded() | line_events.GroupEmptied():
-                    return Confirmation(event.generation_id <= known_id, place)
+                    return event.generation_id <= known_id
                 case _:
-                    pass
-        return Confirmation(False, END)
+                    return None
 
+        return self._judged(judge)
 
-def _is_later(leader_epoch: int | None, known_epoch: int | None) -> bool:
-    return leader_epoch is not None and known_epoch is not None and leader_epoch > known_epoch
+    def _is_of_a_later_epoch(self, item: Item) -> bool:
+        """Whether it is a record with a larger leader epoch than the known one."""
+        epoch, known_epoch = None if isinstance(item, TimedLine) else item.leader_epoch, self._standing.leader_epoch
+        return epoch is not None and known_epoch is not None and epoch > known_epoch
 
 
 def _is_tombstone(item: Item) -> bool:

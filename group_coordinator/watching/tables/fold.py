@@ -27,8 +27,7 @@ from group_coordinator.watching.tables.causes import cause_text
 from group_coordinator.watching.tables.member_rows import MemberRows
 from group_coordinator.watching.tables.ownership_rows import ByMember, OwnershipRows
 from group_coordinator.watching.tables.record_rows import commit_rows, event_row, expiry_rows, refusal_row
-from group_coordinator.watching.tables.rows import TABLE_OF, AnyRow, Member, OwnershipEnd
-from group_coordinator.watching.tables.target_rows import TargetRows
+from group_coordinator.watching.tables.rows import TABLE_OF, AnyRow, Member, Ownership, OwnershipEnd, Target
 from schemas.events import encode_json
 from schemas.history import (
     AssignedTopic,
@@ -160,11 +159,11 @@ class GroupTables(GroupFold):
         self._protocol_name = protocol_name
 
     def group_emptied(self, record: HistoryRecord) -> None:
-        self._targets.withdraw_all(record, self.at_ms)
+        self._targets.release_all(record, "group_empty", self.at_ms)
         self._ownership.release_all(record, "group_empty", self.at_ms)
 
     def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
-        self._targets.withdraw_all(record, self.at_ms)
+        self._targets.release_all(record, "group_empty", self.at_ms)
 
     def group_died(self, record: HistoryRecord) -> None:
         self._added += expiry_rows(record)
@@ -227,7 +226,7 @@ class GroupTables(GroupFold):
             self._added += expiry_rows(record)
         # What a member owned ends before the member does.
         self._release(record, member.member_id, departure)
-        self._targets.withdraw(record, member.member_id, self.at_ms)
+        self._targets.release(record, member.member_id, departure, self.at_ms)
         self._members.end(record, member, departure, reason, self.at_ms)
 
     def _release(self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd) -> None:
@@ -284,7 +283,7 @@ class GroupTables(GroupFold):
         self._ownership.assign_member(record, member.member_id, topics, self.at_ms, rebalance)
 
     def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
-        self._targets.compute(record, assignments, self.at_ms)
+        self._targets.assign(record, assignments, self.at_ms)
         if self._rebalance is not None:
             rebalance_rows.aim(self._rebalance, record, assignments, self.at_ms)
             self._rebalance_changed = True
@@ -326,12 +325,12 @@ class GroupTables(GroupFold):
         return MemberRows(self._state.members, self._change)
 
     @property
-    def _targets(self) -> TargetRows:
-        return TargetRows(self._state.targets, self._state.members, self._change)
+    def _targets(self) -> OwnershipRows[Target]:
+        return OwnershipRows(Target, self._state.targets, self._state.members, self._change)
 
     @property
-    def _ownership(self) -> OwnershipRows:
-        return OwnershipRows(self._state.held, self._state.members, self._change)
+    def _ownership(self) -> OwnershipRows[Ownership]:
+        return OwnershipRows(Ownership, self._state.held, self._state.members, self._change)
 
     def _change(self, row: AnyRow) -> None:
         self._changed_rows[row_key(row)] = row

@@ -15,6 +15,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, Kaf
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, MemberAssignment, MemberDescription
 from msgspec import Struct
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.described import brokers_of
 from group_coordinator.ground.kafka_topics.errors import TIMEOUT_S, TopicReadError, explaining
 from group_coordinator.watching.observed.polled import DEAD, PolledGroup
@@ -56,15 +57,12 @@ def answer_polls(connection: Connection, properties: Mapping[str, str]) -> None:
 
     `properties` are librdkafka's.
     """
-    def client() -> AdminClient:
-        return AdminClient({"log_level": "0", **properties})
-
-    poller = GroupPoller(client)
+    poller = GroupPoller(lambda: new_admin_client(properties))
     while True:
         question = connection.recv()
         try:
             with explaining(properties):
-                poll = _cluster(client()) if question == CLUSTER else poller.groups()
+                poll = _cluster(new_admin_client(properties)) if question == CLUSTER else poller.groups()
         except (TopicReadError, TimeoutError) as problem:
             poll = Poll(problem=str(problem) or f"Kafka does not answer within {TIMEOUT_S:g} s.")
         connection.send(poll)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _NAMES = {
+    "client.dns.lookup": "client_dns_lookup",
     "client.id": "client_id",
     "client.rack": "client_rack",
     "security.protocol": "security_protocol",
@@ -18,6 +19,13 @@ _NAMES = {
     "ssl.key.location": "ssl_keyfile",
     "ssl.key.password": "ssl_password",
 }
+_TIMES = {
+    "connections.max.idle.ms": "connections_max_idle_ms",
+    "metadata.max.age.ms": "metadata_max_age_ms",
+    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+    "reconnect.backoff.ms": "reconnect_backoff_ms",
+    "socket.timeout.ms": "request_timeout_ms",
+}
 _INLINE = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem")
 _CHECKS_HOST = "ssl.endpoint.identification.algorithm"
 
@@ -27,13 +35,26 @@ class PropertyError(ValueError):
 
 
 def python_properties(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the properties for kafka-python. Properties of times and lookups keep its defaults. Raises PropertyError
-    for a property that kafka-python cannot have."""
-    inline = next((name for name in _INLINE if name in properties), None)
-    if inline is not None:
-        raise PropertyError(f"{inline}: this reader takes certificates and keys from files alone (ssl....location).")
-    converted: dict[str, Any] = {_NAMES[name]: value for name, value in properties.items() if name in _NAMES}
-    converted["bootstrap_servers"] = properties["bootstrap.servers"].split(",")
-    if _CHECKS_HOST in properties:
-        converted["ssl_check_hostname"] = properties[_CHECKS_HOST] != "none"
+    """Return the properties for kafka-python. Raises PropertyError for a property that kafka-python cannot have."""
+    converted: dict[str, Any] = {}
+    for name, value in properties.items():
+        if name in _NAMES:
+            converted[_NAMES[name]] = value
+        elif name in _TIMES:
+            converted[_TIMES[name]] = _milliseconds(name, value)
+        elif name == "bootstrap.servers":
+            converted["bootstrap_servers"] = value.split(",")
+        elif name == _CHECKS_HOST:
+            converted["ssl_check_hostname"] = value != "none"
+        elif name in _INLINE:
+            raise PropertyError(f"{name}: this reader takes certificates and keys from files alone (ssl....location).")
+        else:
+            raise PropertyError(f"{name}: the reader of the offsets topic has no such property.")
     return converted
+
+
+def _milliseconds(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise PropertyError(f"{name} is no number of milliseconds.") from None

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.described import brokers_of, topic_names
 from group_coordinator.ground.kafka_topics.errors import STOP_S, TIMEOUT_S
 from group_coordinator.watching.dashboard.end_poller import EndPoller
@@ -210,7 +210,7 @@ class WatchSource:
         """Where to read from: the beginning, or where a watcher before this one ended. Raises KafkaException, OSError.
         """
         if self._state_directory is not None:
-            admin = AdminClient({"log_level": "0", **self._properties})
+            admin = new_admin_client(self._properties)
             self._state = KeptState(self._state_directory, str(admin.list_topics(timeout=TIMEOUT_S).cluster_id))
             self._state_problem = self._state.restore(self._observer)
         kept_offsets = self._observer.next_offsets()
@@ -385,7 +385,7 @@ class WatchSource:
 
     def _ask_names(self) -> None:
         """Ask for the brokers, and for the names of topics."""
-        admin = AdminClient({"log_level": "0", **self._properties})
+        admin = new_admin_client(self._properties)
         while not self._stopping.is_set():
             self._questions.begin()
             begun_s = time.monotonic()

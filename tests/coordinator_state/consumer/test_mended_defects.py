@@ -1,4 +1,4 @@
-"""Defects of Kafka that are copied, unless `group_consumer_mends_defects`: each one both ways."""
+"""Defects of Kafka that are copied, unless `group_consumer_bug_fixes_enable`: each one both ways."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROTOCOLS = {"range": subscription("foo")}
 
 
 def a_group(mends: bool) -> ConsumerHarness:
-    return ConsumerHarness(group_consumer_mends_defects=mends, group_consumer_assignment_interval_ms=0)
+    return ConsumerHarness(group_consumer_bug_fixes_enable=mends, group_consumer_assignment_interval_ms=0)
 
 
 @MENDS
@@ -95,7 +95,7 @@ def test_a_join_of_the_first_version_has_the_session_timeout_for_it() -> None:
 
 @MENDS
 def test_who_is_assigned_while_an_expression_is_not_resolved(mends: bool) -> None:
-    group = ConsumerHarness(group_consumer_mends_defects=mends, group_consumer_assignment_interval_ms=1_000)
+    group = ConsumerHarness(group_consumer_bug_fixes_enable=mends, group_consumer_assignment_interval_ms=1_000)
     group.joins("a", "foo")
     group.joins("c", "foo")
     assert group.state == "Assigning"

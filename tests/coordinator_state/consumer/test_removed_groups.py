@@ -2,7 +2,7 @@
 
 Kafka has removed it from memory by then, and writes no tombstone (`classicGroupJoinToClassicGroup` and
 `maybeDeleteEmptyConsumerGroup` of `GroupMetadataManager`). What follows was tried with the classes of Kafka 4.3.1.
-`group_consumer_mends_defects` leaves the group alone.
+`group_consumer_bug_fixes_enable` leaves the group alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OFFSETS = pytest.mark.parametrize("offsets", ["committed", "pending", "none"])
 
 def removed(offsets: str = "committed", *, mends: bool = False, **config: Any) -> ConsumerHarness:
     """A group that had a member, and now has offsets, perhaps. Its epoch is 3."""
-    group = ConsumerHarness(group_consumer_mends_defects=mends, **config)
+    group = ConsumerHarness(group_consumer_bug_fixes_enable=mends, **config)
     group.joins("a", "foo")
     group.beat("a", LEAVE_EPOCH)
     if offsets == "committed":
