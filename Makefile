@@ -8,6 +8,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 SLOW := spark or kafka or end_to_end or docker
+# Tests start hundreds of processes: without files of bytecode each would compile all of its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
