@@ -10,6 +10,7 @@ from group_coordinator.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.gateway.server import Gateway
 from group_coordinator.gateway.shard_count import ShardCount
+from group_coordinator.kafka_topics import described
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest
 from schemas.shards import partitions_were_added, problem_of_ends
@@ -64,6 +65,7 @@ def test_a_gateway_ends_and_none_begins(
         Gateway(gateway_config).start()
 
 
-def test_kafka_that_is_away_is_no_reason_to_end() -> None:
+def test_kafka_that_is_away_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(described, "_TIMEOUT_S", 0.5)
     count = ShardCount({"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": "100"}, "c.events", 3)
     assert count.look() == 3
