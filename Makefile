@@ -34,7 +34,7 @@ run: $(INSTALLED) ## the demo: an embedded Kafka, the coordinator, groups with r
 test: test-fast test-slow ## all tests
 
 test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
-	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto
+	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto --dist worksteal
 
 # On a broker they wait for half of their time: two cores have work for four processes.
 test-slow: jars ## the tests on a real broker and a real Spark, in WORKERS=4 processes
