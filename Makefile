@@ -8,6 +8,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 SLOW := spark or kafka or end_to_end or docker
+# Tests start hundreds of processes: without files of bytecode each would compile all of its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,10 +34,11 @@ run: $(INSTALLED) ## the demo: an embedded Kafka, the coordinator, groups with r
 test: test-fast test-slow ## all tests
 
 test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
-	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto
+	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto --dist worksteal
 
-test-slow: jars ## the tests on a real broker and a real Spark
-	$(BIN)/python -m pytest -m "$(SLOW)" -n 2 --dist loadfile --no-loadscope-reorder
+# On a broker they wait for half of their time: two cores have work for four processes.
+test-slow: jars ## the tests on a real broker and a real Spark, in WORKERS=4 processes
+	$(BIN)/python -m pytest -m "$(SLOW)" -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 
 simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds, from seed FROM=0 on, all cores
 	$(BIN)/python -m simulation --seeds $(or $(SEEDS),500) --from $(or $(FROM),0)

@@ -34,23 +34,40 @@ if TYPE_CHECKING:
 
 
 LONG_FIRST = (
+    "tables/test_spark_tables.py",
+    "gateway/test_query_away.py",
+    "command_line/test_end_to_end.py",
+    "responder/test_coordinator_away.py",
+    "command_line/test_signals.py",
     "crash/test_crashes.py",
     "gateway/test_spark.py",
-    "tables/test_spark_tables.py",
+    "responder/test_ticking.py",
     "operations/test_cluster.py",
-    "crash/test_full_disk.py",
-    "gateway/test_clients.py",
-    "command_line/test_end_to_end.py",
-    "command_line/test_signals.py",
     "streaming/test_application.py",
-    "gateway/test_phases.py",
-    "gateway/test_go_clients.py",
-    "tables/test_sql.py",
+    "streaming/test_topic_watcher.py",
+    "gateway/test_clients.py",
+    "responder/test_commands.py",
     "command_line/test_gateway_commands.py",
+    "gateway/test_topics_that_go.py",
+    "gateway/test_consumer_group_tools.py",
+    "gateway/test_go_clients.py",
+    "crash/test_full_disk.py",
+    "gateway/test_phases.py",
+    "gateway/test_migration.py",
+    "responder/test_running.py",
+    "gateway/test_consumer_protocol.py",
+    "crash/test_lost_checkpoint.py",
+    "tables/test_sql.py",
+    "watch/test_read_only.py",
+    "watch/test_killed.py",
+    "crash/test_backlog.py",
+    "documents/test_readme.py",
     "embedded_kafka/test_embedded_kafka.py",
     "operations/test_security.py",
+    "responder/test_shards.py",
+    "crash/test_poisoned_clock.py",
 )
-"""The files that take a minute and more.
+"""The files that take half a minute and more, the longest first.
 A worker of pytest-xdist that took one of them last would work alone at the end."""
 
 

@@ -1,16 +1,13 @@
-"""The codec against two others, kafka-python's and kio's, in every message and version; and against damage."""
+"""The codec against kafka-python's in every message and version; headers; and what costs no time.
+
+Against kio's and against damage: `tests/schemas/kafka/test_codec.py`."""
 
 from __future__ import annotations
 
 import time
-from io import BytesIO
 from random import Random
-from typing import Literal
 
 import pytest
-from kio.index import load_payload_module
-from kio.serial import entity_reader, entity_writer
-from kio.static.constants import EntityType
 
 from group_coordinator.coordinating.gateway.codec import body_start, response_body_start, response_payload
 from group_coordinator.coordinating.gateway.frames import parse_request_head
@@ -29,30 +26,6 @@ def test_reads_and_writes_what_kafka_python_does(message: str, version: int) -> 
         encoded = bytes(kafka_python_message.encode(version=version))
         assert decode(message, version, encoded) == values
         assert encode(message, version, values) == encoded
-
-
-@pytest.mark.parametrize(("message", "version"), MESSAGES)
-def test_kio_reads_what_is_written_here(message: str, version: int) -> None:
-    """A third opinion, by another author: it reads our bytes and writes the same."""
-    kind: Literal[EntityType.request, EntityType.response] = (
-        EntityType.request if message.endswith("Request") else EntityType.response
-    )
-    cls = getattr(load_payload_module(wire_class(message).json["apiKey"], version, kind), message)
-    random = Random(f"kio{message}{version}")
-    tried = 0
-    for _ in range(_EACH):
-        _, values = random_message(message, version, random)
-        written = encode(message, version, values)
-        try:
-            entity, size = entity_reader(cls)(written, 0)
-        except ValueError:
-            continue  # kio takes no negative time spans
-        assert size == len(written)
-        buffer = BytesIO()
-        entity_writer(cls)(buffer, entity)
-        assert buffer.getvalue() == written
-        tried += 1
-    assert tried
 
 
 @pytest.mark.parametrize(("message", "version"), [each for each in MESSAGES if each[0].endswith("Request")])
@@ -92,43 +65,22 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     assert decode("HeartbeatRequest", 4, encoded[:-1] + b"\x02\x07\x03abc\x09\x00") == values
 
 
-@pytest.mark.parametrize(("message", "version"), [each for each in MESSAGES if each[0].endswith("Request")])
-def test_damage_is_a_decode_error_and_nothing_else(message: str, version: int) -> None:
-    random = Random(f"damage{message}{version}")
-    kafka_python_message, _ = random_message(message, version, random)
-    encoded = bytes(kafka_python_message.encode(version=version))
-    for end in range(max(0, len(encoded) - 300), len(encoded)):
-        with pytest.raises(DecodeError):
-            decode(message, version, encoded[:end])
-    with pytest.raises(DecodeError):
-        decode(message, version, encoded + b"\x00")
-    for _ in range(100):
-        damaged = bytearray(encoded)
-        for _ in range(random.choice((1, 3))):
-            if damaged:
-                damaged[random.randrange(len(damaged))] = random.randrange(256)
-        try:
-            decode(message, version, bytes(damaged))
-        except DecodeError:
-            continue
-
-
 @pytest.mark.parametrize("payload", [b"\xff" * 1_000_000, b"\x80" * 1_000_000, b"\x81\x80\x80\x80\x08" * 200_000])
 def test_numbers_and_counts_without_an_end_cost_no_time(payload: bytes) -> None:
-    since = time.perf_counter()
+    since = time.process_time()
     for message, version in MESSAGES:
         with pytest.raises(DecodeError):
             decode(message, version, payload)
-    assert time.perf_counter() - since < 10
+    assert time.process_time() - since < 10
 
 
 def test_many_tags_in_a_large_frame_cost_time_in_proportion_to_its_size() -> None:
     members = 100_000
     body = b"\x02g" + encode_count(members, compact=True) + b"\x01\x00\x00\x01\x07\x00" * members + b"\x00"
-    since = time.perf_counter()
+    since = time.process_time()
     read = decode("LeaveGroupRequest", 5, body)
     assert len(read["members"]) == members
-    assert time.perf_counter() - since < 10
+    assert time.process_time() - since < 10
 
 
 def test_null_where_a_version_has_none() -> None:

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from group_coordinator.coordinating.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.gateway.shard_count import ShardCount
+from group_coordinator.ground.kafka_topics import described
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event
 from schemas.messages import HeartbeatRequest
@@ -64,6 +65,7 @@ def test_a_gateway_ends_and_none_begins(
         Gateway(gateway_config).start()
 
 
-def test_kafka_that_is_away_is_no_reason_to_end() -> None:
+def test_kafka_that_is_away_is_no_reason_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(described, "_TIMEOUT_S", 0.5)
     count = ShardCount({"bootstrap.servers": "127.0.0.1:1", "socket.timeout.ms": "100"}, "c.events", 3)
     assert count.look() == 3

@@ -28,7 +28,7 @@ from tests.responder.fake_shard import CONFIG, STATE, TOPICS, heartbeat, kafka_w
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
+def fake_kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
     """Nothing is held for too long unless a test says so."""
     monkeypatch.setattr(loop, "HELD_S", 600.0)
     return kafka_with_progress(monkeypatch)
@@ -42,8 +42,8 @@ class Gateway:
         self._ids = RequestIds()
         self._socket = AnswerSocket(directory, self._ids.run_id)
 
-    def ask(self, kafka: FakeKafka) -> bytes:
-        return ask(kafka, self._ids.new())
+    def ask(self, fake_kafka: FakeKafka) -> bytes:
+        return ask(fake_kafka, self._ids.new())
 
     def answers(self) -> list[HandedAnswer]:
         """What has come since the last look."""
@@ -64,9 +64,9 @@ def gateway() -> Iterator[Gateway]:
         gateway.close()
 
 
-def ask(kafka: FakeKafka, request_id: str) -> bytes:
+def ask(fake_kafka: FakeKafka, request_id: str) -> bytes:
     """Write a heartbeat to the log; return its request id."""
-    kafka.append(TOPICS.events, b"g", heartbeat(request_id))
+    fake_kafka.append(TOPICS.events, b"g", heartbeat(request_id))
     return request_id.encode()
 
 
@@ -80,78 +80,78 @@ def run(gateway: Gateway, doings: Iterator[object]) -> None:
         sender.close()
 
 
-def in_kafka(kafka: FakeKafka) -> list[HandedAnswer]:
+def in_kafka(fake_kafka: FakeKafka) -> list[HandedAnswer]:
     answers: list[HandedAnswer] = []
-    for record in kafka.logs[TOPICS.responses, 0]:
+    for record in fake_kafka.logs[TOPICS.responses, 0]:
         headers = {name: text.decode() for name, text in record.headers()}
         answers.append(HandedAnswer(record.key() or b"", record.value() or b"", headers))
     return answers
 
 
-def clock_answered_ms(kafka: FakeKafka) -> int:
+def clock_answered_ms(fake_kafka: FakeKafka) -> int:
     """The clock up to which it says that it has answered."""
-    records = [decode_progress(record.value() or b"") for record in kafka.logs[TOPICS.progress, 0]]
+    records = [decode_progress(record.value() or b"") for record in fake_kafka.logs[TOPICS.progress, 0]]
     return max((record.clock_ms for record in records if isinstance(record, ResponderProgress)), default=0)
 
 
 def test_the_gateway_has_an_answer_before_kafka_and_the_same(
-    kafka: FakeKafka, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    fake_kafka: FakeKafka, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def story() -> Iterator[None]:
-        kafka.append(TOPICS.events, None, encode_tick(2_000))
-        request_id = gateway.ask(kafka)
-        kafka.append(TOPICS.events, None, encode_tick(3_000))
+        fake_kafka.append(TOPICS.events, None, encode_tick(2_000))
+        request_id = gateway.ask(fake_kafka)
+        fake_kafka.append(TOPICS.events, None, encode_tick(3_000))
         yield
         (answer,) = gateway.answers()
         assert answer.request_id == request_id
         assert answer.headers.items() >= {WRITER_HEADER: "responder-0", DECIDED_AT_HEADER: "1"}.items()
         yield
-        assert in_kafka(kafka) == []
-        assert clock_answered_ms(kafka) == 2_000, "what Kafka has not taken is not answered"
+        assert in_kafka(fake_kafka) == []
+        assert clock_answered_ms(fake_kafka) == 2_000, "what Kafka has not taken is not answered"
         monkeypatch.setattr(loop, "HELD_S", 0.0)
         yield
         yield
-        assert in_kafka(kafka) == [answer]
-        assert clock_answered_ms(kafka) == 3_000
+        assert in_kafka(fake_kafka) == [answer]
+        assert clock_answered_ms(fake_kafka) == 3_000
         assert gateway.answers() == []
 
     run(gateway, story())
 
 
-def test_an_answer_for_another_machine_takes_those_before_it_along(kafka: FakeKafka, gateway: Gateway) -> None:
+def test_an_answer_for_another_machine_takes_those_before_it_along(fake_kafka: FakeKafka, gateway: Gateway) -> None:
     elsewhere = RequestIds()
 
     def story() -> Iterator[None]:
-        first = gateway.ask(kafka)
+        first = gateway.ask(fake_kafka)
         yield
         assert len(gateway.answers()) == 1
-        assert in_kafka(kafka) == []
-        second, third = ask(kafka, elsewhere.new()), gateway.ask(kafka)
+        assert in_kafka(fake_kafka) == []
+        second, third = ask(fake_kafka, elsewhere.new()), gateway.ask(fake_kafka)
         yield
         assert [answer.request_id for answer in gateway.answers()] == [third]
-        assert [answer.request_id for answer in in_kafka(kafka)] == [first, second, third]
+        assert [answer.request_id for answer in in_kafka(fake_kafka)] == [first, second, third]
 
     run(gateway, story())
 
 
-def test_many_answers_are_not_held(kafka: FakeKafka, gateway: Gateway) -> None:
+def test_many_answers_are_not_held(fake_kafka: FakeKafka, gateway: Gateway) -> None:
     def story() -> Iterator[None]:
-        asked = [gateway.ask(kafka) for _ in range(loop.HELD_MAX + 1)]
+        asked = [gateway.ask(fake_kafka) for _ in range(loop.HELD_MAX + 1)]
         yield
         assert [answer.request_id for answer in gateway.answers()] == asked
-        assert [answer.request_id for answer in in_kafka(kafka)][: loop.HELD_MAX] == asked[: loop.HELD_MAX]
+        assert [answer.request_id for answer in in_kafka(fake_kafka)][: loop.HELD_MAX] == asked[: loop.HELD_MAX]
 
     run(gateway, story())
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_at_its_end_nothing_is_held(kafka: FakeKafka, gateway: Gateway, is_refused: bool) -> None:
+def test_at_its_end_nothing_is_held(fake_kafka: FakeKafka, gateway: Gateway, is_refused: bool) -> None:
     def story() -> Iterator[None]:
-        gateway.ask(kafka)
+        gateway.ask(fake_kafka)
         yield
         if is_refused:
             theirs = QueryProgress(core_hash="theirs", batch_id=4, start_offset=0, end_offset=1, clock_ms=1_000)
-            kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(theirs))
+            fake_kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(theirs))
             yield
 
     if is_refused:
@@ -159,18 +159,18 @@ def test_at_its_end_nothing_is_held(kafka: FakeKafka, gateway: Gateway, is_refus
             run(gateway, story())
     else:
         run(gateway, story())
-    assert in_kafka(kafka) == gateway.answers() != []
+    assert in_kafka(fake_kafka) == gateway.answers() != []
 
 
-def test_what_was_asked_before_the_start_is_not_handed_over(kafka: FakeKafka, gateway: Gateway) -> None:
+def test_what_was_asked_before_the_start_is_not_handed_over(fake_kafka: FakeKafka, gateway: Gateway) -> None:
     """Most of it was answered long ago, by a responder before this one."""
-    first = gateway.ask(kafka)
+    first = gateway.ask(fake_kafka)
 
     def story() -> Iterator[None]:
         yield
-        assert [answer.request_id for answer in in_kafka(kafka)] == [first]
+        assert [answer.request_id for answer in in_kafka(fake_kafka)] == [first]
         assert gateway.answers() == []
-        second = gateway.ask(kafka)
+        second = gateway.ask(fake_kafka)
         yield
         assert [answer.request_id for answer in gateway.answers()] == [second]
 
@@ -179,30 +179,30 @@ def test_what_was_asked_before_the_start_is_not_handed_over(kafka: FakeKafka, ga
 
 @pytest.mark.parametrize("problem", [KafkaException(KafkaError(KafkaError._FATAL)), ResponderError()])
 def test_the_reason_of_the_end_is_told_whatever_comes_of_what_is_held(
-    kafka: FakeKafka, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, problem: Exception
+    fake_kafka: FakeKafka, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, problem: Exception
 ) -> None:
     def fail(*_: object) -> None:
         raise problem
 
     def story() -> Iterator[None]:
-        gateway.ask(kafka)
+        gateway.ask(fake_kafka)
         yield
         monkeypatch.setattr(Responder, "_write", fail)
         theirs = QueryProgress(core_hash="theirs", batch_id=4, start_offset=0, end_offset=1, clock_ms=1_000)
-        kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(theirs))
+        fake_kafka.append(TOPICS.progress, key_of(QueryProgress), encode_progress(theirs))
         yield
 
     with pytest.raises(ResponderRefusedError):
         run(gateway, story())
 
 
-def test_where_the_gateway_has_ended_kafka_has_an_answer_at_once(kafka: FakeKafka, gateway: Gateway) -> None:
+def test_where_the_gateway_has_ended_kafka_has_an_answer_at_once(fake_kafka: FakeKafka, gateway: Gateway) -> None:
     def story() -> Iterator[None]:
-        first = gateway.ask(kafka)
+        first = gateway.ask(fake_kafka)
         yield
         gateway.close()
-        second = gateway.ask(kafka)
+        second = gateway.ask(fake_kafka)
         yield
-        assert [answer.request_id for answer in in_kafka(kafka)] == [first, second]
+        assert [answer.request_id for answer in in_kafka(fake_kafka)] == [first, second]
 
     run(gateway, story())

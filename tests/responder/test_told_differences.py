@@ -24,60 +24,60 @@ BOTH = {TOPICS.progress: [DIFFERENCE], TOPICS.differences: [DIFFERENCE]}
 
 
 @pytest.fixture
-def kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
-    kafka = FakeKafka()
-    monkeypatch.setattr(progress_topic, "new_producer", kafka.producer)
-    return kafka
+def fake_kafka(monkeypatch: pytest.MonkeyPatch) -> FakeKafka:
+    fake_kafka = FakeKafka()
+    monkeypatch.setattr(progress_topic, "new_producer", fake_kafka.producer)
+    return fake_kafka
 
 
-def told(kafka: FakeKafka) -> dict[str, list[AnswerDifference]]:
-    records = {topic: [decode_progress(value) for value in values_of(kafka, topic)] for topic in BOTH}
+def told(fake_kafka: FakeKafka) -> dict[str, list[AnswerDifference]]:
+    records = {topic: [decode_progress(value) for value in values_of(fake_kafka, topic)] for topic in BOTH}
     return {
         topic: [each for each in of_topic if isinstance(each, AnswerDifference)] for topic, of_topic in records.items()
     }
 
 
-def values_of(kafka: FakeKafka, topic: str) -> list[bytes]:
-    return [record.value() or b"" for record in kafka.logs[topic, 0]]
+def values_of(fake_kafka: FakeKafka, topic: str) -> list[bytes]:
+    return [record.value() or b"" for record in fake_kafka.logs[topic, 0]]
 
 
-def test_it_is_told_where_responders_and_where_people_look(kafka: FakeKafka) -> None:
+def test_it_is_told_where_responders_and_where_people_look(fake_kafka: FakeKafka) -> None:
     ProgressPublisher(TOPICS, {0: "ours"}, {}).differs(DIFFERENCE)
-    assert told(kafka) == BOTH
+    assert told(fake_kafka) == BOTH
 
 
-def test_what_there_was_no_room_for_is_told_with_the_next_batch_and_once(kafka: FakeKafka) -> None:
+def test_what_there_was_no_room_for_is_told_with_the_next_batch_and_once(fake_kafka: FakeKafka) -> None:
     publisher = ProgressPublisher(TOPICS, {0: "ours"}, {})
-    kafka.is_full = True
+    fake_kafka.is_full = True
     publisher.differs(DIFFERENCE)
     publisher.batch_ended(BATCH)
-    kafka.is_full = False
+    fake_kafka.is_full = False
     publisher.batch_ended(BATCH)
-    assert told(kafka) == BOTH
+    assert told(fake_kafka) == BOTH
     publisher.batch_ended(BATCH)
     publisher.close()
-    assert told(kafka) == BOTH
+    assert told(fake_kafka) == BOTH
 
 
 @pytest.mark.parametrize("topic", BOTH)
-def test_what_kafka_did_not_take_in_time_is_told_again(kafka: FakeKafka, topic: str) -> None:
+def test_what_kafka_did_not_take_in_time_is_told_again(fake_kafka: FakeKafka, topic: str) -> None:
     publisher = ProgressPublisher(TOPICS, {0: "ours"}, {})
-    kafka.refuses.add(topic)
+    fake_kafka.refuses.add(topic)
     publisher.differs(DIFFERENCE)
     publisher.batch_ended(BATCH)
-    assert told(kafka) == {**BOTH, topic: []}
-    kafka.refuses.clear()
+    assert told(fake_kafka) == {**BOTH, topic: []}
+    fake_kafka.refuses.clear()
     publisher.batch_ended(BATCH)
     publisher.close()
-    assert told(kafka) == BOTH
+    assert told(fake_kafka) == BOTH
 
 
-def test_a_batch_that_there_was_no_room_for_is_not_told_late(kafka: FakeKafka) -> None:
+def test_a_batch_that_there_was_no_room_for_is_not_told_late(fake_kafka: FakeKafka) -> None:
     """The next batch says where the query is then."""
     publisher = ProgressPublisher(TOPICS, {0: "ours"}, {})
-    kafka.is_full = True
+    fake_kafka.is_full = True
     publisher.batch_ended(BATCH)
-    kafka.is_full = False
+    fake_kafka.is_full = False
     publisher.batch_ended(BATCH)
-    (value,) = values_of(kafka, TOPICS.progress)
+    (value,) = values_of(fake_kafka, TOPICS.progress)
     assert isinstance(decode_progress(value), QueryProgress)

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
+from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
 from schemas.consumer_protocol import decode_assignment
 from schemas.error_codes import ErrorCode
 from schemas.history import (
@@ -31,8 +32,11 @@ from schemas.messages import (
     OffsetFetchResponse,
     Response,
     SyncGroupResponse,
+    TxnOffsetCommitResponse,
 )
+from schemas.observed_history import ConsumerMember
 from schemas.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, decode_record
+from tests.scenarios.consumer_lines import assigned_text, group_words, heartbeat_words, member_text, record_words
 from tests.scenarios.script import duration_text
 
 _HIDDEN = {*HistoryRecord.__struct_fields__, "rebalance", "interrupts", "api", "error_code"}
@@ -43,8 +47,10 @@ _MOMENTS = {"deadline_ms", "started_ms", "last_heard_ms"}
 class OutputLines:
     """Writes outputs as lines; moments count from the beginning of the scenario."""
 
-    def __init__(self, start_ms: int) -> None:
+    def __init__(self, start_ms: int, topic_names: Mapping[str, str]) -> None:
+        """`topic_names`: by their ids."""
         self._start_ms = self._shown_ms = start_ms
+        self._topic_names = topic_names
 
     def lines(self, outputs: list[Output], senders: Mapping[str, str]) -> Iterator[str]:
         """`senders`: which client sent a request, by the request's id. A line says the time where it is another one."""
@@ -58,9 +64,12 @@ class OutputLines:
     def _line(self, output: Output, senders: Mapping[str, str]) -> str:
         match output:
             case Answer():
-                return f"answer   {senders[output.request_id]} {output.api} {_response(output.response)}"
+                words = [senders[output.request_id], output.api, _response(output.response)]
+                if isinstance(output.response, ConsumerGroupHeartbeatResponse):
+                    words += heartbeat_words(output.response, self._topic_names)
+                return " ".join(["answer  ", *words])
             case LogRecord():
-                return f"offsets  {_log_record(output)}"
+                return f"offsets  {record_words(output, self._topic_names) or _log_record(output)}"
             case AssignmentChange():
                 return f"group    {_group(output.snapshot)}"
             case _:
@@ -114,18 +123,16 @@ def _part(part: Struct) -> str:
         case MemberIdentity():
             return part.member_id
         case MemberAssignment():
-            return f"{part.member_id}:{_partitions(part.topics)}"
+            return f"{part.member_id}:{assigned_text(part.topics)}"
+        case ConsumerMember():
+            return member_text(part)
+        case AssignedTopic():
+            return assigned_text((part,))
         case OffsetChange(offset=None):
             return f"{part.topic}-{part.partition}:none"
         case OffsetChange():
             return f"{part.topic}-{part.partition}:{part.offset}"
     raise AssertionError(f"a scenario has no words for {part!r}")
-
-
-def _partitions(topics: tuple[AssignedTopic, ...] | None) -> str:
-    return (
-        "+".join(f"{topic.topic}-{partition}" for topic in topics or () for partition in topic.partitions) or "nothing"
-    )
 
 
 def _blob(assignment: bytes) -> str:
@@ -136,7 +143,9 @@ def _blob(assignment: bytes) -> str:
 def _group(snapshot: GroupSnapshot | None) -> str:
     if snapshot is None:
         return "gone"
-    members = [f"{member.member_id}:{_partitions(member.partitions)}" for member in snapshot.members]
+    if snapshot.is_consumer_group:
+        return " ".join([snapshot.state, *group_words(snapshot)])
+    members = [f"{member.member_id}:{assigned_text(member.partitions)}" for member in snapshot.members]
     return " ".join([snapshot.state, f"generation={snapshot.generation_id}", *members])
 
 
@@ -175,7 +184,7 @@ def _response(response: Response) -> str:
             words.append(_blob(response.assignment))
         case LeaveGroupResponse():
             words += [f"{member.group_instance_id or member.member_id}:{_error(member)}" for member in response.members]
-        case OffsetCommitResponse() | OffsetDeleteResponse():
+        case OffsetCommitResponse() | OffsetDeleteResponse() | TxnOffsetCommitResponse():
             words += [
                 f"{topic.name}-{partition.partition_index}:{_error(partition)}"
                 for topic in response.topics
@@ -183,7 +192,8 @@ def _response(response: Response) -> str:
             ]
         case OffsetFetchResponse():
             words += [
-                f"{topic.name}-{partition.partition_index}={partition.committed_offset}"
+                f"{topic.name}-{partition.partition_index}"
+                + (f":{_error(partition)}" if partition.error_code else f"={partition.committed_offset}")
                 for group in response.groups
                 for topic in group.topics
                 for partition in topic.partitions

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from coordinator_state import Answer, AssignmentChange, Output
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatResponse, TopicPartitions
 from schemas.consumer_protocol import Assignment, TopicPartition, encode_assignment
 from schemas.error_codes import ErrorCode
+from schemas.group_metadata_events import DescribedTopic, RegexesResolved, TopicMetadata
 from schemas.messages import JoinGroupResponse, LeaveGroupMember
-from tests.coordinator_state.harness import GroupHarness, of_type, subscription
+from tests.coordinator_state.consumer.harness import ConsumerHarness, consumer_heartbeat
+from tests.coordinator_state.harness import of_type, subscription
 from tests.scenarios.output_lines import OutputLines
 from tests.scenarios.script import Command, duration_ms
 
 
 class Client:
-    """One client, as a consumer of Kafka keeps itself: its settings, its member id and its generation."""
+    """One client, as a consumer of Kafka keeps itself: its settings, its member id, and its generation or epoch."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,6 +33,24 @@ class Client:
     def forget(self) -> None:
         """The client's process has started again: it keeps its settings, and knows nothing else."""
         self.member_id, self.generation_id, self.protocol_name = "", -1, None
+
+    def new_member_id(self) -> str:
+        self.ids_given += 1
+        return f"{self.name}-{self.ids_given}"
+
+    def heartbeat_fields(self, options: dict[str, str], joins: bool) -> dict[str, Any]:
+        """What a member of the consumer protocol says with a heartbeat: all, or what is another than before."""
+        said = self.settings if joins else options
+        fields: dict[str, Any] = {"instance_id": self.settings.get("group_instance_id")}
+        if "regex" in said:
+            fields["subscribed_topic_regex"] = said["regex"]
+        elif "topics" in said:
+            fields["subscribed_topic_names"] = tuple(said["topics"].split(","))
+        if "assignor" in said:
+            fields["server_assignor"] = said["assignor"]
+        if joins:
+            fields["rebalance_timeout_ms"] = duration_ms(self.settings["rebalance_timeout"])
+        return fields
 
     def join_fields(self) -> dict[str, Any]:
         metadata = subscription(*self.settings["topics"].split(","))
@@ -49,12 +71,13 @@ class Scenario:
         self._clients: dict[str, Client] = {}
         self._senders: dict[str, str] = {}
         self._topic_ids: dict[str, str] = {}
-        self._topics_created = 0
 
     def _start_with(self, config: dict[str, int]) -> None:
         settings: dict[str, Any] = {"group_initial_rebalance_delay_ms": 3_000} | config
-        self._group = GroupHarness(now_ms=0, **settings)
-        self._lines = OutputLines(self._group.now_ms)
+        self._group = ConsumerHarness(now_ms=0, **settings)
+        self._group.metadata = TopicMetadata(version=0, topics=())
+        self._topic_names: dict[str, str] = {}
+        self._lines = OutputLines(self._group.now_ms, self._topic_names)
 
     def run(self, command: Command) -> Iterator[str]:
         """The lines of what the command puts out."""
@@ -67,6 +90,11 @@ class Scenario:
             "create_topic": self._create_topic,
             "delete_topic": self._delete_topic,
             "renew_sessions": self._renew_sessions,
+            "topics": self._topics,
+            "resolve_regexes": self._resolve_regexes,
+            "end_transaction": self._end_transaction,
+            "ConsumerGroupHeartbeat": self._consumer_group_heartbeat,
+            "TxnOffsetCommit": self._txn_offset_commit,
             "JoinGroup": self._join_group,
             "SyncGroup": self._sync_group,
             "Heartbeat": self._heartbeat,
@@ -92,14 +120,19 @@ class Scenario:
         return outputs
 
     def _learn(self, outputs: list[Output]) -> None:
-        """Clients note the member id and the generation that a JoinGroup is answered with."""
+        """Clients note the member id and the generation that a JoinGroup is answered with, or their epoch."""
         for output in outputs:
-            if isinstance(output, Answer) and isinstance(output.response, JoinGroupResponse):
-                client, response = self._clients[self._senders[output.request_id]], output.response
-                if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
+            if not isinstance(output, Answer):
+                continue
+            client, response = self._clients[self._senders[output.request_id]], output.response
+            match response:
+                case ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NONE):
+                    client.generation_id = response.member_epoch
+                case JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED):
                     client.member_id = response.member_id
-                if response.error_code is ErrorCode.NONE:
-                    client.generation_id, client.protocol_name = response.generation_id, response.protocol_name
+                case JoinGroupResponse(error_code=ErrorCode.NONE):
+                    client.member_id, client.generation_id = response.member_id, response.generation_id
+                    client.protocol_name = response.protocol_name
 
     # ------------------------------------------------------------------------------------ the world around the group
 
@@ -139,9 +172,12 @@ class Scenario:
 
     def _create_topic(self, command: Command) -> list[Output]:
         """From now on commits carry the id of this topic."""
-        self._topics_created += 1
-        self._topic_ids[command.arguments[0]] = str(UUID(int=self._topics_created))
+        self._make_topic(command.arguments[0])
         return []
+
+    def _make_topic(self, name: str) -> None:
+        topic_id = str(UUID(int=len(self._topic_names) + 1))
+        self._topic_ids[name], self._topic_names[topic_id] = topic_id, name
 
     def _delete_topic(self, command: Command) -> list[Output]:
         (topic,) = command.arguments
@@ -152,7 +188,80 @@ class Scenario:
         later = [duration_ms(argument) for argument in command.arguments]
         return self._group.renew_sessions(self._group.now_ms + later[0] if later else None)
 
+    def _topics(self, command: Command) -> list[Output]:
+        """The cluster has these topics with so many partitions: `orders=3`. Who sends a request knows it, and a group
+        that is there is told."""
+        before, counts = self._group.metadata, command.options
+        known = {topic.name for topic in before.topics}
+        version = before.version + 1
+        for name in counts:
+            if name not in self._topic_ids:
+                self._make_topic(name)
+        self._group.metadata = TopicMetadata(
+            version=version,
+            topics=tuple(
+                DescribedTopic(name=name, topic_id=self._topic_ids[name], partitions=((),) * int(count))
+                for name, count in counts.items()
+            ),
+            absent=tuple(sorted(known - counts.keys())),
+            new_topics_version=version if counts.keys() - known else before.new_topics_version,
+        )
+        return [] if self._group.state == "none" else self._group.tell(self._group.metadata)
+
+    def _resolve_regexes(self, _: Command) -> list[Output]:
+        """The group is told which of the cluster's topics match its members' expressions."""
+        metadata = self._group.metadata
+        settings = [client.settings for client in self._clients.values()]
+        expressions = sorted({each["regex"] for each in settings if "regex" in each})
+        resolved = {
+            expression: tuple(topic.name for topic in metadata.topics if re.fullmatch(expression, topic.name))
+            for expression in expressions
+        }
+        told = RegexesResolved(version=metadata.version, resolved=resolved, began_ms=self._group.now_ms)
+        return self._group.tell(told)
+
+    def _end_transaction(self, command: Command) -> list[Output]:
+        """A producer's transaction is `committed` or `aborted`."""
+        (outcome,) = command.arguments
+        assert outcome in ("committed", "aborted")
+        return self._group.end_transaction(int(command.options["producer"]), committed=outcome == "committed")
+
     # --------------------------------------------------------------------------------------------------- requests
+
+    def _consumer_group_heartbeat(self, command: Command) -> list[Output]:
+        """A client that is no member joins. `owns`: what it has in hand now, `nothing` or partitions; `epoch=-1`: it
+        leaves, `epoch=-2`: it does so for a while, as a static member."""
+        client, options = self._client(command), dict(command.options)
+        owns, epoch = options.pop("owns", None), options.pop("epoch", None)
+        member_id = options.pop("member_id", None)
+        member_epoch = int(epoch) if epoch else max(client.generation_id, JOIN_EPOCH)
+        client.settings |= options
+        client.member_id = client.member_id or client.new_member_id()
+        fields = client.heartbeat_fields(options, member_epoch == JOIN_EPOCH)
+        if owns is not None or member_epoch == JOIN_EPOCH:
+            fields["topic_partitions"] = self._owned(owns or "nothing")
+        request = consumer_heartbeat(member_id or client.member_id, member_epoch, **fields)
+        outputs = self._group.send(*request, topic_metadata=self._group.metadata, client_id=client.name)
+        return self._sent(client, outputs)
+
+    def _owned(self, partitions: str) -> tuple[TopicPartitions, ...]:
+        """`orders-0,orders-1` -> the partitions of each topic."""
+        numbers: dict[str, tuple[int, ...]] = {}
+        for topic, number in map(_partition, () if partitions == "nothing" else partitions.split(",")):
+            numbers[topic] = (*numbers.get(topic, ()), number)
+        ids = self._topic_ids
+        return tuple(TopicPartitions(topic_id=ids[name], partitions=owned) for name, owned in numbers.items())
+
+    def _txn_offset_commit(self, command: Command) -> list[Output]:
+        """A `producer` commits offsets of a client in its transaction."""
+        client = self._client(command)
+        outputs = self._group.commit_in_transaction(
+            int(command.options["producer"]),
+            _offsets(command),
+            client.member_id,
+            int(command.options.get("generation", client.generation_id)),
+        )
+        return self._sent(client, outputs)
 
     def _join_group(self, command: Command) -> list[Output]:
         """A client that is asked to come back with its new id does so at once, unless `once` is said."""
@@ -170,8 +279,7 @@ class Scenario:
     def _join(self, client: Client, member_id: str, version: int) -> list[Output]:
         fields = client.join_fields() | {"version": version}
         if not member_id:
-            client.ids_given += 1
-            fields["new_member_id"] = f"{client.name}-{client.ids_given}"
+            fields["new_member_id"] = client.new_member_id()
         return self._sent(client, self._group.join(member_id, **fields))
 
     def _sync_group(self, command: Command) -> list[Output]:
@@ -209,22 +317,21 @@ class Scenario:
     def _offset_commit(self, command: Command) -> list[Output]:
         """A client without membership commits as a consumer that assigns itself partitions does."""
         client = self._client(command)
-        offsets = {
-            _partition(partition): int(offset)
-            for partition, _, offset in (argument.partition("=") for argument in command.arguments[1:])
-        }
         outputs = self._group.commit(
             client.member_id,
             int(command.options.get("generation", client.generation_id)),
-            offsets,
+            _offsets(command),
             metadata=command.options.get("metadata", ""),
             topic_ids=self._topic_ids,
         )
         return self._sent(client, outputs)
 
     def _offset_fetch(self, command: Command) -> list[Output]:
-        """Of the partitions that are named, or of all that have offsets."""
-        return self._sent(self._client(command), self._group.fetch(*map(_partition, command.arguments[1:])))
+        """Of the partitions that are named, or of all that have offsets. `require_stable=yes`: none that an open
+        transaction may change."""
+        partitions = map(_partition, command.arguments[1:])
+        outputs = self._group.fetch(*partitions, require_stable=command.options.get("require_stable") == "yes")
+        return self._sent(self._client(command), outputs)
 
     def _offset_delete(self, command: Command) -> list[Output]:
         return self._sent(self._client(command), self._group.delete_offsets(*map(_partition, command.arguments[1:])))
@@ -243,3 +350,9 @@ def _partition(text: str) -> tuple[str, int]:
     """`orders-0` -> topic and partition."""
     topic, _, number = text.rpartition("-")
     return topic, int(number)
+
+
+def _offsets(command: Command) -> dict[tuple[str, int], int]:
+    """`A orders-0=17` -> what A commits."""
+    parts = (argument.partition("=") for argument in command.arguments[1:])
+    return {_partition(partition): int(offset) for partition, _, offset in parts}

@@ -3,7 +3,7 @@ for it: that the judges can fail is tested too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,8 +36,18 @@ def _broker_is_set_back(case: Case) -> bool:
     )
 
 
-BROKERS_SET_BACK = [seed for seed in range(900) if seed % 3 != 2 and _broker_is_set_back(case_of(seed))]
-STATIC_SUBSCRIBERS = [seed for seed in range(4_000) if seed % 3 != 2 and _subscribes_as_static_member(case_of(seed))]
+class Seeds:
+    """The seeds of worlds of which something holds, looked for when a test asks for them."""
+
+    def __init__(self, end: int, holds: Callable[[Case], bool]) -> None:
+        self._end, self._holds = end, holds
+
+    def __iter__(self) -> Iterator[int]:
+        return (seed for seed in range(self._end) if seed % 3 != 2 and self._holds(case_of(seed)))
+
+
+BROKERS_SET_BACK = Seeds(900, _broker_is_set_back)
+STATIC_SUBSCRIBERS = Seeds(4_000, _subscribes_as_static_member)
 
 
 def caught_by(seeds: Iterable[int], rules: set[str]) -> set[str]:

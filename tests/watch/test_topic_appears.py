@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -22,6 +23,7 @@ def offsets_topic_problem(index: Index) -> str:
     return problem
 
 
+@pytest.mark.kafka
 def test_the_topic_is_read_once_it_is_there() -> None:
     with EmbeddedKafka() as kafka:
         properties = {"bootstrap.servers": kafka.bootstrap_servers}
