@@ -11,8 +11,8 @@ from coordinator_state.retention import chunks, note_commits
 from coordinator_state.step import Step
 from schemas.events import TransactionEnded
 from schemas.history import OffsetChange, OffsetsCommitted
-from schemas.observed_history import TransactionalOffsetsAborted
 from schemas.records import NO_TIMESTAMP, encode_offset_commit, encode_offset_commit_key
+from schemas.transaction_history import TransactionalOffsetsAborted
 
 
 def end_transaction(step: Step, ended: TransactionEnded) -> None:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from schemas.consumer_group_history import ConsumerGroupHistory
 from schemas.foreign_json import json_decoder
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.group_states import GroupState
@@ -30,6 +31,7 @@ from schemas.history_parts import RebalanceTrigger as RebalanceTrigger
 from schemas.history_parts import TimerName as TimerName
 from schemas.observed_history import ObservedHistory
 from schemas.snapshot_subscription import SnapshotSubscription as SnapshotSubscription
+from schemas.transaction_history import TransactionHistory
 
 # ------------------------------------------------------------------------------------------------------------- group
 
@@ -288,7 +290,7 @@ History = (
     | RebalanceStarted | RebalanceExtended | JoinPhaseCompleted | ProtocolChosen | LeaderElected
     | AssignmentReceived | RebalanceCompleted
     | OffsetsCommitted | OffsetsExpired | OffsetsDeleted | RequestRefused
-    | ObservedHistory
+    | TransactionHistory | ConsumerGroupHistory | ObservedHistory
 )
 
 _decode_history: Callable[[bytes], History] = json_decoder(History)

@@ -23,10 +23,10 @@ from coordinator_state import (
 )
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.outputs import MetadataEvent
+from schemas.consumer_group_history import GroupConverted
 from schemas.events import DeletedTopic, EventError, decode_group_id
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.history import MemberExpired
-from schemas.observed_history import GroupConverted
 from schemas.ticks import read_tick
 from simulation.driver import DeadLetter, Row, to_event
 from simulation.kinds import classic_of, consumer_of, existing

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coordinator_state import Answer, GroupConfig
+from schemas.consumer_group_history import GroupConverted
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.history import JoinPhaseCompleted, MemberExpired, MemberJoined, MemberReplaced
@@ -16,7 +17,6 @@ from schemas.messages import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from schemas.observed_history import GroupConverted
 from simulation.checker import Rule, Step
 from simulation.rules_of_offsets import MAY_COMMIT, commit_codes
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from coordinator_state import Answer, LogRecord, classic_group, decode_group
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import MemberState
+from schemas.consumer_group_history import GroupConverted
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
 from schemas.consumer_group_records import CURRENT_MEMBER_TYPE
 from schemas.consumer_protocol import TopicPartition, decode_assignment, decode_subscription
@@ -14,7 +15,6 @@ from schemas.error_codes import ErrorCode
 from schemas.history import JoinPhaseCompleted
 from schemas.kafka.records import Record, decode_record
 from schemas.messages import JoinGroupResponseMember
-from schemas.observed_history import GroupConverted
 from schemas.wire import INT16
 from simulation.process import Process
 

@@ -18,6 +18,7 @@ from coordinator_state.errors import Refusal
 from coordinator_state.group import Group
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
+from schemas.consumer_group_history import EpochReason
 from schemas.consumer_group_records import (
     CURRENT_MEMBER_TYPE,
     MEMBER_METADATA_TYPE,
@@ -35,7 +36,6 @@ from schemas.consumer_group_records import (
     target_metadata_value,
 )
 from schemas.error_codes import ErrorCode
-from schemas.observed_history import EpochReason
 
 NO_HASH = NO_TIME_MS = 0
 """Is not written."""

@@ -25,11 +25,11 @@ from coordinator_state.consumer.target import update_target
 from coordinator_state.errors import Refusal
 from coordinator_state.offset_log import append_group_tombstones
 from coordinator_state.step import Step
+from schemas.consumer_group_history import GroupConverted
 from schemas.consumer_protocol import Subscription, decode_subscription
 from schemas.error_codes import ErrorCode
 from schemas.history import GroupStable
 from schemas.messages import JoinGroupRequest, JoinGroupResponse
-from schemas.observed_history import GroupConverted
 from schemas.wire import DecodeError
 
 CONSUMER = "consumer"

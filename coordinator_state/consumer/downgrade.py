@@ -20,9 +20,9 @@ from coordinator_state.consumer.member import ConsumerMember, TargetAssignment
 from coordinator_state.consumer.rebalance_history import complete
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
+from schemas.consumer_group_history import GroupConverted
 from schemas.consumer_group_records import CURRENT_MEMBER_TYPE, MEMBER_METADATA_TYPE, TARGET_MEMBER_TYPE, named_key
 from schemas.consumer_protocol import VERSION_MAX, Assignment, TopicPartition, encode_assignment
-from schemas.observed_history import GroupConverted
 from schemas.wire import INT16
 
 

@@ -14,8 +14,8 @@ from coordinator_state.consumer.downgrade import downgrade, may_downgrade
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.subscription import hash_of
 from coordinator_state.step import Step
+from schemas.consumer_group_history import EpochReason
 from schemas.java_hash import java_string_order
-from schemas.observed_history import EpochReason
 
 
 def fence_members(changes: Changes, members: list[ConsumerMember], reason: EpochReason) -> None:

@@ -18,10 +18,8 @@ from coordinator_state.consumer.rebalance_history import (
 )
 from coordinator_state.consumer.snapshot import assigned_topics, identity, state_name
 from coordinator_state.step import Step
-from schemas.group_states import ASSIGNING, RECONCILING
-from schemas.history import AssignedTopic, GroupCreated, GroupEmpty, History, MemberAssignment, MemberReplaced
-from schemas.observed_history import ConsumerMember as AskingMember
-from schemas.observed_history import (
+from schemas.consumer_group_history import ConsumerMember as AskingMember
+from schemas.consumer_group_history import (
     ConsumerMemberAway,
     ConsumerMemberJoined,
     ConsumerMemberUpdated,
@@ -34,6 +32,8 @@ from schemas.observed_history import (
     RegexResolved,
     TargetAssignmentComputed,
 )
+from schemas.group_states import ASSIGNING, RECONCILING
+from schemas.history import AssignedTopic, GroupCreated, GroupEmpty, History, MemberAssignment, MemberReplaced
 
 _ASKED = ("subscribed_topics", "subscribed_regex", "server_assignor", "rack_id", "rebalance_timeout_ms", "protocols")
 

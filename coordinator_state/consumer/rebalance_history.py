@@ -16,8 +16,8 @@ from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.snapshot import identity
 from coordinator_state.step import Step
+from schemas.consumer_group_history import TRIGGERS, EpochReason
 from schemas.history import RebalanceStarted
-from schemas.observed_history import TRIGGERS, EpochReason
 
 
 class Rise(NamedTuple):

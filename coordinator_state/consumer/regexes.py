@@ -20,10 +20,10 @@ from coordinator_state.errors import Refusal
 from coordinator_state.refused import record_kept_out
 from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
+from schemas.consumer_group_history import EpochReason
 from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import RegexesResolved
 from schemas.java_hash import java_string_order
-from schemas.observed_history import EpochReason
 
 REFRESH_LAPSES_MS = 300_000
 """A result that has not come by then is not waited for. (In Kafka it is lost when the coordinator moves.)"""

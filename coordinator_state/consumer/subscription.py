@@ -20,7 +20,7 @@ from coordinator_state.consumer.preferred_assignor import preferred_assignor
 from coordinator_state.consumer.regular_expressions import require_valid_regex
 from coordinator_state.consumer_settings import METADATA_REFRESH_INTERVAL_MS
 from coordinator_state.topics_image import TopicsImage
-from schemas.observed_history import EpochReason
+from schemas.consumer_group_history import EpochReason
 
 
 class RegexChange(Enum):

@@ -15,7 +15,7 @@ from coordinator_state.retention import chunks
 from coordinator_state.step import Step
 from schemas.history import OffsetChange
 from schemas.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from schemas.observed_history import TransactionalOffsetsPending
+from schemas.transaction_history import TransactionalOffsetsPending
 from schemas.transaction_messages import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponsePartition,

@@ -8,9 +8,9 @@ from benchmarks.consumer_workloads import member_heartbeats, target_assignment
 from benchmarks.workloads import outputs_of
 from coordinator_state import Answer, GroupCoordinator
 from coordinator_state.outputs import LogRecord
+from schemas.consumer_group_history import TargetAssignmentComputed
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
 from schemas.error_codes import ErrorCode
-from schemas.observed_history import TargetAssignmentComputed
 
 
 def test_heartbeats_of_stable_members_take_no_step(monkeypatch: pytest.MonkeyPatch) -> None:

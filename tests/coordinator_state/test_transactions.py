@@ -23,8 +23,8 @@ from coordinator_state.offsets import Offsets
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, EventProblem, TransactionEnded, decode_group_event
 from schemas.history import GroupDead, OffsetsCommitted, OffsetsDeleted, OffsetsExpired, RequestRefused
-from schemas.observed_history import TransactionalOffsetsAborted
 from schemas.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, decode_key, decode_record
+from schemas.transaction_history import TransactionalOffsetsAborted
 from schemas.transaction_messages import TransactionLogPosition
 from tests.coordinator_state.harness import MINUTE_MS, GroupHarness, of_type
 

@@ -10,10 +10,10 @@ import pytest
 
 from coordinator_state import ClassicGroup, decode_group
 from coordinator_state.consumer.group import ConsumerGroup
+from schemas.consumer_group_history import GroupConverted
 from schemas.consumer_group_messages import JOIN_EPOCH
 from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
-from schemas.observed_history import GroupConverted
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import of_type, subscription
 from tests.crash.state_fixtures import STATE

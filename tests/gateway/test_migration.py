@@ -10,8 +10,8 @@ from threading import Event, Thread
 
 import pytest
 
+from schemas.consumer_group_history import GroupConverted
 from schemas.history import MemberExpired, OffsetsCommitted, RequestRefused
-from schemas.observed_history import GroupConverted
 from tests.gateway.clients.consumers import ConsumerProcess, Consumers, Library, share
 from tests.gateway.clients.reading import values
 from tests.gateway.conftest import PARTITIONS, Produce

@@ -7,6 +7,13 @@ from collections.abc import Sequence
 from group_coordinator.watching.narrative.rebalances import rebalances
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Rebalance
+from schemas.consumer_group_history import (
+    ConsumerMemberJoined,
+    ConsumerMemberUpdated,
+    GroupConverted,
+    GroupEpochBumped,
+    RegexResolved,
+)
 from schemas.history import (
     GroupCreated,
     History,
@@ -17,14 +24,7 @@ from schemas.history import (
     MemberReplaced,
     RebalanceStarted,
 )
-from schemas.observed_history import (
-    ConsumerMemberJoined,
-    ConsumerMemberUpdated,
-    GroupConverted,
-    GroupEpochBumped,
-    MemberGone,
-    RegexResolved,
-)
+from schemas.observed_history import MemberGone
 
 CAUSES = (
     GroupCreated | ConsumerMemberJoined | MemberJoined | MemberLeft | MemberExpired | MemberDropped | MemberGone

@@ -14,6 +14,7 @@ from group_coordinator.watching.history.fold import GroupFold
 from group_coordinator.watching.history.holding import Holder, target_of
 from group_coordinator.watching.tables.fold import GroupTables
 from group_coordinator.watching.tables.rows import Ownership, Target
+from schemas.consumer_group_history import GroupEpochBumped
 from schemas.history import (
     AssignedTopic,
     GroupSnapshot,
@@ -23,7 +24,6 @@ from schemas.history import (
     RebalanceStarted,
     SnapshotMember,
 )
-from schemas.observed_history import GroupEpochBumped
 from tests.history.causes import has_epochs, led_to, told
 from tests.history.kafka_histories import FAMILIES, Json, Played, played
 

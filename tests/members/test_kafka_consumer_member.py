@@ -13,10 +13,10 @@ from group_coordinator.coordinating.members.effects import OffsetAndMetadata
 from group_coordinator.coordinating.members.host import MemberHost
 from group_coordinator.coordinating.members.kafka_member import CommitError, Member
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from schemas.consumer_group_history import GroupConverted
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired
-from schemas.observed_history import GroupConverted
 from streaming.topics import TopicSettings
 from tests.gateway.pump import Pump
 from tests.making_topics import make_topic

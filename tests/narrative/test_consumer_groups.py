@@ -14,11 +14,11 @@ from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.narrative import sentences, words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
 from group_coordinator.watching.narrative.steps import moves_of, steps
+from schemas.consumer_group_history import ConsumerMemberJoined, GroupConverted
 from schemas.consumer_group_messages import LEAVE_STATIC_EPOCH
 from schemas.group_metadata_events import RegexesResolved
 from schemas.history import History, HistoryRecord, MemberExpired, MemberJoined, MemberLeft, MemberReplaced
 from schemas.messages import LeaveGroupMember
-from schemas.observed_history import ConsumerMemberJoined, GroupConverted
 from tests.coordinator_state.harness import assignment, of_type, subscription
 from tests.dashboard.consumer_members import START_MS, DrivenMember, Place, Story, cluster
 

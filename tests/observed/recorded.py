@@ -17,8 +17,9 @@ from group_coordinator.watching.observed.cluster import Observed, observe
 from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, read_raw
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import AnyRow, Commit, Expiry, Member, Ownership, Rebalance
+from schemas.consumer_group_history import TargetAssignmentComputed
 from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, OffsetsCommitted, RecordingGap
-from schemas.observed_history import GroupRestored, OwnershipNotKnown, TargetAssignmentComputed
+from schemas.observed_history import GroupRestored, OwnershipNotKnown
 
 CLUSTERS = Path(__file__).parent.parent / "fixtures" / "clusters"
 NAMES = sorted(path.name.removesuffix(".offsets.jsonl.gz") for path in CLUSTERS.glob("*.offsets.jsonl.gz"))

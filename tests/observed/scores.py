@@ -26,9 +26,10 @@ from group_coordinator.watching.broker_logs.broker_lines import MemberDeparted, 
 from group_coordinator.watching.observed.offsets_log import LogRecord
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import AnyRow, Commit, Expiry, Member, Ownership
+from schemas.consumer_group_history import GroupConverted
 from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, decode_history
 from schemas.messages import OffsetCommitRequest
-from schemas.observed_history import GroupConverted, MemberGone
+from schemas.observed_history import MemberGone
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
 from tests.observed.recorded import CLUSTERS, NAMES, Poll, entries, lines, polls, quiet_polls, truth

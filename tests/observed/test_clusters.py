@@ -12,6 +12,7 @@ import pytest
 from group_coordinator.watching.narrative.rebalances import rebalances as explained
 from group_coordinator.watching.observed.cluster import observe
 from group_coordinator.watching.observed.offsets_log import LogRecord
+from schemas.consumer_group_history import GroupConverted, GroupEpochBumped
 from schemas.events import encode_json
 from schemas.history import (
     GroupEmpty,
@@ -23,7 +24,6 @@ from schemas.history import (
     MemberLeft,
     RebalanceStarted,
 )
-from schemas.observed_history import GroupConverted, GroupEpochBumped
 from tests.observed.recorded import (
     CLUSTERS,
     entries,

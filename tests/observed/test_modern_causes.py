@@ -15,9 +15,9 @@ from group_coordinator.watching.observed.cluster import observe
 from group_coordinator.watching.observed.offsets_log import LogRecord
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Member
+from schemas.consumer_group_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted, GroupEpochBumped
 from schemas.group_states import GroupState
 from schemas.history import GroupEmpty, History, MemberDropped, MemberLeft, MemberReplaced, RebalanceStarted
-from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted, GroupEpochBumped
 from tests.history.causes import has_epochs, led_to, told
 from tests.observed import recorded
 

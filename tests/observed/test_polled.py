@@ -9,8 +9,8 @@ from group_coordinator.watching.narrative import sentences
 from group_coordinator.watching.observed.polled import PolledGroup, Polls
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Commit, Ownership
+from schemas.consumer_group_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted
 from schemas.history import History, MemberReplaced, RebalanceStarted
-from schemas.observed_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted
 from tests.observed.polls import polled_group, recorded_polls
 
 NAMES = ["old-2.8", "old-3.9", "three-brokers", "consumer-protocol", "migration", "transactions"]

@@ -6,8 +6,10 @@ from itertools import product
 from typing import get_args
 
 from group_coordinator.watching.narrative import sentences
+from schemas.consumer_group_history import ConsumerGroupHistory
 from schemas.history import History
 from schemas.observed_history import ObservedHistory
+from schemas.transaction_history import TransactionHistory
 from tests.observed.recorded import CLUSTERS, observed
 
 NAMES = sorted(path.name.removesuffix(".truth.jsonl.gz") for path in CLUSTERS.glob("*.truth.jsonl.gz"))
@@ -18,7 +20,7 @@ def everything() -> list[History]:
 
 
 def test_the_recordings_have_every_type_of_record() -> None:
-    assert {type(record) for record in everything()} >= set(get_args(ObservedHistory))
+    assert {type(record) for record in everything()} >= set(get_args(TransactionHistory | ConsumerGroupHistory | ObservedHistory))
 
 
 def test_every_sentence_names_who_and_none_shows_python() -> None:

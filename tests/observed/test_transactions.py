@@ -10,8 +10,9 @@ import pytest
 from group_coordinator.watching.observed.cluster import Observed, observe
 from group_coordinator.watching.observed.offsets_log import CommitRecord, UnknownRecord, raw_line, read_raw
 from schemas.history import OffsetsCommitted
-from schemas.observed_history import OffsetsRemoved, TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.observed_history import OffsetsRemoved
 from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 from tests.observed.commits import commit, marker, read, text
 
 

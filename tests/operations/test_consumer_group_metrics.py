@@ -15,9 +15,10 @@ from group_coordinator.watching.group_metrics.light_records import read_snapshot
 from group_coordinator.watching.group_metrics.pending_offsets import PendingOffsets
 from group_coordinator.watching.group_metrics.tally import HistoryCounts
 from group_coordinator.watching.history.fold import tell
+from schemas.consumer_group_history import GroupEpochBumped, TargetAssignmentComputed
 from schemas.events import TransactionEnded, encode_json
 from schemas.history import HistoryRecord, OffsetsCommitted
-from schemas.observed_history import GroupEpochBumped, TargetAssignmentComputed, TransactionalOffsetsPending
+from schemas.transaction_history import TransactionalOffsetsPending
 from tests.coordinator_state.harness import GroupHarness, of_type
 from tests.dashboard.consumer_members import DrivenMember, Story, cluster
 from tests.dashboard.consumer_scene import CULPRIT, scene

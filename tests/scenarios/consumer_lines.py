@@ -9,10 +9,10 @@ from uuid import UUID
 from msgspec import UNSET
 
 from coordinator_state import LogRecord
+from schemas.consumer_group_history import ConsumerMember
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
 from schemas.history import AssignedTopic, GroupSnapshot, SnapshotMember
 from schemas.kafka.records import decode_record
-from schemas.observed_history import ConsumerMember
 
 
 def partitions_text(partitions: Iterable[tuple[str, Iterable[int]]]) -> str:

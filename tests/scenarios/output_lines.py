@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from coordinator_state import Answer, AssignmentChange, LogRecord, Output
+from schemas.consumer_group_history import ConsumerMember
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatResponse
 from schemas.consumer_protocol import decode_assignment
 from schemas.error_codes import ErrorCode
@@ -34,7 +35,6 @@ from schemas.messages import (
     SyncGroupResponse,
     TxnOffsetCommitResponse,
 )
-from schemas.observed_history import ConsumerMember
 from schemas.records import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, decode_record
 from tests.scenarios.consumer_lines import assigned_text, group_words, heartbeat_words, member_text, record_words
 from tests.scenarios.script import duration_text

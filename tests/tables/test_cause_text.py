@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from group_coordinator.watching.tables.causes import cause_text
+from schemas.consumer_group_history import ConsumerMember, ConsumerMemberJoined
 from schemas.history import Cause, MemberExpired, MemberIdentity
-from schemas.observed_history import ConsumerMember, ConsumerMemberJoined
 
 
 def test_causes_name_members_as_people_do() -> None:

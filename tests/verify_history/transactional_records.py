@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from coordinator_state import Output
 from group_coordinator.watching.observed.transactions import OpenTransactions
-from schemas.observed_history import TransactionalOffsetsPending
 from schemas.records import NO_TIMESTAMP, encode_offset_commit, encode_offset_commit_key
+from schemas.transaction_history import TransactionalOffsetsPending
 
 Json = dict[str, Any]
 _Key = tuple[str, str, int]

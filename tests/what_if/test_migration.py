@@ -19,8 +19,8 @@ from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.what_if.group_log import group_log
 from group_coordinator.proving.what_if.what_if import play
 from group_coordinator.watching.dashboard.change import Change
+from schemas.consumer_group_history import GroupConverted
 from schemas.history import decode_history
-from schemas.observed_history import GroupConverted
 from schemas.records_file import Record
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process

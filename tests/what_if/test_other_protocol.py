@@ -11,9 +11,9 @@ from coordinator_state.outputs import MetadataEvent
 from group_coordinator.coordinating.assignors import ASSIGNORS
 from group_coordinator.proving.what_if.what_if import play
 from group_coordinator.watching.dashboard.change import Change
+from schemas.consumer_group_history import ConsumerMember, ConsumerMemberJoined, TargetAssignmentComputed
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.history import MemberExpired, MemberJoined, decode_history
-from schemas.observed_history import ConsumerMember, ConsumerMemberJoined, TargetAssignmentComputed
 from tests.hash_seeds import printed_with
 from tests.what_if.pages import summary_of
 from tests.what_if.recordings import log_of, recorded

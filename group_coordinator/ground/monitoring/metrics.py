@@ -19,11 +19,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from schemas.consumer_group_history import EpochReason
 from schemas.error_codes import ErrorCode
 from schemas.events import OUTPUT_TOO_LARGE, EventProblem
 from schemas.history import MemberDropped, RebalanceCompleted
 from schemas.messages import APIS
-from schemas.observed_history import EpochReason
 
 UNREADABLE, TICK, RENEWAL = "unreadable", "tick", "renew_sessions"
 FACTS = "topics_deleted", "transaction_ended", "topic_metadata", "regexes_resolved", "group_config"

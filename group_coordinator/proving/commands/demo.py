@@ -40,9 +40,9 @@ from group_coordinator.watching.commands.summary import Summary
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.narrative import sentences
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline
+from schemas.consumer_group_history import GroupConverted
 from schemas.events import encode_json
 from schemas.history import History, MemberReplaced, RebalanceCompleted, RequestRefused
-from schemas.observed_history import GroupConverted
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
 

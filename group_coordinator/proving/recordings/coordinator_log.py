@@ -15,6 +15,12 @@ from msgspec import Struct, field
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
+from schemas.consumer_group_history import (
+    ConsumerMemberAway,
+    GroupConverted,
+    GroupEpochBumped,
+    TargetAssignmentComputed,
+)
 from schemas.history import (
     AssignmentReceived,
     GroupEmpty,
@@ -26,7 +32,6 @@ from schemas.history import (
     MemberReplaced,
     RebalanceStarted,
 )
-from schemas.observed_history import ConsumerMemberAway, GroupConverted, GroupEpochBumped, TargetAssignmentComputed
 
 
 class LogEntry(Struct, frozen=True):

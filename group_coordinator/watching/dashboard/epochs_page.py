@@ -10,14 +10,14 @@ from msgspec import Struct
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.rebalance_page import holder_document, request
 from group_coordinator.watching.narrative import sentences, words
-from schemas.history import AssignedTopic, History
-from schemas.observed_history import (
+from schemas.consumer_group_history import (
     GroupConverted,
     GroupEpochBumped,
     MemberReconciled,
     RegexResolved,
     TargetAssignmentComputed,
 )
+from schemas.history import AssignedTopic, History
 
 TARGETS_MAX = 300
 PROGRESS_MAX = 6_000

@@ -12,6 +12,14 @@ from group_coordinator.watching.history.fold import GroupFold
 from group_coordinator.watching.history.holding import Holder
 from group_coordinator.watching.history.reconciliation import Reconciliation, rename
 from group_coordinator.watching.history.view import Departure, JoinedMember, Removal
+from schemas.consumer_group_history import (
+    ConsumerMember,
+    GroupConverted,
+    GroupEpochBumped,
+    MemberReconciled,
+    RegexResolved,
+    TargetAssignmentComputed,
+)
 from schemas.group_states import ASSIGNING, NO_GROUP, RECONCILING, UNKNOWN, GroupState
 from schemas.history import (
     AssignedTopic,
@@ -27,15 +35,7 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import (
-    ConsumerMember,
-    GroupConverted,
-    GroupEpochBumped,
-    MemberReconciled,
-    OffsetsRemoved,
-    RegexResolved,
-    TargetAssignmentComputed,
-)
+from schemas.observed_history import OffsetsRemoved
 
 CLASSIC, CONSUMER = "classic", "consumer"
 STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN, ASSIGNING, RECONCILING)

@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 
 from group_coordinator.watching.dashboard.facts import WITHOUT_MEMBERS, Moment
 from group_coordinator.watching.tables.rows import Ownership
+from schemas.consumer_group_history import TargetAssignmentComputed
 from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, History, HistoryRecord
-from schemas.observed_history import GroupRestored, OwnershipNotKnown, TargetAssignmentComputed
+from schemas.observed_history import GroupRestored, OwnershipNotKnown
 
 GapKind = Literal["unowned", "empty", "not_known"]
 """`unowned`: the group had members, and none of them owned the partition. `empty`: the group had no members.

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from group_coordinator.watching.group_metrics.names import kept_name
 from group_coordinator.watching.group_metrics.repeats import Remembered
 from schemas.history import OffsetChange, OffsetsCommitted
-from schemas.observed_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 
 KEPT_MAX = 100_000
 """So many pending offsets are followed; of those beyond nothing is told."""

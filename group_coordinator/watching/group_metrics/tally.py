@@ -23,6 +23,7 @@ from group_coordinator.watching.group_metrics.names import kept_name
 from group_coordinator.watching.group_metrics.repeats import Remembered, Repeats
 from group_coordinator.watching.history.fold import tell
 from group_coordinator.watching.history.view import Departure, HistoryView, JoinedMember, Removal
+from schemas.consumer_group_history import GroupEpochBumped, TargetAssignmentComputed
 from schemas.events import SESSION_RENEWAL
 from schemas.history import (
     History,
@@ -38,13 +39,8 @@ from schemas.history import (
     RequestRefused,
 )
 from schemas.messages import APIS
-from schemas.observed_history import (
-    GroupEpochBumped,
-    OffsetsRemoved,
-    TargetAssignmentComputed,
-    TransactionalOffsetsAborted,
-    TransactionalOffsetsPending,
-)
+from schemas.observed_history import OffsetsRemoved
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 
 _DEAD_LETTER_REASONS = frozenset(reason for (reason,) in m.DEAD_LETTERS.known)
 _EVENTS_REMEMBERED = 100_000

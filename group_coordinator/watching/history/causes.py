@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from schemas.consumer_group_history import GroupConverted
 from schemas.history import HistoryRecord
-from schemas.observed_history import GroupConverted
 
 Kept = TypeVar("Kept")
 

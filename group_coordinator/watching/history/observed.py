@@ -6,31 +6,32 @@ from collections.abc import Mapping
 
 from group_coordinator.watching.history.meaning import Meaning, nothing_more
 from group_coordinator.watching.history.view import HistoryView
-from schemas.group_states import ASSIGNING, RECONCILING, UNKNOWN, GroupState
-from schemas.history import AssignedTopic, HistoryRecord
-from schemas.observed_history import (
+from schemas.consumer_group_history import (
     SUBSCRIPTION,
     ConsumerMemberAway,
     ConsumerMemberJoined,
     ConsumerMemberUpdated,
-    CoordinatorChanged,
-    CoordinatorStalled,
-    GenerationsNotRecorded,
     GroupConverted,
     GroupEpochBumped,
     GroupReconciling,
-    GroupRestored,
-    MemberGone,
     MemberReconciled,
-    MemberRestored,
     MembersReconciled,
-    OffsetsRemoved,
-    OwnershipNotKnown,
     RegexResolved,
     TargetAssignmentComputed,
-    TransactionalOffsetsAborted,
-    TransactionalOffsetsPending,
 )
+from schemas.group_states import ASSIGNING, RECONCILING, UNKNOWN, GroupState
+from schemas.history import AssignedTopic, HistoryRecord
+from schemas.observed_history import (
+    CoordinatorChanged,
+    CoordinatorStalled,
+    GenerationsNotRecorded,
+    GroupRestored,
+    MemberGone,
+    MemberRestored,
+    OffsetsRemoved,
+    OwnershipNotKnown,
+)
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 
 
 def _group_converted(view: HistoryView, record: GroupConverted) -> None:

@@ -15,8 +15,8 @@ from group_coordinator.watching.history.holding import (
     places,
     target_owners,
 )
+from schemas.consumer_group_history import MemberReconciled
 from schemas.history import AssignedTopic, MemberAssignment
-from schemas.observed_history import MemberReconciled
 
 Kept = TypeVar("Kept")
 

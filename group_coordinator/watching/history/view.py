@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
+from schemas.consumer_group_history import GroupEpochBumped, TargetAssignmentComputed
 from schemas.history import (
     AssignedTopic,
     History,
@@ -19,13 +20,8 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import (
-    GroupEpochBumped,
-    OffsetsRemoved,
-    TargetAssignmentComputed,
-    TransactionalOffsetsAborted,
-    TransactionalOffsetsPending,
-)
+from schemas.observed_history import OffsetsRemoved
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 
 Departure = Literal["left", "expired", "dropped", "unknown"]
 """How a member that was in the group went: by itself, unheard for its session timeout, put out by a rule, or untold."""

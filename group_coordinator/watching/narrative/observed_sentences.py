@@ -5,36 +5,38 @@ from __future__ import annotations
 from typing import assert_never
 
 from group_coordinator.watching.narrative.words import client, count, duration, listed, member, name, names, owned
-from schemas.history_parts import Cause
-from schemas.observed_history import (
+from schemas.consumer_group_history import (
+    ConsumerGroupHistory,
     ConsumerMemberAway,
     ConsumerMemberJoined,
     ConsumerMemberUpdated,
-    CoordinatorChanged,
-    CoordinatorStalled,
-    GenerationsNotRecorded,
     GroupConverted,
     GroupEpochBumped,
     GroupReconciling,
+    MemberReconciled,
+    MembersReconciled,
+    RegexResolved,
+    TargetAssignmentComputed,
+)
+from schemas.history_parts import Cause
+from schemas.observed_history import (
+    CoordinatorChanged,
+    CoordinatorStalled,
+    GenerationsNotRecorded,
     GroupRestored,
     MemberGone,
-    MemberReconciled,
     MemberRestored,
-    MembersReconciled,
     ObservedHistory,
     OffsetsRemoved,
     OwnershipNotKnown,
-    RegexResolved,
-    TargetAssignmentComputed,
-    TransactionalOffsetsAborted,
-    TransactionalOffsetsPending,
 )
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending, TransactionHistory
 
 _AWAY = -2
 """The epoch of a static member that has left for a while."""
 
 
-def sentence(record: ObservedHistory) -> str:
+def sentence(record: TransactionHistory | ConsumerGroupHistory | ObservedHistory) -> str:
     """Return what happened, without time and group."""
     match record:
         case MemberGone():

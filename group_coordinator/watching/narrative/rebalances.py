@@ -17,6 +17,14 @@ from group_coordinator.watching.history.holding import Holder
 from group_coordinator.watching.history.reconciliation import Reconciliation, rename
 from group_coordinator.watching.history.view import Departure, JoinedMember
 from group_coordinator.watching.narrative import sentences, words
+from schemas.consumer_group_history import (
+    ConsumerMember,
+    GroupConverted,
+    GroupEpochBumped,
+    MemberReconciled,
+    RegexResolved,
+    TargetAssignmentComputed,
+)
 from schemas.history import (
     AssignedTopic,
     GroupCreated,
@@ -35,15 +43,7 @@ from schemas.history import (
     RebalanceCompleted,
     RebalanceStarted,
 )
-from schemas.observed_history import (
-    ConsumerMember,
-    GroupConverted,
-    GroupEpochBumped,
-    MemberGone,
-    MemberReconciled,
-    RegexResolved,
-    TargetAssignmentComputed,
-)
+from schemas.observed_history import MemberGone
 
 Ownership = dict[str, tuple[AssignedTopic, ...] | None]
 """Member id -> what it owns, in the order of the leader's assignment; None: not an assignment of the consumer

@@ -6,7 +6,8 @@ from group_coordinator.watching.observed.offsets_log import CommitRecord
 from group_coordinator.watching.observed.teller import Teller
 from group_coordinator.watching.observed.transactions import AbortedCommits, Commits, PendingCommits
 from schemas.history import HistoryRecord, OffsetChange, OffsetsCommitted
-from schemas.observed_history import OffsetsRemoved, TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.observed_history import OffsetsRemoved
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 
 
 class GroupCommits:

@@ -19,8 +19,9 @@ from group_coordinator.watching.observed.ordering import Item, TimedLine, in_one
 from group_coordinator.watching.observed.stored_groups import StoredGeneration, StoredMember, stored_generation
 from group_coordinator.watching.observed.teller import Teller
 from group_coordinator.watching.observed.transactions import Commits
+from schemas.consumer_group_history import GroupConverted
 from schemas.history import History
-from schemas.observed_history import CoordinatorChanged, CoordinatorStalled, GroupConverted
+from schemas.observed_history import CoordinatorChanged, CoordinatorStalled
 
 _GROUP_METADATA = "GroupMetadata"
 _OF_COORDINATORS = (line_events.GroupLoaded, line_events.PartitionLoaded, line_events.GroupUnloaded)

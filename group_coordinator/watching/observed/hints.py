@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
+from schemas.consumer_group_history import EpochReason
 from schemas.history import HistoryRecord, MemberDropped, MemberExpired, MemberLeft
-from schemas.observed_history import EpochReason, MemberGone
+from schemas.observed_history import MemberGone
 
 _TOO_SLOW: dict[str, Literal["did_not_revoke", "did_not_rejoin", "did_not_sync"]] = {
     "transition": "did_not_revoke", "join": "did_not_rejoin", "sync": "did_not_sync",

@@ -16,21 +16,7 @@ from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.hints import Hints, how
 from group_coordinator.watching.observed.modern_records import AWAY, Current, Step, changed_topics
 from group_coordinator.watching.observed.teller import Teller
-from schemas.history import (
-    AssignedTopic,
-    GroupCreated,
-    GroupDead,
-    GroupEmpty,
-    MemberAssignment,
-    MemberExpired,
-    MemberIdentity,
-    MemberReplaced,
-    RebalanceCompleted,
-    RebalanceStarted,
-    RebalanceTrigger,
-    RecordingGap,
-)
-from schemas.observed_history import (
+from schemas.consumer_group_history import (
     SUBSCRIPTION,
     TRIGGERS,
     ConsumerMember,
@@ -45,6 +31,20 @@ from schemas.observed_history import (
     MembersReconciled,
     RegexResolved,
     TargetAssignmentComputed,
+)
+from schemas.history import (
+    AssignedTopic,
+    GroupCreated,
+    GroupDead,
+    GroupEmpty,
+    MemberAssignment,
+    MemberExpired,
+    MemberIdentity,
+    MemberReplaced,
+    RebalanceCompleted,
+    RebalanceStarted,
+    RebalanceTrigger,
+    RecordingGap,
 )
 
 BEFORE = "nothing is known of the group before this"

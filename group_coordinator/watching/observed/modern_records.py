@@ -8,9 +8,9 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from group_coordinator.watching.observed.offsets_log import LogRecord
+from schemas.consumer_group_history import ConsumerMember, GroupKind
 from schemas.history import AssignedTopic, MemberIdentity
 from schemas.kafka.json_form import uuid_to_json
-from schemas.observed_history import ConsumerMember, GroupKind
 
 State = Literal["stable", "unrevoked_partitions", "unreleased_partitions", "unknown"]
 

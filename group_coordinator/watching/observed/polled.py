@@ -21,9 +21,10 @@ from group_coordinator.watching.observed.modern_records import Current, State, S
 from group_coordinator.watching.observed.observer import GroupUpdate
 from group_coordinator.watching.observed.stored_groups import StoredGeneration, StoredMember
 from group_coordinator.watching.observed.teller import Look, Teller
+from schemas.consumer_group_history import ConsumerMember, GroupConverted, GroupKind, MembersReconciled
 from schemas.history import AssignedTopic, History, MemberIdentity, OffsetChange, OffsetsCommitted
 from schemas.java_hash import group_partition
-from schemas.observed_history import ConsumerMember, GroupConverted, GroupKind, MembersReconciled, OffsetsRemoved
+from schemas.observed_history import OffsetsRemoved
 
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
 _T = TypeVar("_T")

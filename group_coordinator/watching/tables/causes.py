@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from schemas.consumer_group_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted
 from schemas.history import (
     GroupCreated,
     HistoryRecord,
@@ -17,12 +18,7 @@ from schemas.history import (
     MemberReplaced,
     PendingMemberRemoved,
 )
-from schemas.observed_history import (
-    ConsumerMemberJoined,
-    ConsumerMemberUpdated,
-    CoordinatorStalled,
-    GroupConverted,
-)
+from schemas.observed_history import CoordinatorStalled
 
 LINKS_SHOWN_MAX = 10
 ARROW = " -> "

@@ -28,6 +28,7 @@ from group_coordinator.watching.tables.member_rows import MemberRows
 from group_coordinator.watching.tables.ownership_rows import ByMember, OwnershipRows
 from group_coordinator.watching.tables.record_rows import commit_rows, event_row, expiry_rows, refusal_row
 from group_coordinator.watching.tables.rows import TABLE_OF, AnyRow, Member, Ownership, OwnershipEnd, Target
+from schemas.consumer_group_history import GroupEpochBumped
 from schemas.events import encode_json
 from schemas.history import (
     AssignedTopic,
@@ -43,7 +44,7 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import GroupEpochBumped, OffsetsRemoved
+from schemas.observed_history import OffsetsRemoved
 
 T = TypeVar("T")
 

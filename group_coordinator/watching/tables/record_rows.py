@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from group_coordinator.watching.tables.rows import Commit, Event, Expiry, Refusal
+from schemas.consumer_group_history import ConsumerMemberAway, MemberReconciled
 from schemas.history import (
     GroupDead,
     History,
@@ -25,12 +26,7 @@ from schemas.history import (
     RebalanceStarted,
     RequestRefused,
 )
-from schemas.observed_history import (
-    ConsumerMemberAway,
-    MemberGone,
-    MemberReconciled,
-    OffsetsRemoved,
-)
+from schemas.observed_history import MemberGone, OffsetsRemoved
 
 
 def event_row(record: History, record_json: str) -> Event:

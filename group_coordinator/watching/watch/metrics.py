@@ -19,9 +19,9 @@ from group_coordinator.watching.group_metrics.tally import HistoryCounts
 from group_coordinator.watching.history.fold import tell
 from group_coordinator.watching.watch.conditions import ConditionState
 from group_coordinator.watching.watch.writing import HistorySource
+from schemas.consumer_group_history import GroupKind
 from schemas.group_states import ASSIGNING, NO_GROUP, REBALANCING, RECONCILING, UNKNOWN, GroupState
 from schemas.history import History
-from schemas.observed_history import GroupKind
 
 _STATES = (*STATES, UNKNOWN)
 _KINDS = ("classic", *get_args(GroupKind))

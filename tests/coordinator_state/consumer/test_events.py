@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from coordinator_state import LogRecord
+from schemas.consumer_group_history import GroupEpochBumped, RegexResolved
 from schemas.consumer_group_messages import ConsumerGroupAssignment
 from schemas.events import decode_group_event, encode_json
 from schemas.group_metadata_events import DescribedTopic, GroupConfiguration, RegexesResolved, TopicMetadata
-from schemas.observed_history import GroupEpochBumped, RegexResolved
 from tests.coordinator_state.consumer.harness import ConsumerHarness, topics
 from tests.coordinator_state.harness import of_type
 

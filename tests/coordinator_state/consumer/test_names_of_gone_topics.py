@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from coordinator_state import AssignmentChange, Output
 from coordinator_state.topics_image import TopicsImage
+from schemas.consumer_group_history import MemberReconciled
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.history import AssignedTopic
-from schemas.observed_history import MemberReconciled
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned, topics
 from tests.coordinator_state.harness import of_type
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import get_args
 
 from coordinator_state import Output
+from schemas.consumer_group_history import TRIGGERS, EpochReason, GroupEpochBumped, MemberReconciled
 from schemas.history import RebalanceCompleted, RebalanceStarted, Waited
 from schemas.history_parts import RebalanceTrigger
-from schemas.observed_history import TRIGGERS, EpochReason, GroupEpochBumped, MemberReconciled
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, consumer_heartbeat, owned, topics
 from tests.coordinator_state.harness import of_type
 

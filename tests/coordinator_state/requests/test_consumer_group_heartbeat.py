@@ -3,10 +3,10 @@
 import pytest
 
 from coordinator_state import LogRecord
+from schemas.consumer_group_history import GroupEpochBumped, MemberReconciled, TargetAssignmentComputed
 from schemas.consumer_group_messages import ConsumerGroupAssignment
 from schemas.error_codes import ErrorCode
 from schemas.kafka.records import Record, decode_record
-from schemas.observed_history import GroupEpochBumped, MemberReconciled, TargetAssignmentComputed
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned
 from tests.coordinator_state.harness import of_type, subscription
 

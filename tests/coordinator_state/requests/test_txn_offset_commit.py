@@ -5,7 +5,7 @@ import pytest
 from coordinator_state import LogRecord
 from schemas.error_codes import ErrorCode
 from schemas.history import GroupCreated, MemberExpired, OffsetsCommitted, RequestRefused
-from schemas.observed_history import TransactionalOffsetsPending
+from schemas.transaction_history import TransactionalOffsetsPending
 from tests.coordinator_state.harness import GroupHarness, of_type, subscription
 
 NONE = ErrorCode.NONE

@@ -20,9 +20,9 @@ from coordinator_state.consumer.assignors import (
 from coordinator_state.consumer.assignors.checked import CheckedAssignor
 from coordinator_state.consumer.member import TargetAssignment
 from schemas import entry_points
+from schemas.consumer_group_history import TargetAssignmentComputed
 from schemas.error_codes import ErrorCode
 from schemas.history import RequestRefused
-from schemas.observed_history import TargetAssignmentComputed
 from tests.coordinator_state.consumer.assignors.registering import Register
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import of_type

@@ -1,0 +1,24 @@
+"""History of offsets that are committed in transactions."""
+
+from __future__ import annotations
+
+from schemas.history_parts import HistoryRecord, OffsetChange
+
+
+class TransactionalOffsetsPending(HistoryRecord, frozen=True, kw_only=True, tag="transactional_offsets_pending"):
+    """Offsets were written in a transaction. They count when it is committed, and never if it is aborted."""
+
+    producer_id: int
+    producer_epoch: int
+    offsets: tuple[OffsetChange, ...]
+
+
+class TransactionalOffsetsAborted(HistoryRecord, frozen=True, kw_only=True, tag="transactional_offsets_aborted"):
+    """The transaction in which these offsets were written was aborted."""
+
+    producer_id: int
+    producer_epoch: int
+    offsets: tuple[OffsetChange, ...]
+
+
+TransactionHistory = TransactionalOffsetsPending | TransactionalOffsetsAborted
