@@ -71,7 +71,7 @@ try-upgrade: ## the tests on the newest Spark, Kafka and clients, in an environm
 	$(PYTHON) .ci/try_upgrade.py $(ARGS)
 
 endurance: jars ## fifty Kafka clients of five libraries that come and go for MINUTES=10, Spark and gateway restarted in the middle
-	$(BIN)/python -m tests.gateway.endurance --minutes $(or $(MINUTES),10) $(ARGS)
+	$(BIN)/python -m tests.coordinating.gateway.endurance --minutes $(or $(MINUTES),10) $(ARGS)
 
 soak: jars ## members with churn for MINUTES=30: memory, state, batch time and disk must stay flat (ARGS="--help")
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) $(ARGS)

@@ -35,7 +35,7 @@ from streaming.session import SMALL_BATCHES, open_session, prepare_session
 from streaming.source import events_stream
 from streaming.topics import ensure_topics
 from streaming.tuning.hadoop import tune_hadoop
-from tests.operations.standalone_cluster import Cluster
+from tests.coordinating.operations.standalone_cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
 

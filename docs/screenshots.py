@@ -116,7 +116,7 @@ def report_on(recording: str, directory: Path) -> str:
     """The address of a report on what a cluster left."""
     report = directory / f"{recording}.html"
     if recording == STORY:
-        from tests.dashboard import consumer_scene
+        from tests.watching.dashboard import consumer_scene
 
         index = Index()
         for value in consumer_scene.values():

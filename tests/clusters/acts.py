@@ -9,8 +9,8 @@ from msgspec import Struct, field
 
 from schemas.history import History, MemberDropped, MemberExpired, MemberLeft
 from schemas.observed_history import MemberGone
-from tests.observed.recorded import Poll, polls, truth
-from tests.observed.scores import Sources, history
+from tests.watching.observed.recorded import Poll, polls, truth
+from tests.watching.observed.scores import Sources, history
 
 _SESSION_MS = 8_000
 _SOON_MS = 25_000

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from group_coordinator.command_line.main import app
 from tests.clusters.acts import judge
-from tests.observed.recorded import files
-from tests.observed.scores import ALL_SOURCES, DUMP, LOGS, REQUESTS, scores
+from tests.watching.observed.recorded import files
+from tests.watching.observed.scores import ALL_SOURCES, DUMP, LOGS, REQUESTS, scores
 
 _SHOWN = 12
 _FRAMES_SHOWN = 3

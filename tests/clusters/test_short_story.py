@@ -10,8 +10,8 @@ from tests.clusters.acts import judge
 from tests.clusters.recorder import record
 from tests.clusters.story import FAILOVER, SHORT_STORY, STORY, steps
 from tests.clusters.versions import VERSIONS, Version, versions
-from tests.observed.recorded import truth
-from tests.observed.scores import ALL_SOURCES, DUMP, LOGS, REQUESTS, Sources, scores
+from tests.watching.observed.recorded import truth
+from tests.watching.observed.scores import ALL_SOURCES, DUMP, LOGS, REQUESTS, Sources, scores
 
 NEWEST = Version(VERSIONS[-1])
 

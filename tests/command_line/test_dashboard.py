@@ -20,7 +20,7 @@ from group_coordinator.watching.dashboard.change import Change
 from group_coordinator.watching.tables.rows import TABLES
 from schemas.history import RebalanceStarted, decode_history
 from streaming.config import StreamingConfig
-from tests.dashboard.http import document
+from tests.watching.dashboard.http import document
 
 RECORDING = Path(__file__).parents[1] / "fixtures" / "recordings" / "crash.request.log.gz"
 

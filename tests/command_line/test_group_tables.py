@@ -1,4 +1,7 @@
-"""What `groups` prints of consumer groups beside what Kafka's tools print; `tests/history` compares the rest."""
+"""What `groups` prints of consumer groups beside what Kafka's tools print.
+
+`tests/watching/history` compares the rest.
+"""
 
 from __future__ import annotations
 

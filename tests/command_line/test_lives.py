@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line.calls import call, text_of
-from tests.observed.recorded import CLUSTERS
+from tests.watching.observed.recorded import CLUSTERS
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 
 from group_coordinator.command_line import doubts
 from tests.command_line.calls import FIXTURES, call
-from tests.recordings import disturbances
+from tests.proving.recordings import disturbances
 
 CHURN = FIXTURES / "recordings" / "churn-0.request.log.gz"
 NOTHING: dict[str, bytes] = {

@@ -13,7 +13,7 @@ from schemas.history import History, HistoryRecord, RebalanceCompleted
 from tests.command_line.histories import crash, everything, interrupted, long_wait
 from tests.coordinator_state.consumer.harness import FOO, ConsumerHarness, owned
 from tests.coordinator_state.harness import of_type
-from tests.tables.example_history import example_history
+from tests.watching.tables.example_history import example_history
 
 
 def test_a_rebalance_in_one_line() -> None:

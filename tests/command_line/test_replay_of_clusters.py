@@ -11,7 +11,7 @@ import pytest
 from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.kafka.json_form import uuid_to_json
 from tests.command_line.calls import FIXTURES, call, text_of
-from tests.observed.recorded import entries
+from tests.watching.observed.recorded import entries
 
 CLUSTERS = FIXTURES / "clusters"
 DUMP = CLUSTERS / "old-3.9.offsets.jsonl.gz"

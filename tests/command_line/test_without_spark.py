@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.observed.recorded import CLUSTERS
+from tests.watching.observed.recorded import CLUSTERS
 
 _ABSENT = ("pyspark", "py4j", "pandas", "numpy")
 _PROGRAM = f"""

@@ -51,7 +51,7 @@ def test_every_decision_has_a_number_of_its_own() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_files_that_a_document_names(document: Path) -> None:
-    """Paths in backticks: `streaming/parts.py`, `tests/gateway`."""
+    """Paths in backticks: `streaming/parts.py`, `tests/coordinating/gateway`."""
     words = re.findall(r"`((?:\w+/)+[\w.-]*)`", document.read_text())
     paths = [word for word in words if word.split("/")[0] in TOP_FOLDERS]
     assert [word for word in paths if not (ROOT / word).exists()] == []

@@ -47,9 +47,9 @@ from streaming.operator import OperatorError, Outcome, coordinate_rows
 from streaming.replay import replay_in_process
 from streaming.rows import EventRow
 from streaming.stored_group import StoredGroup
+from tests.coordinating.gateway.random_messages import MESSAGES, random_message
+from tests.coordinating.operations.tally_bench import bench
 from tests.coordinator_state.harness import assignment, subscription
-from tests.gateway.random_messages import MESSAGES, random_message
-from tests.operations.tally_bench import bench
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import START_MS, make_log
 

@@ -1,10 +1,10 @@
 """Histories that other coordinators got wrong, each by its name: what must happen instead.
 
 Where it is not the group's to decide, the test lies elsewhere: lag never reaches behind the start of a log (redpanda
-#30624) in `tests/command_line/test_live_topics.py` and `tests/dashboard/test_lag.py`. apache/kafka #22245, a static
-member that leaves with epoch -2, returns, and finds its epoch as it was, is of streams groups: the classic protocol has
-neither that leave nor epochs of members.
-What comes next to it, a static member that is taken out by a LeaveGroup and returns, is here.
+#30624) in `tests/command_line/test_live_topics.py` and `tests/watching/dashboard/test_lag.py`. apache/kafka #22245, a
+static member that leaves with epoch -2, returns, and finds its epoch as it was, is of streams groups: the classic
+protocol has neither that leave nor epochs of members. What comes next to it, a static member that is taken out by a
+LeaveGroup and returns, is here.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from simulation.run import run_world
 from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Scenario
 from simulation.world import World
+from tests.coordinating.members.bench import Bench
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type
-from tests.members.bench import Bench
 from tests.simulation.planted_bugs import answers_are_written_first
 
 

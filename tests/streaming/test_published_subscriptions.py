@@ -14,7 +14,7 @@ from schemas.query_progress import GatewayAlive, SeenTopic, TopicsSeen, encode_p
 from streaming import published_subscriptions
 from streaming.group_news import kept_bytes
 from streaming.published_subscriptions import PublishedSubscriptions
-from tests.responder.messages import AnswerMessage
+from tests.coordinating.responder.messages import AnswerMessage
 
 CLASSIC = b'{"group_id":"g","state":"Empty","members":[]}'
 SUBSCRIPTION = SnapshotSubscription(

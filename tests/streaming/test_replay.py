@@ -22,7 +22,7 @@ from streaming.event_log import EventLogError, read_records, records_of_files
 from streaming.packed_outputs import output_records
 from streaming.replay import replay_batch, replay_in_process, replay_streaming
 from streaming.session import prepare_session
-from tests.recordings.broker_logs import FIXTURES, followed_lines, lines_of
+from tests.proving.recordings.broker_logs import FIXTURES, followed_lines, lines_of
 from tests.streaming import random_log
 from tests.streaming.replays import CONFIG, in_process, output_order, write_log
 

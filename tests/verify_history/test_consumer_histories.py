@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coordinator_state.kafka_versions import KAFKA_VERSIONS
-from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
+from tests.proving.recordings.forgetful_coordinator import ForgetfulCoordinator
 from tests.verify_history import histories
 from tests.verify_history.histories import verify_histories
 

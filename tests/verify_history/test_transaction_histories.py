@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.recordings.forgetful_coordinator import ForgetfulCoordinator
+from tests.proving.recordings.forgetful_coordinator import ForgetfulCoordinator
 from tests.verify_history import histories
 from tests.verify_history.histories import verify_histories
 from tests.verify_history.topic_checks import TopicChecks

@@ -1,0 +1,400 @@
+"""Fifty consumers of five libraries come and go: `python -m tests.coordinating.gateway.endurance [--minutes 10]`.
+
+Everything as in service: a broker, `group-coordinator run` and `group-coordinator gateway`, each a process. All the
+while records flow into a topic of each group, and consumers are closed, killed and started again. In the middle
+everybody holds still and the coordinator is killed (kill -9) and started again: nobody may lose a partition by it. Then
+the gateway is: nobody may, but in groups with clients in Go, which give up their membership where nobody listens. At
+the end every rebalance of the history must be somebody's doing, and every record read.
+
+With `--away-minutes 10` a responder answers, which is a process of its own, too, and the coordinator stays away for so
+long: nobody may lose a partition or get an error after which it does not ask again, and when it is back it must give
+the same answers.
+The exit code is 1 when it is not so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import NewTopic
+from prometheus_client.parser import text_string_to_metric_families
+
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.kafka_topics.follower import TopicFollower
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
+from schemas.events import encode_json
+from schemas.history import History, RebalanceStarted, decode_history
+from tests.coordinating.gateway.answer_audit import wait_for_the_query
+from tests.coordinating.gateway.audit import Doings, audit, lost
+from tests.coordinating.gateway.clients.consumers import (
+    GO_LIBRARIES,
+    ConsumerProcess,
+    Consumers,
+    Library,
+    compile_go,
+    compile_java,
+    share,
+)
+from tests.coordinating.gateway.commands import Command
+
+PARTITIONS = 6
+RECORDS_PER_SECOND = 10
+"""Into each topic."""
+CHURN_INTERVAL_S = 4.0
+PATIENCE_S = 240.0
+STILL_S = 30.0
+"""How long is watched whether a restart moves anything."""
+
+
+class Group:
+    """A group with its topic, its consumers and what was done to them."""
+
+    def __init__(
+        self,
+        name: str,
+        libraries: list[Library],
+        bootstrap_servers: str,
+        programs: Path,
+        session_s: int,
+        *,
+        static: bool,
+        cooperative: bool,
+    ) -> None:
+        self.name = name
+        self.libraries = libraries
+        self.doings = Doings(is_cooperative=cooperative)
+        self.members: dict[int, ConsumerProcess] = {}
+        """By place: whoever is started at a place has its library and, where static, its instance id."""
+        self.all: list[ConsumerProcess] = []
+        self.is_static = static
+        self._consumers = Consumers(bootstrap_servers, name, programs)
+        self._settings = {
+            "session.timeout.ms": str(session_s * 1_000),
+            "heartbeat.interval.ms": "3000",
+            "auto.commit.interval.ms": "2000",
+            "partition.assignment.strategy": "cooperative-sticky" if cooperative else "range",
+        }
+
+    def start(self, place: int) -> None:
+        name = f"{self.name}-{place}-{len(self.all)}"
+        instance = {"group.instance.id": f"{self.name}-{place}"} if self.is_static else {}
+        self.doings.started.add(name)
+        member = self._consumers.start_with(self.libraries[place], self.name, {**self._settings, **instance}, name)
+        self.members[place] = member
+        self.all.append(member)
+
+    def disturb(self, chance: random.Random) -> str:
+        """Do something to one of them, or bring one back."""
+        absent = [place for place in range(len(self.libraries)) if place not in self.members]
+        if absent and chance.random() < 0.7:
+            place = chance.choice(absent)
+            self.start(place)
+            return f"{self.members[place].name} starts"
+        if len(self.members) < 2:
+            return f"{self.name} is left alone"
+        place = chance.choice(sorted(self.members))
+        member = self.members.pop(place)
+        if self.is_static or chance.random() < 0.3:
+            self.doings.killed.add(member.name)
+            member.kill()
+            if self.is_static:
+                self.start(place)
+                return f"{member.name}, static, is killed and started again"
+            return f"{member.name} is killed"
+        self.doings.closed.add(member.name)
+        member.tell("close")
+        return f"{member.name} is closed"
+
+    def complete(self) -> None:
+        for place in range(len(self.libraries)):
+            if place not in self.members:
+                self.start(place)
+
+    def settle(self) -> None:
+        share(list(self.members.values()), PARTITIONS, timeout_s=PATIENCE_S)
+
+    def read(self) -> list[int]:
+        return [int(read.value) for member in self.all for read in list(member.records)]
+
+    def end(self) -> None:
+        self._consumers.end()
+
+
+class Records:
+    """Writes numbers to all topics, until `stop`, straight to the broker."""
+
+    def __init__(self, bootstrap_servers: str, topics: list[str]) -> None:
+        self.produced = 0
+        """Records in each topic."""
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": "20", "log_level": "2"})
+        self._topics = topics
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+        assert self._producer.flush(30) == 0
+
+    def _run(self) -> None:
+        while not self._stopped.wait(1 / RECORDS_PER_SECOND):
+            for topic in self._topics:
+                self._producer.produce(topic, str(self.produced), partition=self.produced % PARTITIONS)
+            self.produced += 1
+            self._producer.poll(0)
+
+
+class Endurance:
+    """One run."""
+
+    def __init__(
+        self, minutes: float, groups: int, session_s: int, seed: int, stack: ExitStack, away_minutes: float = 0.0
+    ) -> None:
+        """`away_minutes`: so long is the coordinator away; 0: it is started again at once, and there is no responder.
+        """
+        self._minutes, self._chance, self._away_minutes = minutes, random.Random(seed), away_minutes
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="endurance-")))
+        programs = compile_java(directory)
+        libraries: list[Library] = ["librdkafka", "kafka-python", "java", "librdkafka"]
+        has_go = shutil.which("go") is not None
+        if has_go:
+            compile_go(directory)
+        say("Kafka, the coordinator and the gateway start")
+        servers, port = stack.enter_context(EmbeddedKafka()).bootstrap_servers, free_port()
+        self._metrics_port = free_port()
+        self.history: list[History] = []
+        self._servers = servers
+        self._away_ms = 0, 0
+        """Since when the coordinator was away, and until when."""
+        self._start_commands(directory, port, stack)
+        reader = TopicFollower({"bootstrap.servers": servers}, "endurance", self._hear)
+        reader.start(from_beginning=[("coordinator.history", 0)])
+        stack.callback(reader.stop)
+        self._groups = []
+        for number in range(groups):
+            cooperative = number % 3 == 2
+            fifth: Library = (
+                "librdkafka"
+                if not has_go or number % 2 == 0
+                else "franz-go"
+                if cooperative or number % 4 == 1
+                else "sarama"
+            )
+            group = Group(
+                f"group-{number}", [*libraries, fifth], f"127.0.0.1:{port}", programs, session_s,
+                static=number % 5 == 4, cooperative=cooperative,
+            )  # fmt: skip
+            stack.callback(group.end)
+            self._groups.append(group)
+        names = [group.name for group in self._groups]
+        admin = new_admin_client({"bootstrap.servers": servers})  # held: without it there is no answer
+        for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
+            future.result(30)
+        self._records = Records(servers, names)
+
+    def _start_commands(self, directory: Path, port: int, stack: ExitStack) -> None:
+        """The coordinator, the gateway at this port and, if one is wanted, the responder."""
+        settings = (
+            "--bootstrap-servers", self._servers, "--checkpoint", str(directory / "checkpoint"),
+            "--group-initial-rebalance-delay-ms", "0",
+        )  # fmt: skip
+        apart = ("--responders", "--trigger-interval-ms", "2000") if self._away_minutes else ()
+        self._run = Command(directory / "run", "The coordinator runs", "run", *settings, *apart)
+        self._gateway = Command(
+            directory / "gateway", "The gateway is ready", "gateway", "--bootstrap-servers", self._servers, "--listen",
+            f"127.0.0.1:{port}", "--metrics-port", str(self._metrics_port),
+        )  # fmt: skip
+        responder = Command(directory / "responder", "shard 0: ", "responder", *settings)
+        for command in (self._run, *([responder] if self._away_minutes else []), self._gateway):
+            command.start()
+            stack.callback(command.kill)
+        if self._away_minutes:
+            responder.wait_for(" at offset ")  # it answers
+
+    def live(self) -> list[str]:
+        """From the first start to the audit; what was wrong."""
+        say(
+            f"{sum(len(group.libraries) for group in self._groups)} consumers of "
+            f"{len({library for group in self._groups for library in group.libraries})} libraries start"
+        )
+        for group in self._groups:
+            group.complete()
+            time.sleep(1)
+        self._settle()
+        self._churn(self._minutes / 2)
+        problems = self._disturbs_nobody("the coordinator is killed and started again", self._restart_coordinator)
+        problems += self._judge_answers() if self._away_minutes else []
+        away_from = len(self.history)
+        problems += self._disturbs_nobody("the gateway is started again", self._restart_gateway, excused=GO_LIBRARIES)
+        self._excuse_clients_in_go(away_from)
+        self._churn(self._minutes / 2)
+        self._settle()
+        self._records.stop()
+        return problems + self._judge()
+
+    def _churn(self, minutes: float) -> None:
+        end, told_at = time.monotonic() + minutes * 60, 0.0
+        while time.monotonic() < end:
+            disturbance = self._chance.choice(self._groups).disturb(self._chance)
+            if time.monotonic() > told_at + 20:
+                told_at = time.monotonic()
+                say(
+                    f"{disturbance}; {sum(len(group.read()) for group in self._groups)} records read, "
+                    f"{len(self.history)} records of history"
+                )
+            time.sleep(CHURN_INTERVAL_S)
+
+    def _settle(self) -> None:
+        for group in self._groups:
+            group.complete()
+        for group in self._groups:
+            group.settle()
+        say("all groups are complete and share their partitions")
+
+    def _disturbs_nobody(self, name: str, do: Callable[[], None], excused: tuple[Library, ...] = ()) -> list[str]:
+        self._settle()
+        time.sleep(STILL_S)  # who was killed a while ago expires before
+        self._settle()
+        groups = [group for group in self._groups if not set(excused) & set(group.libraries)]
+        watched = [member for group in groups for member in group.members.values()]
+        event_counts = {member.name: len(member.events) for member in watched}
+        rebalances = self._rebalances(groups)
+        since = time.monotonic()
+        do()
+        took_s = time.monotonic() - since
+        time.sleep(STILL_S)
+        moved = [
+            f"{name}: {member.name} said {[words for _, words in member.events[event_counts[member.name]:]]}"
+            for member in watched
+            if len(member.events) > event_counts[member.name]
+        ]
+        more = self._rebalances(groups) - rebalances
+        say(f"{name} (away for {took_s:.0f} s): {len(moved)} of {len(watched)} consumers felt it, {more} rebalances")
+        return moved + ([f"{name}: {more} rebalances"] if more else [])
+
+    def _rebalances(self, groups: list[Group]) -> int:
+        names = {group.name for group in groups}
+        return sum(isinstance(record, RebalanceStarted) and record.group_id in names for record in list(self.history))
+
+    def _restart_coordinator(self) -> None:
+        since_ms = int(time.time() * 1_000)
+        self._run.kill()
+        time.sleep(60 * self._away_minutes)
+        self._run.start()
+        self._run.wait_for(" members, ")  # its first batch has ended: it answers
+        self._away_ms = since_ms, int(time.time() * 1_000)
+
+    def _judge_answers(self) -> list[str]:
+        """What is wrong with the answers that the responder has given while the coordinator was away."""
+        result = wait_for_the_query(self._servers, "coordinator.responses", *self._away_ms)
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics") as scraped:
+            families = text_string_to_metric_families(scraped.read().decode())
+        samples = {sample.name: sample.value for family in families for sample in family.samples}
+        handed_over = samples["group_coordinator_gateway_answers_handed_over_total"]
+        say(
+            f"{result.by_responders} answers by the responder meanwhile, {handed_over:.0f} handed over since the "
+            f"start; errors: {dict(result.errors)}"
+        )
+        return result.problems + [f"an answer with the error {name}" for name in result.final_errors]
+
+    def _restart_gateway(self) -> None:
+        self._gateway.stop()
+        self._gateway.start()
+
+    def _excuse_clients_in_go(self, away_from: int) -> None:
+        """From there in the history until now they may have come anew."""
+        self._settle()
+        for group in self._groups:
+            # All that were ever there: a static member is known by the client id that it came with first.
+            group.doings.gave_up = {member.name for member in group.all if member.library in GO_LIBRARIES}
+            group.doings.away = range(away_from, len(self.history))
+
+    def _judge(self) -> list[str]:
+        deadline = time.monotonic() + PATIENCE_S
+        problems: list[str] = []
+        for group in self._groups:
+            while list(lost(self._records.produced, group.read())) and time.monotonic() < deadline:
+                time.sleep(0.5)
+            problems += [f"{group.name}: {problem}" for problem in lost(self._records.produced, group.read())]
+            problems += [
+                f"{member.name} read {member.strays} records of partitions that it did not own"
+                for member in group.all
+                if member.strays
+            ]
+            problems += [f"{member.name} jumped: {jump}" for member in group.all for jump in member.jumps]
+        result = audit(self._doings(), self.history)
+        reads = sum(len(group.read()) for group in self._groups)
+        again = sum(len(group.read()) - len(set(group.read())) for group in self._groups)
+        say(
+            f"{self._records.produced * len(self._groups)} records, {reads} reads, "
+            f"{again} of them again after a crash or a rebalance"
+        )
+        say(
+            f"{sum(len(group.all) for group in self._groups)} consumers started, "
+            f"{sum(len(group.doings.closed) for group in self._groups)} closed, "
+            f"{sum(len(group.doings.killed) for group in self._groups)} killed"
+        )
+        say(
+            f"{result.rebalances.total()} rebalances: "
+            + ", ".join(f"{count} {trigger}" for trigger, count in result.rebalances.most_common())
+        )
+        return problems + result.problems
+
+    def _doings(self) -> dict[str, Doings]:
+        return {group.name: group.doings for group in self._groups}
+
+    def _hear(self, messages: list[Message]) -> None:
+        self.history += [decode_history(value) for message in messages if (value := message.value()) is not None]
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.coordinating.gateway.endurance", description="Many consumers come and go, for a while."
+    )
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--groups", type=int, default=10)
+    parser.add_argument(
+        "--session-seconds",
+        type=int,
+        default=120,
+        help="session timeout: more than the coordinator's restart takes beside fifty clients on two cores",
+    )
+    parser.add_argument(
+        "--away-minutes", type=float, default=0.0, help="a responder answers, while the coordinator is away for so long"
+    )
+    parser.add_argument("--history", type=Path, help="write the history there, a line for each record")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # all that was started ends with us
+    with ExitStack() as stack:
+        run = Endurance(
+            options.minutes, options.groups, options.session_seconds, options.seed, stack, options.away_minutes
+        )
+        problems = run.live()
+    if options.history is not None:
+        options.history.write_bytes(b"".join(encode_json(record) + b"\n" for record in run.history))
+    for problem in problems:
+        say(f"WRONG: {problem}")
+    say("It held." if not problems else f"{len(problems)} things were wrong.")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

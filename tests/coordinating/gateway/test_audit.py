@@ -1,0 +1,88 @@
+"""The auditor of the endurance run: it passes what was done, and finds what was not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from schemas.history import Cause, History, MemberExpired, MemberIdentity, MemberJoined, MemberLeft, RebalanceStarted
+from tests.coordinating.gateway.audit import FOLLOW_UP_MS, Doings, audit, lost
+
+_COMMON: dict[str, Any] = {
+    "group_id": "g", "epoch": 1, "seq": 1, "time_ms": 0, "timestamp_ms": 0, "generation_id": 1,
+    "cause": Cause(kind="request", partition=0, offset=0),
+}  # fmt: skip
+
+
+def who(client_id: str) -> MemberIdentity:
+    return MemberIdentity(member_id=f"{client_id}-id", client_id=client_id, client_host="/h")
+
+
+def started(trigger: Any, client_id: str) -> History:
+    return RebalanceStarted(
+        **_COMMON, trigger=trigger, member=who(client_id), reason="a reason", initial=False, waiting_for=(),
+        deadline_ms=0, interrupts=None,
+    )  # fmt: skip
+
+
+def joined(client_id: str) -> History:
+    return MemberJoined(
+        **_COMMON, member=who(client_id), session_timeout_ms=1, rebalance_timeout_ms=1, protocols=(),
+        subscribed_topics=None,
+    )  # fmt: skip
+
+
+def expired(client_id: str) -> History:
+    return MemberExpired(**_COMMON, member=who(client_id), last_heard_ms=0, session_timeout_ms=1)
+
+
+def test_what_was_done_is_explained() -> None:
+    doings = {"g": Doings(started={"a", "b", "c"}, closed={"b"}, killed={"c"})}
+    history = [
+        joined("a"), started("member_joined", "a"), started("member_left", "b"), MemberLeft(**_COMMON, member=who("b")),
+        expired("c"), started("member_expired", "c"),
+    ]  # fmt: skip
+    result = audit(doings, history)
+    assert result.problems == []
+    assert result.rebalances == {"member_joined": 1, "member_left": 1, "member_expired": 1}
+
+
+def test_members_that_cooperate_rejoin_after_a_rebalance_and_else_never() -> None:
+    doings = Doings(is_cooperative=True, started={"a"})
+    history = [started("member_joined", "a"), started("leader_rejoined", "a"), started("member_changed", "a")]
+    assert audit({"g": doings}, history).problems == []
+    assert audit({"g": doings}, history[1:2]).problems, "there was none before it"
+    assert audit({"g": doings}, [history[0], structs.replace(history[1], time_ms=FOLLOW_UP_MS)]).problems, (
+        "it was long ago"
+    )
+    assert audit({"g": Doings(started={"a"})}, history).problems, "only those that cooperate"
+
+
+def test_clients_in_go_are_excused_while_their_gateway_is_away_and_not_else() -> None:
+    history = [joined("a"), MemberLeft(**_COMMON, member=who("a")), joined("a"), started("member_left", "a")]
+    assert audit({"g": Doings(started={"a"}, gave_up={"a"}, away=range(1, 4))}, history).problems == []
+    assert audit({"g": Doings(started={"a"}, gave_up={"a"}, away=range(3, 4))}, history).problems
+    assert audit({"g": Doings(started={"a"}, gave_up={"b"}, away=range(1, 4))}, history).problems
+
+
+@pytest.mark.parametrize(
+    ("history", "told"),
+    [
+        ([started("member_left", "a")], "no reason that is known"),
+        ([started("members_did_not_sync", "a")], "no reason that is known"),
+        ([started("member_joined", "stranger")], "no reason that is known"),
+        ([expired("a")], "a expired, but nobody killed or closed it"),
+        ([MemberLeft(**_COMMON, member=who("a"))], "a left, but nobody closed it"),
+        ([joined("a"), joined("a")], "a joined 2 times: it lost its place"),
+    ],
+)
+def test_what_nobody_did_is_found(history: list[History], told: str) -> None:
+    (problem,) = audit({"g": Doings(started={"a"})}, history).problems
+    assert told in problem
+
+
+def test_lost_records_are_found() -> None:
+    assert list(lost(5, [4, 3, 2, 1, 0, 0])) == []
+    assert list(lost(5, [0, 1, 4])) == ["2 of 5 records were not read, [2, 3] among them"]

@@ -1,0 +1,80 @@
+"""When brokers took groups over, by their logs and by the answers alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, GroupLoaded, GroupUnloaded
+from tests.proving.recordings.heartbeats import SECOND_US, request
+
+
+def line(second: float, event: Any, broker: int) -> BrokerLine:
+    return BrokerLine(time_ms=int(second * 1000), broker=broker, partition=0, file="f", number=1, event=event)
+
+
+def test_another_broker_answers() -> None:
+    requests = [request(1), request(2), request(4, broker=2, code=16), request(5, broker=2)]
+    (load,) = loads_of(requests, (), Places(requests))
+    assert 2 * SECOND_US < load.from_us < 4 * SECOND_US
+    assert 4 * SECOND_US <= load.loaded_us <= 5 * SECOND_US
+
+
+def test_the_same_broker_was_started_again() -> None:
+    requests = [request(1), request(30, code=14), request(31)]
+    (load,) = loads_of(requests, (), Places(requests))
+    assert SECOND_US < load.from_us < 2 * SECOND_US
+    assert 30 * SECOND_US < load.loaded_us <= 31 * SECOND_US
+
+
+def test_brokers_logs_tell_when() -> None:
+    requests = [request(1), request(2), request(5, broker=2)]
+    moves = [
+        line(3, GroupUnloaded(group_id="g"), 1),
+        line(4, GroupLoaded(group_id="g"), 2),
+    ]
+    (load,) = loads_of(requests, moves, Places(requests))
+    assert (load.from_us // SECOND_US, load.loaded_us, load.broker_id) == (3, 4 * SECOND_US, 2)
+
+
+def test_a_load_before_the_group_was_is_none_of_its() -> None:
+    requests = [request(2), request(3)]
+    assert loads_of(requests, [line(1, GroupLoaded(group_id="g"), 1)], Places(requests)) == []
+
+
+def test_a_client_that_asks_the_wrong_broker_moves_nothing() -> None:
+    requests = [request(1), request(2, broker=2, code=16), request(3), request(4)]
+    assert loads_of(requests, (), Places(requests)) == []
+
+
+def test_files_and_addresses_of_one_broker_are_one_place() -> None:
+    first, second = request(1), request(2)
+    rotated = replace(second, logged=replace(second.logged, file_index=7))
+    assert loads_of([first, rotated], (), Places([first, rotated])) == []
+
+
+def test_a_join_that_waited_until_the_coordinator_moved_had_reached_the_group() -> None:
+    waits = request(2, code=16, api="JoinGroup", waits_s=1.5)
+    requests = [request(1), waits, request(5, broker=2)]
+    loads = loads_of(requests, [line(3.5, GroupUnloaded(group_id="g"), 1), line(4, GroupLoaded(group_id="g"), 2)],
+                     Places(requests))  # fmt: skip
+    assert waited_for_move(waits, loads)
+    assert not waited_for_move(request(2, code=16, api="JoinGroup"), loads)
+
+
+def test_a_group_that_nobody_asked_for_was_loaded_by_the_broker_that_was_started_again() -> None:
+    asked = [request(1), request(30, code=14), request(31)]
+    silent = [request(2, connection=1), request(40, connection=2)]
+    places = Places([*asked, *silent])
+    groups = {"asked": asked, "silent": silent}
+    loads = with_restarts(groups, {group_id: loads_of(each, (), places) for group_id, each in groups.items()}, places)
+    assert loads["silent"] == []  # a connection outlived it: the group only moved
+
+    asked = [request(1), request(30, code=14, connection=3), request(31, connection=3)]
+    groups, places = {"asked": asked, "silent": silent}, Places([*asked, *silent])
+    loads = with_restarts(groups, {group_id: loads_of(each, (), places) for group_id, each in groups.items()}, places)
+    (load,) = loads["silent"]
+    assert 2 * SECOND_US < load.from_us < load.loaded_us < 31 * SECOND_US
+    assert len(loads["asked"]) == 1

@@ -1,0 +1,375 @@
+"""Scores of what is told of a recorded cluster by any set of its sources, held against polls, members and the driver.
+
+    .venv/bin/python -m tests.watching.observed.scores [RECORDING...]
+
+prints a line for each recording and set of sources. A source is `requests` (request logs), `dump` (the offsets topic)
+or `logs` (server logs). Where one of the logs has a moment or a cause, that is the truth, whichever sources are scored.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC
+from functools import cache
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from group_coordinator.proving.commands.replay_source import replay_source, watched_source
+from group_coordinator.proving.recordings.events_import import EventsImport
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.watching.broker_logs.broker_lines import MemberDeparted, MemberFailed, MemberFencedOut
+from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import AnyRow, Commit, Expiry, Member, Ownership
+from schemas.consumer_group_history import GroupConverted
+from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, decode_history
+from schemas.messages import OffsetCommitRequest
+from schemas.observed_history import MemberGone
+from streaming.config import StreamingConfig
+from streaming.replay import replay_in_process
+from tests.watching.observed.recorded import CLUSTERS, NAMES, Poll, entries, lines, polls, quiet_polls, truth
+from tests.watching.observed.recorded import files as recorded_files
+
+REQUESTS, DUMP, LOGS = "requests", "dump", "logs"
+Sources = frozenset[str]
+ALL_SOURCES = [
+    frozenset({REQUESTS}),
+    frozenset({DUMP}),
+    frozenset({DUMP, LOGS}),
+    frozenset({REQUESTS, LOGS}),
+    frozenset({REQUESTS, DUMP}),
+    frozenset({REQUESTS, DUMP, LOGS}),
+]
+NEAR_MS = 15_000
+"""So far from its line a departure may be told: a standstill of a machine lies between."""
+_TOUCHED = ("kill", "freeze", "hang", "pause", "leave", "thaw")
+"""After these nobody knows what a member takes to be its own, until it says so."""
+
+
+class Scores(Struct, kw_only=True):
+    """Of one recording by one set of sources: the fewer, the better, but for what is `checked` or `right`."""
+
+    polls_checked: int = 0
+    polls_wrong: int = 0
+    """Polls of stable groups with other owners than are told."""
+    commits_checked: int = 0
+    commits_wrong: int = 0
+    generations_checked: int = 0
+    generations_wrong: int = 0
+    """Generations whose owners are not those of the offsets log."""
+    claimed_ms: int = 0
+    """Partition-milliseconds for which an owner is told that says it owned nothing there."""
+    missing_ms: int = 0
+    """The same for which a member says that it owned what nobody, or another one, is told to."""
+    departures: int = 0
+    """Lines of brokers that tell of a departure."""
+    not_known: int = 0
+    """Of those: told as left or expired, not known which."""
+    missed: int = 0
+    """Of those: not told at all."""
+    invented: int = 0
+    """Departures that are told with a cause which the broker's log does not have."""
+    early_or_late_ms: int = 0
+    """By how much in all departures are told at other times than in the broker's log."""
+
+
+def scores(name: str, sources: Sources) -> Scores:
+    """Return the scores of a recording by some of its sources."""
+    result = Scores()
+    rows = tuple(fold(history(name, sources)))
+    _score_polls(result, name, rows)
+    _score_commits(result, name, rows)
+    _score_generations(result, name, sources)
+    _score_ownership(result, name, rows)
+    _score_departures(result, name, sources)
+    return result
+
+
+@cache
+def history(name: str, sources: Sources) -> tuple[History, ...]:
+    """Return the history that `replay` makes of these sources."""
+    files = [*map(str, recorded_files(name, "request.log.gz"))] if REQUESTS in sources else []
+    files += [str(CLUSTERS / f"{name}.offsets.jsonl.gz")] if DUMP in sources else []
+    logs = [*map(str, recorded_files(name, "server.log.gz"))] if LOGS in sources else []
+    watched = watched_source(files, logs, None, UTC, UTC)
+    if watched is not None:
+        assert watched.history is not None
+        return watched.history
+    config = StreamingConfig()
+    with tempfile.TemporaryDirectory() as scratch:
+        source = replay_source(files, logs, Path(scratch), None, UTC, {}, UTC)
+        assert source.followed is not None
+        groups = replay_in_process(EventsImport(source.followed), config.changed(**source.settings))
+        told = tuple(
+            decode_history(record.value)
+            for _, records in groups
+            for record in records
+            if record.topic == config.topics.history and record.value is not None
+        )
+    return (*told, *source.told_by_records)
+
+
+# -------------------------------------------------------------------------------------------------------------- polls
+
+
+def _score_polls(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
+    owned = [row for row in rows if isinstance(row, Ownership)]
+    for poll in quiet_polls(name):
+        if poll.group["protocol_type"] != "connect" and poll.group.get("type") not in ("Share", "Streams"):
+            result.polls_checked += 1
+            result.polls_wrong += _owners_at(owned, poll) != poll.owners
+
+
+def _owners_at(owned: Iterable[Ownership], poll: Poll) -> set[tuple[str, str]]:
+    return {
+        (f"{row.topic}-{row.partition}", row.member_id)
+        for row in owned
+        if row.group_id == poll.group_id and row.from_ms <= poll.at_ms and (row.to_ms is None or row.to_ms > poll.at_ms)
+    }
+
+
+def _score_commits(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
+    changes: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
+    for row in rows:
+        if isinstance(row, Commit):
+            changes[row.group_id, f"{row.topic}-{row.partition}"].append((row.committed_ms, row.offset))
+        elif isinstance(row, Expiry) and row.kind == "offset":
+            changes[row.group_id, f"{row.topic}-{row.partition}"].append((row.expired_ms, None))
+    for poll in polls(name):
+        for place, offset in poll.group.get("offsets", {}).items():
+            of_place = sorted(changes[poll.group_id, place], key=lambda change: change[0])
+            before = [told for time_ms, told in of_place if time_ms <= poll.at_ms][-1:] or [None]
+            during = [told for time_ms, told in of_place if poll.at_ms <= time_ms <= poll.until_ms]
+            result.commits_checked += 1
+            out_of_sight = before[0] in _not_in_sight(name).get((poll.group_id, place), _OutOfSight()).at(poll.at_ms)
+            result.commits_wrong += offset not in (*before, *during) and not out_of_sight
+
+
+class _OutOfSight(Struct):
+    """Commits of one partition that replicas did not have: the broker took them, and shows the offset before."""
+
+    spans: list[tuple[int, int, int]] = []
+    """From when until when, and the offset."""
+
+    def at(self, time_ms: int) -> set[int]:
+        """Return the offsets that were committed, and not to be seen, at a time."""
+        return {offset for from_ms, until_ms, offset in self.spans if from_ms <= time_ms <= until_ms}
+
+
+@cache
+def _not_in_sight(name: str) -> dict[tuple[str, str], _OutOfSight]:
+    """Return by group and partition which commits were out of sight, as the answers to them show: until the broker
+    answered, or, where it answered that replicas did not follow in time, until the next commit."""
+    log = RequestLog(recorded_files(name, "request.log.gz"))
+    log.read()
+    commits: defaultdict[tuple[str, str], list[tuple[int, int | None, int]]] = defaultdict(list)
+    for request in log.group_requests(log.topic_ids({}, of_names=True)):
+        if isinstance(request.request, OffsetCommitRequest) and request.set_aside is None:
+            until_ms = None if request.write_timed_out else request.logged.ready_us // 1000
+            for topic in request.request.topics:
+                for partition in topic.partitions:
+                    place = (request.group_id, f"{topic.name}-{partition.partition_index}")
+                    commits[place].append((request.logged.arrival_us // 1000, until_ms, partition.committed_offset))
+    spans: dict[tuple[str, str], _OutOfSight] = {}
+    for place, of_place in commits.items():
+        of_place.sort()
+        ends = [until_ms for _, until_ms, _ in of_place if until_ms is not None]
+        spans[place] = _OutOfSight([
+            (from_ms, next((end for end in ends if end > from_ms), 2**62) if until_ms is None else until_ms, offset)
+            for from_ms, until_ms, offset in of_place
+        ])  # fmt: skip
+    return spans
+
+
+def _score_generations(result: Scores, name: str, sources: Sources) -> None:
+    """Hold owners of each generation against those that lie in the offsets log: a static member that is back writes the
+    same generation again, and a group may be born twice."""
+    told = _assignments(history(name, sources))
+    for generation, stored in _assignments(history(name, frozenset({DUMP}))).items():
+        if generation in _stored_generations(name):
+            result.generations_checked += 1
+            result.generations_wrong += not any(owners in told.get(generation, ()) for owners in stored)
+
+
+def _assignments(records: Sequence[History]) -> dict[tuple[str, int], list[object]]:
+    """Group and generation -> what its members got, each time that there was one of the number. A group that becomes
+    classic keeps what its members own: nobody assigns it."""
+    told: dict[tuple[str, int], list[object]] = {}
+    owned = [row for row in fold(records) if isinstance(row, Ownership)]
+    for record in records:
+        owners: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
+        if isinstance(record, AssignmentReceived):
+            for each in record.assignments:
+                for topic in each.topics or ():
+                    owners[each.member_id] |= {(topic.topic, partition) for partition in topic.partitions}
+        elif isinstance(record, GroupConverted) and record.to_protocol == "classic":
+            at_ms = record.timestamp_ms
+            for row in owned:
+                is_there = row.from_ms <= at_ms and (row.to_ms is None or row.to_ms > at_ms)
+                if row.group_id == record.group_id and is_there:
+                    owners[row.member_id].add((row.topic, row.partition))
+        else:
+            continue
+        told.setdefault((record.group_id, record.generation_id), []).append(dict(owners))
+    return told
+
+
+@cache
+def _stored_generations(name: str) -> frozenset[tuple[str, int]]:
+    return frozenset(
+        (record.group_id, int(str(record.value["generation"])))
+        for record in entries(name)
+        if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.value and record.value["members"]
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- ownership
+
+Span = tuple[int, int]
+Spans = dict[tuple[str, str, str], list[Span]]
+"""Group, client id and partition -> when it was owned."""
+
+
+def _score_ownership(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
+    """Compare the table of ownership with what members said of themselves, where they could know it."""
+    end_ms = truth(name)[-1]["at_ms"]
+    clients = {row.member_id: row.client_id or "" for row in rows if isinstance(row, Member)}
+    members = (member for poll in polls(name) for member in poll.group.get("members", ()))
+    clients |= {member["member_id"]: member["client_id"] for member in members}
+    told: Spans = defaultdict(list)
+    for row in rows:
+        if isinstance(row, Ownership):
+            client_id = row.client_id or clients.get(row.member_id, "")
+            until_ms = end_ms if row.to_ms is None else min(row.to_ms, end_ms)
+            told[row.group_id, client_id, f"{row.topic}-{row.partition}"].append((row.from_ms, until_ms))
+    said, known = _said(name, end_ms)
+    for group_id, client_id, place in told.keys() | said.keys():
+        spans_known = known.get((group_id, client_id), [])
+        ours = _overlap(told.get((group_id, client_id, place), []), spans_known)
+        theirs = _overlap(said.get((group_id, client_id, place), []), spans_known)
+        both_ms = _length_ms(_overlap(ours, theirs))
+        result.claimed_ms += _length_ms(ours) - both_ms
+        result.missing_ms += _length_ms(theirs) - both_ms
+
+
+def _said(name: str, end_ms: int) -> tuple[Spans, dict[tuple[str, str], list[Span]]]:
+    """Return what members said they owned, and when each could know it: from one word of it to the next, but not
+    after the driver froze or killed it."""
+    group_of = {act["client_id"]: act["group"] for act in truth(name) if act["action"] == "start"}
+    said: Spans = defaultdict(list)
+    known: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
+    since: dict[str, tuple[int, frozenset[str]]] = {}
+    for act in (*truth(name), *({"at_ms": end_ms, "action": "thaw", "client_id": client_id} for client_id in group_of)):
+        client_id = act.get("member") or act.get("client_id", "")
+        owned = _owned_after(act, since.get(client_id, (0, frozenset()))[1])
+        is_touched = act["action"] in _TOUCHED
+        if owned is None and not is_touched:
+            continue
+        if client_id in since:
+            from_ms, owned_before = since.pop(client_id)
+            known[group_of[client_id], client_id].append((from_ms, act["at_ms"]))
+            for place in owned_before:
+                said[group_of[client_id], client_id, place].append((from_ms, act["at_ms"]))
+        if owned is not None:
+            since[client_id] = act["at_ms"], owned
+    return said, known
+
+
+def _owned_after(act: dict[str, object], before: frozenset[str]) -> frozenset[str] | None:
+    """Return what a member owns after what it said; None if it said nothing of it."""
+    if act["action"] != "member" or act["event"] not in ("assigned", "revoked", "lost", "owned", "closed"):
+        return None
+    if act["event"] == "closed":
+        return frozenset()
+    owned, partitions = act.get("owned"), act.get("partitions", ())
+    if isinstance(owned, list):
+        return frozenset(owned)
+    assert isinstance(partitions, list | tuple)
+    return before | set(partitions) if act["event"] == "assigned" else before - set(partitions)
+
+
+def _overlap(first: Iterable[Span], second: Sequence[Span]) -> list[Span]:
+    return [
+        (max(begin, other_begin), min(end, other_end))
+        for begin, end in first
+        for other_begin, other_end in second
+        if max(begin, other_begin) < min(end, other_end)
+    ]
+
+
+def _length_ms(spans: Iterable[Span]) -> int:
+    return sum(end - begin for begin, end in spans)
+
+
+# ------------------------------------------------------------------------------------------------------------- causes
+
+Departure = tuple[str, str]
+"""Group and member id."""
+
+
+def _score_departures(result: Scores, name: str, sources: Sources) -> None:
+    """Compare departures with the lines of the brokers' logs. A member departs once for each line."""
+    expected = _told_by_brokers(name)
+    for record in history(name, sources):
+        if not isinstance(record, MemberLeft | MemberExpired | MemberGone):
+            continue
+        of_member = expected.get((record.group_id, record.member.member_id), [])
+        kind = "left" if isinstance(record, MemberLeft) else "expired"
+        is_known = not isinstance(record, MemberGone) and record.cause.certainty != "not_known"
+        near = sorted(
+            (abs(record.timestamp_ms - time_ms), time_ms, its_kind)
+            for time_ms, its_kind in of_member
+            if (its_kind == kind or not is_known) and abs(record.timestamp_ms - time_ms) <= NEAR_MS
+        )
+        if near:
+            of_member.remove(near[0][1:])
+            result.departures += 1
+            result.not_known += not is_known
+            result.early_or_late_ms += near[0][0]
+        elif is_known:
+            result.invented += 1
+    left_over = sum(map(len, expected.values()))
+    result.departures += left_over
+    result.missed += left_over
+
+
+def _told_by_brokers(name: str) -> dict[Departure, list[tuple[int, str]]]:
+    told: dict[Departure, list[tuple[int, str]]] = {}
+    for line in lines(name):
+        event = line.event
+        kind = None
+        if isinstance(event, MemberDeparted):
+            kind = "left"
+        elif isinstance(event, MemberFailed) or (isinstance(event, MemberFencedOut) and event.is_expiry):
+            kind = "expired"
+        if kind is not None:
+            member = (event.group_id, event.member_id)  # type: ignore[attr-defined]
+            told.setdefault(member, []).append((line.time_ms, kind))
+    return told
+
+
+# ------------------------------------------------------------------------------------------------------------ printing
+
+
+def _table(names: Sequence[str]) -> Iterator[str]:
+    columns = list(Scores.__struct_fields__)
+    yield f"{'recording':<20}{'sources':<20}" + "".join(f"{column[:13]:>14}" for column in columns)
+    for name in names:
+        for sources in ALL_SOURCES:
+            label = "+".join(source for source in (REQUESTS, DUMP, LOGS) if source in sources)
+            try:
+                values = asdict(scores(name, sources)).values()
+            except KeyError as problem:
+                yield f"{name:<20}{label:<20} {problem!r}"
+                continue
+            yield f"{name:<20}{label:<20}" + "".join(f"{value:>14,}" for value in values)
+
+
+if __name__ == "__main__":
+    for text in _table(sys.argv[1:] or NAMES):
+        print(text, flush=True)

@@ -1,0 +1,98 @@
+"""Evidence with gaps: what is shown is less, and never wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.narrative import sentences
+from group_coordinator.watching.observed.cluster import observe
+from group_coordinator.watching.observed.evidence import ALL, Bounds
+from group_coordinator.watching.observed.offsets_log import CommitRecord, Entry, LogRecord, TransactionMarker
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Ownership
+from schemas.history import GroupRecorded, MemberJoined, RebalanceStarted, RecordingGap
+from tests.watching.observed.recorded import entries, lines, quiet_polls
+
+NAMES = ["old-2.8", "old-3.9", "three-brokers", "connect", "migration", "migration-refused", "transactions"]
+DAMAGES = ["a gap in the logs", "lines missing", "a compacted past", "begun in the middle"]
+
+
+def damaged(damage: str, name: str, random: Random) -> tuple[Sequence[Entry], Sequence[BrokerLine]]:
+    """Return what is left of a recording."""
+    records, log_lines = entries(name), lines(name)
+    times = sorted(record.timestamp_ms for record in records)
+    since_ms = times[int(random.uniform(0.1, 0.8) * len(times))]
+    match damage:
+        case "a gap in the logs":
+            gap = range(since_ms, since_ms + random.randrange(1_000, 30_000))
+            return records, [line for line in log_lines if line.time_ms not in gap]
+        case "lines missing":
+            return records, [line for line in log_lines if random.random() > 0.3]
+        case "a compacted past":
+            return compacted(records, since_ms), log_lines
+        case "none":
+            return records, log_lines
+        case _:
+            after = [record for record in records if record.timestamp_ms >= since_ms]
+            return after, [line for line in log_lines if line.time_ms >= since_ms]
+
+
+def compacted(records: Sequence[Entry], until_ms: int) -> list[Entry]:
+    """Keep of older records the last of each key."""
+    last: dict[tuple[object, ...], int] = {}
+    for record in records:
+        if not isinstance(record, TransactionMarker) and record.timestamp_ms < until_ms:
+            last[_key(record)] = record.offset
+    return [
+        record
+        for record in records
+        if isinstance(record, TransactionMarker)
+        or record.timestamp_ms >= until_ms
+        or last[_key(record)] == record.offset
+    ]
+
+
+def _key(record: LogRecord | CommitRecord) -> tuple[object, ...]:
+    return record.partition, type(record) if isinstance(record, CommitRecord) else record.name, str(record.key)
+
+
+@pytest.mark.parametrize("bounds", [ALL, Bounds(commits_max=1, records_per_group=9, lines_per_group=15)])
+@pytest.mark.parametrize("damage", [*DAMAGES, "none"])
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_owns_what_it_does_not_have(damage: str, name: str, bounds: Bounds) -> None:
+    history = observe(*damaged(damage, name, Random(f"{damage} {name}")), {}, bounds).history
+    owned = [row for row in fold(history) if isinstance(row, Ownership)]
+    for record in history:
+        assert sentences.sentence(record)
+    for poll in quiet_polls(name):
+        owners = {
+            (f"{row.topic}-{row.partition}", row.member_id)
+            for row in owned
+            if row.group_id == poll.group_id
+            and row.from_ms <= poll.at_ms
+            and (row.to_ms is None or row.to_ms > poll.at_ms)
+        }
+        if poll.group["protocol_type"] != "connect":  # an admin client does not know tasks
+            assert owners <= poll.owners
+
+
+def test_a_past_that_is_not_in_the_evidence_is_not_invented() -> None:
+    """The logs begin between two generations: members that were there before are found, and have not joined."""
+    name = "three-brokers"
+    log_lines = lines(name)
+    first = {line.event.group_id: line.time_ms for line in reversed(log_lines)}
+    history = observe((), [line for line in log_lines if line.time_ms > first[line.event.group_id] + 8_000], {}).history
+    gaps = {record.group_id for record in history if isinstance(record, RecordingGap)}
+    assert gaps
+    for group_id in gaps:
+        of_group = [record for record in history if record.group_id == group_id]
+        types_before_gap = [type(record) for record in of_group[: of_group.index(next(filter(_is_gap, of_group)))]]
+        assert not {RebalanceStarted, MemberJoined, GroupRecorded} & set(types_before_gap)
+
+
+def _is_gap(record: object) -> bool:
+    return isinstance(record, RecordingGap)

@@ -1,0 +1,42 @@
+"""Every record that only watched groups have is in some recording, and has its sentence."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import get_args
+
+from group_coordinator.watching.narrative import sentences
+from schemas.consumer_group_history import ConsumerGroupHistory
+from schemas.history import History
+from schemas.observed_history import ObservedHistory
+from schemas.transaction_history import TransactionHistory
+from tests.watching.observed.recorded import CLUSTERS, observed
+
+NAMES = sorted(path.name.removesuffix(".truth.jsonl.gz") for path in CLUSTERS.glob("*.truth.jsonl.gz"))
+
+
+def everything() -> list[History]:
+    return [record for name, logs in product(NAMES, (True, False)) for record in observed(name, with_logs=logs).history]
+
+
+def test_the_recordings_have_every_type_of_record() -> None:
+    kinds = get_args(TransactionHistory | ConsumerGroupHistory | ObservedHistory)
+    assert {type(record) for record in everything()} >= set(kinds)
+
+
+def test_every_sentence_names_who_and_none_shows_python() -> None:
+    for record in everything():
+        text = sentences.sentence(record)
+        assert text == text.strip()
+        for python in ("None", "(", "<", "{"):
+            assert not text.startswith(python), text
+        assert "None" not in text, text
+
+
+def test_every_record_says_where_it_was_seen() -> None:
+    for record in everything():
+        assert record.cause.kind == "observed"
+        (evidence,) = record.cause.evidence
+        told_by_log = evidence.source == "broker_log"
+        assert (evidence.line is not None) is told_by_log
+        assert (record.cause.offset >= 0) is not told_by_log
