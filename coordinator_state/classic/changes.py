@@ -1,7 +1,8 @@
 """What one step changes in a classic group. Source: `GroupMetadataManager` (Kafka 4.3), classic groups.
 
-A request is decided first, by functions that see the group as it was and get no step: each raises `Refusal`, or returns
-what is to be done (`Change`). That is done at the end, here and nowhere else. So who is refused has changed nothing.
+A request is checked first. A JoinGroup, which has many ways, is decided by functions that see the group as it was and
+get no step: each raises `Refusal`, or returns what is to be done at the end (`Change`). So who is refused has changed
+nothing. A full group is the exception, as in Kafka: it puts out the member that it refuses.
 
 A rebalance has a join phase (PreparingRebalance: all members send JoinGroup, which is parked) and a sync phase
 (CompletingRebalance: all send SyncGroup, which is parked until the leader's brings the assignments).
@@ -30,7 +31,7 @@ SHORTEST_EXTENSION_MS = 1_000
 than this: a timeout of 0 would extend it for ever without time passing."""
 
 Change = Callable[["Changes"], None]
-"""What a request does to the group, once it is sure that it is not refused."""
+"""What a request does to the group, once all its checks are passed."""
 
 
 def begin_group(step: Step) -> Changes:
