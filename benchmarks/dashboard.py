@@ -31,6 +31,7 @@ from group_coordinator.watching.dashboard.server import RunningServer, start_ser
 from group_coordinator.watching.dashboard.sources import ValuesSource
 from schemas.events import encode_json
 from schemas.history import HistoryRecord
+from simulation.life import live_through
 from simulation.scenario import Close, Crash, Fault, MemberPlan, Scenario
 from simulation.world import World
 
@@ -57,7 +58,7 @@ def world(group_id: str, members: int, partitions: int, faults: list[Fault], com
         faults_end_ms=max(fault.at_ms for fault in faults) + 20_000,
     )
     lived = World(scenario)
-    lived.run()
+    live_through(lived)
     return [encode_json(placed.output) for placed in lived.written if isinstance(placed.output, HistoryRecord)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 from uuid import NAMESPACE_OID, uuid5
 
 from schemas.events import encode_request_event, encode_tick
@@ -43,9 +43,7 @@ from simulation.scenario import (
     Subscribe,
     WallClockJump,
 )
-
-if TYPE_CHECKING:
-    from simulation.world import World
+from simulation.world import World
 
 EXTERNAL_CLIENTS = (
     "describe",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from coordinator_state import decode_group
 from schemas.error_codes import ErrorCode
@@ -12,13 +11,11 @@ from schemas.history import MemberExpired, RequestRefused
 from simulation.checker import CheckResult, Violation
 from simulation.driver import Driver, Written, encode_output
 from simulation.log import tick_of, ticks_of
+from simulation.process import Process
 from simulation.scenario import BrokerClockJump, DriverCrash, Scenario, StrayTick, WallClockJump
 from simulation.settled import why_unsettled
+from simulation.world import World
 from streaming.clock import REST_AFTER_MS, REST_INTERVALS
-
-if TYPE_CHECKING:
-    from simulation.process import Process
-    from simulation.world import World
 
 _REFUSED_MEMBER = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID)
 

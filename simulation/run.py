@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from simulation.checker import CheckResult, Rule, Violation, check_log
 from simulation.generate import scenario_of
+from simulation.life import live_through
 from simulation.request_sequence import RequestSequence, run_driver, sequence_of, write_log
 from simulation.rules import (
     AssignmentsAsDecided,
@@ -77,7 +78,7 @@ def run_world(scenario: Scenario, keep_steps: bool = False) -> Outcome:
     world = World(scenario)
     result = CheckResult()
     try:
-        world.run()
+        live_through(world)
     except Exception as error:
         # Whatever breaks in a world breaks in the coordinator or in a member, and the log up to there is worth judging.
         result.report(_broken(error, world.now_ms))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from coordinator_state import Answer, LogRecord, classic_group, decode_group
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import MemberState
@@ -17,10 +15,7 @@ from schemas.kafka.records import Record, decode_record
 from schemas.messages import JoinGroupResponseMember
 from schemas.wire import INT16
 from simulation.process import Process
-
-if TYPE_CHECKING:
-    from simulation.world import World
-
+from simulation.world import World
 
 _CURRENT_MEMBER = INT16.pack(CURRENT_MEMBER_TYPE)
 _FAILED_UPGRADE = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.GROUP_MAX_SIZE_REACHED)

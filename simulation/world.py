@@ -7,7 +7,6 @@ happens the same way. Requests and answers travel as the bytes that lie on the t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -23,20 +22,14 @@ from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, Request
 from simulation.driver import BatchFailed, Driver, Written
-from simulation.faults import apply_fault
 from simulation.log import Log
 from simulation.process import Process
 from simulation.random_streams import RandomStreams
-from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Protocol, Remake, Scenario
-from simulation.settled import why_unsettled
+from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Protocol, Scenario
 from simulation.ticker import Ticker
 from simulation.topic_watch import ClusterTopics, TopicWatch
 
 START_MS = 1_700_000_000_000
-CALM_LIMIT_MS, CALM_LIMIT_BATCHES = 180_000, 60
-"""After the last fault a group must have settled within this time and as many of the longest batches: with slow ones
-the clock is slow."""
-SETTLED_FOR_MS = 3_000
 _LATENCY_MS = (2, 40)
 _WATCH_INTERVAL_MS = 1_000
 
@@ -50,7 +43,7 @@ class TraceLine(NamedTuple):
 
 
 class World:
-    """Run it once with `run`; then `log`, `written`, `processes` and `settled` say what has happened."""
+    """`live_through` runs it once; `log`, `written`, `processes` and `settled` say what has happened."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -89,7 +82,7 @@ class World:
             Driver(shard, scenario.config, records, self._write, self.tickers[shard].handled)
             for shard, records in enumerate(self.log.partitions)
         ]
-        self._driver_down_until_ms = [0] * len(self.drivers)
+        self.driver_down_until_ms = [0] * len(self.drivers)
         self.cluster_topics = ClusterTopics(tuple(scenario.topics))
         self.topic_watches = [self._topic_watch(shard) for shard in range(len(self.drivers))]
 
@@ -108,21 +101,7 @@ class World:
     def tell(self, who: str, text: str) -> None:
         self.trace.append(TraceLine(self.now_ms, who, text))
 
-    def run(self) -> None:
-        """Run the scenario, wait until no fault is left, then let the drivers finish."""
-        self.at(START_MS + self.scenario.coordinator_starts_ms, self._start_coordinator)
-        for plan in self.scenario.members:
-            self.at(START_MS + plan.start_ms, partial(self.start, plan))
-        for fault in self.scenario.faults:
-            self.at(START_MS + fault.at_ms, partial(apply_fault, self, fault))
-        self._run_until(START_MS + self.scenario.faults_end_ms)
-        self._calm_down()
-        self._remove_all_topics()
-        for driver in self.drivers:
-            while not driver.is_done:
-                driver.run_batch(self._batch_dice(driver.shard), self.scenario.batch_records_max, is_last=True)
-
-    def _start_coordinator(self) -> None:
+    def start_coordinator(self) -> None:
         if self.scenario.coordinator_starts_ms:
             self.tell("the coordinator", "starts for the first time")
         for shard, ticker in enumerate(self.tickers):
@@ -132,42 +111,11 @@ class World:
             self.topic_watches[shard].start()
             self._watch_topics(shard)
 
-    def _run_until(self, end_ms: int) -> None:
+    def run_until(self, end_ms: int) -> None:
         while (next_ms := self._actions.next_ms()) is not None and next_ms <= end_ms:
             self.now_ms = next_ms
             self._actions.do_due(next_ms)
         self.now_ms = end_ms
-
-    def _calm_down(self) -> None:
-        self.driver_faults.clear()
-        self.wall_ahead_ms = self.broker_ahead_ms = 0  # somebody has set the clocks
-        started_ms = START_MS + self.scenario.coordinator_starts_ms
-        self._run_until(max(self.now_ms, started_ms, self.broker_back_ms, *self._driver_down_until_ms))
-        self.ended_ms = self.now_ms
-        settled_since_ms = None
-        limit_ms = CALM_LIMIT_MS + CALM_LIMIT_BATCHES * self.scenario.batch_every_ms[1]
-        while self.now_ms < self.ended_ms + limit_ms:
-            self._run_until(self.now_ms + 500)
-            if not self.is_settled():
-                settled_since_ms = None
-            elif settled_since_ms is None:
-                settled_since_ms = self.now_ms
-            elif self.now_ms - settled_since_ms >= SETTLED_FOR_MS:
-                self.settled = True
-                return
-
-    def _remove_all_topics(self) -> None:
-        """In worlds that lose topics, all topics go once more when no member is left; the watchers must notice it."""
-        topics = dict.fromkeys(fault.topic for fault in self.scenario.faults if isinstance(fault, Remake))
-        if not topics:
-            return
-        for process in [process for process in self.processes if process.alive]:
-            process.end()
-        for topic in topics:
-            self.remake(topic)
-        end_ms = self.now_ms + CALM_LIMIT_MS
-        while self.now_ms < end_ms and not all(watch.is_at_rest for watch in self.topic_watches):
-            self._run_until(self.now_ms + 500)
 
     # ------------------------------------------------------------------------------------------------------- processes
 
@@ -200,16 +148,12 @@ class World:
         """Return the number of records in each partition of each topic."""
         return (self.now_ms - START_MS) // 700
 
-    def is_settled(self) -> bool:
-        """Return whether in every group each partition has one owner and no member is about to change that."""
-        return all(not why_unsettled(self, group_id) for group_id in {plan.group_id for plan in self.scenario.members})
-
     # --------------------------------------------------------------------------------------------------------- network
 
     def carry_request(self, process: Process, send: Send) -> None:
         """Carry a request to the log: it may arrive later, not at all, or more than once."""
         self._senders[send.request_id] = process
-        down_ms = self._driver_down_until_ms[send.shard] - self.now_ms
+        down_ms = self.driver_down_until_ms[send.shard] - self.now_ms
         if send.api == "JoinGroup" and down_ms > 0:
             # The process learns late that it is a member: it sends no heartbeats yet, and for Kafka a repeated
             # JoinGroup is no sign of life.
@@ -327,9 +271,9 @@ class World:
             self.cluster_topics.remake(topic, self.now_ms)
 
     def _batch(self, shard: int) -> None:
-        dice = self._batch_dice(shard)
+        dice = self.batch_dice(shard)
         driver = self.drivers[shard]
-        if self.now_ms >= self.broker_back_ms and self.now_ms >= self._driver_down_until_ms[shard]:
+        if self.now_ms >= self.broker_back_ms and self.now_ms >= self.driver_down_until_ms[shard]:
             fault = next((fault for fault in self.driver_faults if fault.shard == shard), None)
             try:
                 driver.run_batch(dice, self.scenario.batch_records_max, None if fault is None else fault.step)
@@ -338,7 +282,7 @@ class World:
                 self._batch_failed(shard, fault)
         self.at(self.now_ms + dice.randint(*self.scenario.batch_every_ms), lambda: self._batch(shard))
 
-    def _batch_dice(self, shard: int) -> Random:
+    def batch_dice(self, shard: int) -> Random:
         self._attempts[shard] += 1
         return self.random_streams.of("batch", shard, self._attempts[shard])
 
@@ -347,7 +291,7 @@ class World:
         self.driver_faults.remove(fault)
         if fault.times > 1:
             self.driver_faults.insert(0, replace(fault, times=fault.times - 1))
-        self._driver_down_until_ms[shard] = up_ms
+        self.driver_down_until_ms[shard] = up_ms
         victim = "the query" if fault.ticker_lives else "the driver"
         self.tell(f"shard {shard}", f"{victim} dies at step {fault.step} of a batch; it is back in {fault.down_ms} ms")
         if not fault.ticker_lives:

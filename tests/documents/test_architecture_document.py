@@ -2,6 +2,7 @@
 
 import ast
 import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,17 @@ def test_the_table_of_a_house(house: str) -> None:
             actual[path.name] = (rooms | tops) - {path.stem}
     del actual["__init__.py"]
     assert rows_of((COMMAND / house / "README.md").read_text()) == actual
+
+
+def test_imports_go_round_nowhere() -> None:
+    """Also those that are for types alone."""
+    files = [path for top in (*TOPS, COMMAND.name) for path in (ROOT / top).rglob("*.py")]
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+    graph = {}
+    for name, path in names.items():
+        found = {full if full in names else full.rpartition(".")[0] for full in imported(path)}
+        graph[name] = (found & names.keys()) - {name}
+    TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_the_table_of_the_states_of_a_consumer_group() -> None:

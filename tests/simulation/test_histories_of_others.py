@@ -29,6 +29,7 @@ from schemas.messages import (
     OffsetFetchRequestGroup,
 )
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
+from simulation.life import live_through
 from simulation.run import run_world
 from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Scenario
 from simulation.world import World
@@ -282,7 +283,7 @@ def test_a_commit_is_not_acknowledged_before_it_is_stored(step: int) -> None:
     And in the end, what the member was told is committed is in the log and in the state.
     """
     world = World(one_member(DriverCrash(shard=0, at_ms=5_000, step=step, down_ms=2_000)))
-    world.run()
+    live_through(world)
     assert list(acknowledged_unstored(world)) == []
     (process,) = world.processes
     committed = {
@@ -307,7 +308,7 @@ def test_a_driver_that_acknowledges_before_it_stores_is_found(step: int, monkeyp
     """All is stored in the end: only who looks at each answer sees it."""
     answers_are_written_first(monkeypatch)
     world = World(one_member(DriverCrash(shard=0, at_ms=5_000, step=step, down_ms=2_000)))
-    world.run()
+    live_through(world)
     assert list(acknowledged_unstored(world))
 
 

@@ -12,6 +12,7 @@ from coordinator_state import Group
 from group_coordinator.ground.settings.topic_names import Topics
 from schemas.output_records import OutputRecord
 from simulation.driver import carry_clock
+from simulation.life import live_through
 from simulation.log import Log, Record
 from simulation.random_streams import RandomStreams
 from simulation.request_sequence import RequestSequence, write_log
@@ -39,7 +40,7 @@ def log_of(case: Scenario | RequestSequence) -> Log:
     if isinstance(case, RequestSequence):
         return write_log(case)
     world = World(case)
-    world.run()
+    live_through(world)
     return world.log
 
 

@@ -25,6 +25,7 @@ from group_coordinator.proving.commands import broker_log_report
 from group_coordinator.proving.commands.evidence import read_evidence
 from group_coordinator.proving.recordings.events_import import EventsImport, ImportCounts
 from group_coordinator.proving.recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
+from group_coordinator.proving.recordings.log_doubts import doubts_of
 from group_coordinator.watching.narrative import words
 from schemas.events import encode_json
 from schemas.records_file import Record, encode_record
@@ -82,7 +83,7 @@ def kafka_request_log(
     if not log.counts.group_requests:
         raise CommandError(nothing_to_tell(log, files))
     following = evidence.follow(log, {})
-    all_doubts = (*log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, UTC))
+    all_doubts = (*doubts_of(log), *evidence.doubts, *broker_log_report.doubts(following, UTC))
     if not following.is_anything_known:
         raise CommandError(nothing_to_tell(log, files))
     written_to = out or topic
@@ -135,7 +136,7 @@ def nothing_to_tell(log: RequestLog, files: list[Path]) -> str:
         reason += ". Is it a broker's request log at DEBUG?"
     else:
         reason = f"none of {words.count(counts.group_requests, 'group request')} in {lines} can be told."
-    return " ".join((f"{', '.join(map(str, files))}: {reason}", *log.doubts()))
+    return " ".join((f"{', '.join(map(str, files))}: {reason}", *doubts_of(log)))
 
 
 class DeadLetters:

@@ -29,6 +29,7 @@ from group_coordinator.proving.recordings.broker_settings import Setting
 from group_coordinator.proving.recordings.events_import import EventsImport
 from group_coordinator.proving.recordings.following import Following
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.recordings.log_doubts import doubts_of
 from group_coordinator.watching.commands.observed_source import is_dump, observed_source
 from group_coordinator.watching.dashboard.sources import Note
 from group_coordinator.watching.dashboard.watched import Watched, WatchedSource
@@ -231,7 +232,7 @@ class _RequestLogs(Struct, frozen=True):
             followed=replace(following, groups=coordinated_again),
             lasting_files=(EVENTS_FILE,),
             doubts=(
-                *log.doubts(), *evidence.doubts, *broker_log_report.doubts(following, shown_zone, frozenset(told_ids))
+                *doubts_of(log), *evidence.doubts, *broker_log_report.doubts(following, shown_zone, frozenset(told_ids))
             ),
             settings=following.settings.all(),
             remarks=(broker_log_report.agreement(following), *broker_log_report.told_by_records(told_ids)),

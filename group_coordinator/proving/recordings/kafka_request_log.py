@@ -2,7 +2,7 @@
 
 Lines are in the order in which answers were sent, and a JoinGroup may have waited for minutes, so the requests are
 sorted (`request_order`), by times that are put right where the broker's clock was set (`log_clock`). What cannot be
-read, or is not understood, is counted, and `doubts` says so in sentences.
+read, or is not understood, is counted, and `log_doubts` says so in sentences.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from group_coordinator.proving.recordings.cluster_topics import ClusterLog, Clus
 from group_coordinator.proving.recordings.group_requests import GroupRequest, group_requests
 from group_coordinator.proving.recordings.log_clock import FileClock, FileStep, link_files
 from group_coordinator.proving.recordings.log_contents import LogContents
-from group_coordinator.proving.recordings.log_doubts import doubts_of
 from group_coordinator.proving.recordings.request_lines import MARK, LoggedRequest, ReadLine, read_line
 from group_coordinator.proving.recordings.request_order import ConnectionOrder, RequestSorter
 from group_coordinator.proving.recordings.topic_ids import TopicIds
@@ -164,11 +163,6 @@ class RequestLog:
             offset_us = self.clocks[end.file_index].offset_us(end.line_number)
             ends.append(replace(end, earliest_us=end.earliest_us + offset_us, at_us=end.at_us + offset_us))
         return sorted(ends, key=lambda end: end.at_us)
-
-    def doubts(self) -> tuple[str, ...]:
-        """Return why this log may not show what happened, in sentences; the list is complete after all requests were
-        taken."""
-        return doubts_of(self)
 
     def file_name(self, request: LoggedRequest) -> str:
         return self._names[request.file_index]

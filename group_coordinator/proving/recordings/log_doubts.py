@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from group_coordinator.proving.recordings.cluster_topics import ClusterTopics
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.log_contents import LogContents
 from group_coordinator.proving.recordings.log_ends import logs_that_end_early
-
-if TYPE_CHECKING:
-    from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 
 NAMES_SHOWN = 5
 KINDS_SHOWN = 3

@@ -4,12 +4,10 @@ go."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 
 SHORTEST_SESSION_US = 6 * 1_000_000
 """What goes on for less shows no expiry."""

@@ -20,6 +20,7 @@ from group_coordinator.proving.recordings.following_notes import notes_of
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
 from group_coordinator.proving.recordings.log_doubts import count as counted
+from group_coordinator.proving.recordings.log_doubts import doubts_of
 from group_coordinator.proving.recordings.offsets_log import OffsetsLog, read_offsets_log
 from schemas.java_hash import group_partition
 
@@ -196,7 +197,7 @@ class _Verification:
             self.logs,
             () if self.offsets is None else self.offsets.markers,
         )
-        self.report.doubts = (*self.log.doubts(), *(() if self.offsets is None else self.offsets.doubts()))
+        self.report.doubts = (*doubts_of(self.log), *(() if self.offsets is None else self.offsets.doubts()))
         self.report.settings += following.settings.notes
         self.report.groups = len(following.groups)
         self.report.not_compared = dict(following.set_aside)

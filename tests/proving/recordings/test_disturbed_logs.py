@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.recordings.log_doubts import doubts_of
 from tests.proving.recordings import disturbances
 from tests.proving.recordings.disturbances import Disturbance, Files
 
@@ -63,7 +64,7 @@ def story(lines: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Story
 def test_an_undisturbed_log_has_no_doubts(lines: list[bytes], tmp_path: Path) -> None:
     story, log = read(tmp_path, disturbances.one(lines))
     assert story
-    assert log.doubts() == ()
+    assert doubts_of(log) == ()
 
 
 @pytest.mark.parametrize("disturbance", disturbances.READ_RIGHT.values(), ids=disturbances.READ_RIGHT)
@@ -71,7 +72,7 @@ def test_what_is_all_there_is_told_as_if_nothing_had_happened(
     lines: list[bytes], story: Story, disturbance: Disturbance, tmp_path: Path
 ) -> None:
     disturbed, log = read(tmp_path / "after", disturbance(lines))
-    assert disturbed == story, log.doubts()
+    assert disturbed == story, doubts_of(log)
 
 
 @pytest.mark.parametrize("disturbance", disturbances.READ_OR_TOLD.values(), ids=disturbances.READ_OR_TOLD)
@@ -79,7 +80,7 @@ def test_what_is_not_told_as_it_was_is_doubted(
     lines: list[bytes], story: Story, disturbance: Disturbance, tmp_path: Path
 ) -> None:
     disturbed, log = read(tmp_path / "after", disturbance(lines))
-    assert disturbed == story or any(any(map(str.isdigit, doubt)) for doubt in log.doubts())
+    assert disturbed == story or any(any(map(str.isdigit, doubt)) for doubt in doubts_of(log))
 
 
 @pytest.mark.parametrize("disturbance", disturbances.OTHER_GROUPS_TOO.values(), ids=disturbances.OTHER_GROUPS_TOO)
@@ -88,14 +89,14 @@ def test_recordings_with_equal_connections_do_not_disturb_each_other(
 ) -> None:
     disturbed, log = read(tmp_path / "after", disturbance(lines))
     assert len(disturbed) > len(story)
-    assert {group: disturbed[group] for group in story} == story, log.doubts()
-    assert log.doubts()
+    assert {group: disturbed[group] for group in story} == story, doubts_of(log)
+    assert doubts_of(log)
 
 
 @pytest.mark.parametrize("name", ["churn-0", "chaos-b", "deploy"])
 def test_members_that_go_on_show_that_lines_are_missing(name: str, tmp_path: Path) -> None:
     _, log = read(tmp_path, disturbances.stretch_missing(lines_of(name)))
-    assert any("lines are missing" in doubt for doubt in log.doubts())
+    assert any("lines are missing" in doubt for doubt in doubts_of(log))
 
 
 BERLIN, LORD_HOWE = ZoneInfo("Europe/Berlin"), ZoneInfo("Australia/Lord_Howe")
@@ -114,7 +115,7 @@ def test_a_log_of_a_known_zone_is_read_over_a_change_of_the_clocks(
     story, _ = read(tmp_path / "utc", disturbances.one(in_utc))
     disturbed, log = read(tmp_path / "local", disturbances.one(local), zone)
     assert disturbed == story
-    assert log.doubts() == ()
+    assert doubts_of(log) == ()
     half = len(local) // 2
     disturbed, _ = read(tmp_path / "halves", [b"".join(local[half:]), b"".join(local[:half])], zone)
     assert disturbed == story
@@ -128,7 +129,7 @@ def test_a_change_of_the_clocks_in_a_zone_that_was_not_named_is_noticed(
     story, _ = read(tmp_path / "utc", disturbances.one(in_utc))
     disturbed, log = read(tmp_path / "local", disturbances.one(local))
     since = {group: [request[0] - story[group][0][0] for request in of_group] for group, of_group in story.items()}  # type: ignore[operator]
-    if not log.doubts():
+    if not doubts_of(log):
         since_disturbed = {
             group: [request[0] - disturbed[group][0][0] for request in of_group]  # type: ignore[operator]
             for group, of_group in disturbed.items()
@@ -139,10 +140,10 @@ def test_a_change_of_the_clocks_in_a_zone_that_was_not_named_is_noticed(
 def test_a_zone_whose_name_says_nothing_is_doubted(lines: list[bytes], tmp_path: Path) -> None:
     zoned_lines = [line.replace(b"]", b" CET]", 1) for line in lines]
     disturbed, log = read(tmp_path / "unknown", disturbances.one(zoned_lines))
-    (doubt,) = log.doubts()
+    (doubt,) = doubts_of(log)
     assert doubt.startswith(f"{len(lines):,} lines with a time zone that is known by no such name (CET)")
     disturbed, log = read(tmp_path / "known", disturbances.one(zoned_lines), BERLIN)
-    assert log.doubts() == ()
+    assert doubts_of(log) == ()
     assert disturbed == read(tmp_path / "local", disturbances.one(lines), BERLIN)[0]
 
 
@@ -157,11 +158,11 @@ def test_the_log_of_one_broker_that_ends_before_another_s_is_doubted(
     ]
     own_log = b"".join(lines)
     _, log = read(tmp_path / "both", [own_log, b"".join(other_lines)])
-    assert log.doubts() == ()
+    assert doubts_of(log) == ()
     heartbeats = [number for number, line in enumerate(other_lines, 1) if b'"HEARTBEAT"' in line]
     _, log = read(tmp_path / "ends", [own_log, b"".join(other_lines[: heartbeats[int(len(heartbeats) * place)]])])
-    (doubt,) = [doubt for doubt in log.doubts() if "go on" in doubt]
+    (doubt,) = [doubt for doubt in doubts_of(log) if "go on" in doubt]
     assert re.search(r"request.log.1 ends at .* of \d groups? \(copy-1-", doubt)
     half = len(other_lines) // 2
     _, log = read(tmp_path / "rotated", [own_log, b"".join(other_lines[half:]), b"".join(other_lines[:half])])
-    assert log.doubts() == ()
+    assert doubts_of(log) == ()

@@ -13,6 +13,7 @@ import pytest
 from group_coordinator.proving.commands.broker_log_report import doubts
 from group_coordinator.proving.recordings.following import Following, follow
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
+from group_coordinator.proving.recordings.log_doubts import doubts_of
 from schemas.history import GroupRecorded, RecordingGap
 from tests.proving.recordings.broker_logs import (
     CLUSTERS,
@@ -138,4 +139,4 @@ def test_an_assignment_that_is_missing_is_told_or_doubted(path: Path, tmp_path: 
         log.read()
         following = follow(log, {})
         is_told = owners_told(outputs_of(following)) == broker
-        assert is_told or log.doubts() or doubts(following, UTC), f"line {place + 1} is missing"
+        assert is_told or doubts_of(log) or doubts(following, UTC), f"line {place + 1} is missing"

@@ -8,6 +8,7 @@ from coordinator_state import GroupConfig
 from group_coordinator.watching.dashboard.index import Index
 from schemas.events import encode_json
 from schemas.history import History, HistoryRecord
+from simulation.life import live_through
 from simulation.scenario import Close, Crash, ExternalClient, Fault, Freeze, MemberPlan, Scenario, SlowPoll
 from simulation.world import START_MS, World
 
@@ -69,7 +70,7 @@ def scenario() -> Scenario:
 def scene() -> tuple[History, ...]:
     """The history, in the order in which it came to the sink."""
     world = World(scenario())
-    world.run()
+    live_through(world)
     return tuple(written.output for written in world.written if isinstance(written.output, HistoryRecord))
 
 
