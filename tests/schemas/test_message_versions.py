@@ -47,6 +47,7 @@ _OTHER_NULLS = {("OffsetCommitRequestTopic", "topic_id"), ("OffsetCommitResponse
 # What only our events have.
 _NOT_KAFKAS = {
     ("TxnOffsetCommitRequest", "log"),
+    ("TxnOffsetCommitRequestTopic", "topic_id"),  # version 6, of Kafka 4.4
     ("OffsetFetchRequest", "tells_committed_ids"), ("OffsetFetchResponsePartition", "committed_topic_id"),
 }  # fmt: skip
 

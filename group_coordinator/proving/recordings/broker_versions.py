@@ -8,7 +8,7 @@ from coordinator_state.kafka_versions import KAFKA_VERSIONS, KafkaVersion, versi
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.old_brokers import is_of_old_broker
-from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.offsets_log import CommitRecord
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_group_records import METADATA_TYPE, TARGET_METADATA_TYPE
 from schemas.error_codes import ErrorCode
@@ -17,7 +17,8 @@ from schemas.wire import INT16
 
 _OF_EPOCHS = frozenset({METADATA_TYPE, TARGET_METADATA_TYPE})
 _WITH_TIMES, _EMPTIED_AT_ONCE = "4.3", "4.4"
-"""Versions that tell the time of a target; and that write one without, where a group becomes empty."""
+"""The one tells the time of a target; the other writes one without where a group becomes empty, and commits in
+transactions with the ids of their topics."""
 
 
 def shown_version(
@@ -74,11 +75,12 @@ def _version_of_group(records: Iterable[LoggedRecord]) -> str | None:
         if not (in_transaction or record_type in _OF_EPOCHS):
             continue
         entry = record.decoded()
-        value = entry.value or {} if isinstance(entry, LogRecord) else {}
-        if in_transaction:
-            if "topic_id" in value:
+        if isinstance(entry, CommitRecord):
+            if entry.value is not None and entry.value.topic_id is not None:
                 return _EMPTIED_AT_ONCE
-        elif "assignment_timestamp" in value:
+            continue
+        value = entry.value or {}
+        if "assignment_timestamp" in value:
             version = _WITH_TIMES
         elif version == _WITH_TIMES and record_type == TARGET_METADATA_TYPE:
             return _EMPTIED_AT_ONCE  # a target without a time, after one that has it
