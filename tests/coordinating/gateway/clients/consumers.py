@@ -30,7 +30,7 @@ stands still now and then after it gave up its partitions. pytest counts and nam
 what fails twice is ours."""
 
 _HERE = Path(__file__).parent
-_ROOT = _HERE.parents[2]
+_ROOT = _HERE.parents[3]
 GO_MODULE = _HERE / "go"
 JAVA_ASSIGNORS = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
