@@ -36,9 +36,9 @@ test: test-fast test-slow ## all tests
 test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
 	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto --dist worksteal
 
-# On a broker they wait for half of their time: two cores have work for four processes.
-test-slow: jars ## the tests on a real broker and a real Spark, in WORKERS=4 processes
-	$(BIN)/python -m pytest -m "$(SLOW)" -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
+# On a broker they wait for a good part of their time: two cores have work for three processes.
+test-slow: jars ## the tests on a real broker and a real Spark, in WORKERS=3 processes
+	$(BIN)/python -m pytest -m "$(SLOW)" -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
 
 simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds, from seed FROM=0 on, all cores
 	$(BIN)/python -m simulation --seeds $(or $(SEEDS),500) --from $(or $(FROM),0)
