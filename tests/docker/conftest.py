@@ -33,8 +33,10 @@ def docker_engine() -> None:
 def image(docker_engine: None) -> Iterator[str]:
     """Our image, built as its users build it."""
     try:
-        with DockerImage(engine.ROOT, engine.PATIENT, tag="group-coordinator-tests") as built:
+        with DockerImage(engine.ROOT, engine.PATIENT, tag="group-coordinator-tests", clean_up=False) as built:
             yield str(built)
+            # Its tag alone, which testcontainers would not: compose's image is built upon this one.
+            built.get_docker_client().client.images.remove(str(built))
     except BuildError as error:
         error.add_note("".join(line.get("stream", "") for line in error.build_log)[-4_000:])
         raise
