@@ -15,6 +15,7 @@ print(*project['dependencies'], *project['optional-dependencies']['spark'], sep=
 ENV GROUP_COORDINATOR_CACHE=/opt/group-coordinator/cache
 COPY group_coordinator/__init__.py group_coordinator/
 COPY group_coordinator/coordinating/jars/ group_coordinator/coordinating/jars/
+COPY group_coordinator/ground/errors.py group_coordinator/ground/
 RUN python -m group_coordinator.coordinating.jars
 
 COPY . source/

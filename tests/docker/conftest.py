@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from docker.errors import BuildError
+from testcontainers.core.config import testcontainers_config
+from testcontainers.core.image import DockerImage
 
 from tests.docker import engine
+
+testcontainers_config.ryuk_disabled = True  # it would be one more image to pull
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,6 +32,11 @@ def docker_engine() -> None:
 @pytest.fixture(scope="session")
 def image(docker_engine: None) -> Iterator[str]:
     """Our image, built as its users build it."""
-    engine.docker("build", "--tag", engine.IMAGE, ".", timeout_s=engine.BUILD_TIMEOUT_S)
-    yield engine.IMAGE
-    engine.remove(["image", "rm"], engine.IMAGE)
+    try:
+        with DockerImage(engine.ROOT, engine.PATIENT, tag="group-coordinator-tests", clean_up=False) as built:
+            yield str(built)
+            # Its tag alone, which testcontainers would not: compose's image is built upon this one.
+            built.get_docker_client().client.images.remove(str(built))
+    except BuildError as error:
+        error.add_note("".join(line.get("stream", "") for line in error.build_log)[-4_000:])
+        raise

@@ -3,92 +3,83 @@ and every rebalance explained."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
-from msgspec import Struct
+from testcontainers.community.kafka import KafkaContainer
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
 
-from group_coordinator.proving.embedded_kafka.broker import free_port
 from tests.docker import consumer
-from tests.docker.engine import KAFKA_IMAGE, docker, inspect, remove, wait_until_healthy
+from tests.docker.engine import HEALTH_TIMEOUT_S, KAFKA_IMAGE, PATIENT, wait_until_healthy
+
+SERVERS = "kafka:9092"
+"""Where other containers reach the broker."""
 
 
-class Place(Struct, frozen=True):
-    """A broker in a container, and the names that belong to it."""
+class ApacheKafka(KafkaContainer):
+    """The image of Kafka itself, whose versions and entry point are not those of Confluent's."""
 
-    network: str
-    volume: str
-    broker: str
-    coordinator: str
-    servers: str
-    """Where this machine reaches the broker."""
+    MIN_KRAFT_TAG = "4.0.0"
+
+    def start(self, timeout: int = HEALTH_TIMEOUT_S) -> ApacheKafka:
+        return super().start(timeout)
+
+    def tc_start(self) -> None:
+        """Write what the container waits for: only now is the port known that it has on this machine."""
+        listeners = f"{self.listener_name}://{self.get_bootstrap_server()},BROKER://{SERVERS}"
+        script = f"export KAFKA_ADVERTISED_LISTENERS={listeners}\nexec /etc/kafka/docker/run\n"
+        self.create_file(script.encode(), self.TC_START_SCRIPT)
 
 
 @pytest.fixture
-def place(image: str) -> Iterator[Place]:
-    name, port = f"group-coordinator-{uuid.uuid4().hex[:8]}", free_port()
-    made = Place(name, f"{name}-data", f"{name}-kafka", f"{name}-coordinator", f"127.0.0.1:{port}")
-    try:
-        docker("network", "create", made.network)
-        docker("volume", "create", made.volume)
-        _start_kafka(made, port)
-        yield made
-    finally:
-        remove(["rm", "--force", "--volumes"], made.coordinator, made.broker)
-        remove(["volume", "rm", "--force"], made.volume)
-        remove(["network", "rm"], made.network)
+def network(docker_engine: None) -> Iterator[Network]:
+    with Network() as created:
+        yield created
 
 
-def _start_kafka(place: Place, port: int) -> None:
-    settings = {
-        "KAFKA_NODE_ID": "1",
-        "KAFKA_PROCESS_ROLES": "broker,controller",
-        "KAFKA_LISTENERS": "INTERNAL://:9092,CONTROLLER://:9093,HOST://:19092",
-        "KAFKA_ADVERTISED_LISTENERS": f"INTERNAL://kafka:9092,HOST://{place.servers}",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,HOST:PLAINTEXT",
-        "KAFKA_INTER_BROKER_LISTENER_NAME": "INTERNAL",
-        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9093",
-        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
-    }
-    variables = [part for name, value in settings.items() for part in ("--env", f"{name}={value}")]
-    docker(
-        "run", "--detach", "--name", place.broker, "--network", place.network, "--network-alias", "kafka",
-        "--publish", f"127.0.0.1:{port}:19092", *variables, KAFKA_IMAGE,
-    )  # fmt: skip
+@pytest.fixture
+def servers(network: Network) -> Iterator[str]:
+    """Where this machine reaches the broker."""
+    with ApacheKafka(KAFKA_IMAGE, network=network, network_aliases=["kafka"]).with_kraft() as broker:
+        yield broker.get_bootstrap_server()
 
 
-def test_it_lives_beside_kafka(place: Place, image: str) -> None:
-    docker(
-        "run", "--detach", "--init", "--name", place.coordinator, "--network", place.network, "--volume",
-        f"{place.volume}:/data",
-        image, "run", "--bootstrap-servers", "kafka:9092", "--checkpoint", "/data/checkpoint",
-        "--group-initial-rebalance-delay-ms", "0",
-    )  # fmt: skip
-    wait_until_healthy(place.coordinator)
-    consumer.create_topic(place.servers)
-    with consumer.new_member(place.servers) as member:
+@pytest.fixture
+def coordinator(image: str, network: Network, servers: str) -> Iterator[DockerContainer]:
+    command = ["run", "--bootstrap-servers", SERVERS, "--checkpoint", "/data/checkpoint"]
+    made = DockerContainer(image, PATIENT, network=network, init=True)
+    with made.with_command([*command, "--group-initial-rebalance-delay-ms", "0"]) as started:
+        yield started
+
+
+def test_it_lives_beside_kafka(servers: str, coordinator: DockerContainer) -> None:
+    container = coordinator.get_wrapped_container()
+    wait_until_healthy(container)
+    consumer.create_topic(servers)
+    with consumer.new_member(servers) as member:
         consumer.poll_until(member, lambda: consumer.owns_all(member))
         generation = consumer.generation_of(member)
-        docker("stop", "--time", "60", place.coordinator)
-        state = inspect(place.coordinator)
-        log = docker("logs", place.coordinator)
-        assert (state["ExitCode"], "Stopped." in log, "Traceback" in log) == (0, True, False), log[-4_000:]
-        docker("start", place.coordinator)
-        wait_until_healthy(place.coordinator)
-        consumer.poll_until(member, lambda: "Stable" in _groups(place))
+        container.stop(timeout=60)
+        log = container.logs().decode()
+        assert (coordinator.wait(), "Stopped." in log, "Traceback" in log) == (0, True, False), log[-4_000:]
+        container.start()
+        wait_until_healthy(container)
+        consumer.poll_until(member, lambda: "Stable" in _groups(coordinator))
         assert (consumer.owns_all(member), consumer.generation_of(member)) == (True, generation)
-        with consumer.new_member(place.servers) as second:
+        with consumer.new_member(servers) as second:
             consumer.poll_until(second, lambda: member.poll(0.1) is None or bool(second.assignment))
-    explanation = _ask(place, "explain", "--group", consumer.GROUP)
+    explanation = _ask(coordinator, "explain", "--group", consumer.GROUP)
     assert "reader" in explanation
     assert "joined the empty group" in explanation
 
 
-def _groups(place: Place) -> str:
-    return _ask(place, "groups", "--group", consumer.GROUP, "--state")
+def _groups(coordinator: DockerContainer) -> str:
+    return _ask(coordinator, "groups", "--group", consumer.GROUP, "--state")
 
 
-def _ask(place: Place, *arguments: str) -> str:
-    return docker("exec", place.coordinator, "group-coordinator", *arguments, "--bootstrap-servers", "kafka:9092")
+def _ask(coordinator: DockerContainer, *arguments: str) -> str:
+    answer = coordinator.exec(["group-coordinator", *arguments, "--bootstrap-servers", SERVERS])
+    printed = answer.output.decode()
+    assert answer.exit_code == 0, printed
+    return printed

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -232,3 +235,16 @@ def test_the_spark_application_runs_the_program_of_the_image() -> None:
     assert f"cp source/deploy/{program} ." in (DEPLOY / "kubernetes" / "Dockerfile").read_text()
     assert f"!deploy/{program}" in (ROOT / ".dockerignore").read_text().splitlines()
     assert application["spec"]["dynamicAllocation"] == {"enabled": False}
+
+
+def test_the_image_has_what_resolves_its_jars_before_all_else_is_copied(tmp_path: Path) -> None:
+    before, resolving, _ = (ROOT / "Dockerfile").read_text().partition("RUN python -m group_coordinator.")
+    for source, target in re.findall(r"^COPY (group_coordinator\S+) (\S+)$", before, re.MULTILINE):
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, tmp_path / target)
+        else:
+            (tmp_path / target).mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / source, tmp_path / target)
+    command = [sys.executable, "-c", "import group_coordinator.coordinating.jars.__main__"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (bool(resolving), done.returncode) == (True, 0), done.stderr
