@@ -303,6 +303,8 @@ class Changes:
         key, value = group_record(self.group, self.step.group_id)
         self.step.append_record(key, value)
 
+    # `fields`, `tell` and `lead` do what `Step` does without calling it: the calls make joins 4 % slower.
+
     def fields(self) -> HistoryFields:
         """Return the common fields of the next history record."""
         step = self.step

@@ -47,7 +47,7 @@ def fast_member_heartbeat(step: Step, event: RequestEvent, request: ConsumerGrou
         or request.rebalance_timeout_ms != _NO_TIMEOUT
         or request.server_assignor is not None
         or request.rack_id is not None
-        or (member.server_assignor is not None and len(body.assignor_votes) > 1)
+        or (member.server_assignor is not None and _may_change_assignor(step, body))
         or envelope.client_id != member.client_id
         or envelope.client_host != member.client_host
         or api_version not in _VERSIONS
@@ -90,6 +90,11 @@ def _is_of_instance(body: ConsumerGroup, member: ConsumerMember, instance_id: st
         and body.static_members.get(instance_id) == member.member_id
         and instance_id >= _NOT_BLANK
     )
+
+
+def _may_change_assignor(step: Step, body: ConsumerGroup) -> bool:
+    """Return whether a vote that stays as it is may raise the epoch: of a tie it can."""
+    return len(body.assignor_votes) > 1 and step.config.kafka_version.assignor_vote_raises_epoch
 
 
 def _resolves(step: Step, body: ConsumerGroup, now_ms: int) -> bool:

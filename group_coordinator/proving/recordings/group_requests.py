@@ -200,9 +200,9 @@ def _group_request(
         set_aside = f"the broker answered {of_transaction} for the transaction, before it asked the group"
     if isinstance(request, _WithTopics) and set_aside is None:
         request, answer = _without_refused_partitions(logged, request, answer)
-        if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest) and not request.topics:
-            set_aside = "the broker refused all of its topics before it asked the group"
         if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
+            if not request.topics:
+                set_aside = "the broker refused all of its topics before it asked the group"
             request = with_topic_ids(request, lambda name: topic_ids.id_of(name, logged.ready_us))
     return GroupRequest(
         logged=logged,
