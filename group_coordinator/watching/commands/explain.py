@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import tzinfo
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +12,18 @@ import msgspec
 import typer
 
 from group_coordinator.command_line import doubts
-from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.log_options import BrokerLogs, TimeZone
+from group_coordinator.command_line.log_options import zone as log_zone
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.command_line.tables import print_line
-from group_coordinator.command_line.times import shown_zone
+from group_coordinator.command_line.times import parse_moment_ms, shown_zone
+from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.ground.settings.connection import ReaderSettings
+from group_coordinator.watching.commands.brokers_group import GroupTold, read_brokers_group
 from group_coordinator.watching.commands.explanation import explanation
 from group_coordinator.watching.dashboard.sources import note_of
 from group_coordinator.watching.narrative import words
@@ -29,63 +34,110 @@ PREVIOUS_SHOWN = 20
 OTHERS_SHOWN = 10
 
 
+_Generation = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="The rebalance that led to this generation or epoch. [default: the last one]"),
+]
+_Life = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Of a group that died and came again: its Nth life. [default: the last one with that generation]",
+    ),
+]
+_Directory = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="DIR", help="What a replay or `watch` wrote. [default: the live cluster]"),
+]
+_At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help="The rebalance under way at this moment, or the last before it."),
+]
+_Utc = Annotated[bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")]
+
+
 @with_settings(*CONNECTION, of=ReaderSettings)
 def explain(
     settings: ReaderOptions,
     group: Annotated[str, typer.Option("--group", metavar="ID", help="The group.")],
-    generation: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="The rebalance that led to this generation or epoch. [default: the last one]"),
-    ] = None,
-    life: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Of a group that died and came again: its Nth life. [default: the last one with that generation]",
-        ),
-    ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="DIR", help="What a replay wrote. [default: the live history topic]"),
-    ] = None,
-    utc: Annotated[
-        bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")
-    ] = False,
+    generation: _Generation = None,
+    life: _Life = None,
+    at: _At = None,
+    directory: _Directory = None,
+    broker_log: BrokerLogs = None,
+    time_zone: TimeZone = "UTC",
+    utc: _Utc = False,
 ) -> None:
     """Why did this group rebalance? The chain of causes in plain words, step by step.
 
     It says who set it off and why, who was told when, whom the others waited for, who was slow, who was dropped, and
     which partitions changed owner. Without --generation: the last rebalance, and a line for each one before it.
 
+    Of a group that the cluster's own brokers coordinate, the one partition of `__consumer_offsets` that holds it is
+    read, and brokers' logs where they are given: they tell why each rebalance of a classic group began.
+
     Examples:
 
+        group-coordinator explain --bootstrap-servers prod:9092 --group billing
+        group-coordinator explain --bootstrap-servers prod:9092 --group billing --broker-log server.log
+        group-coordinator explain --group billing --at 2026-11-21T14:02
         group-coordinator explain --group billing
         group-coordinator explain --group billing --generation 7
         group-coordinator explain --group billing --generation 7 --life 1
         group-coordinator explain --group billing --from replayed/
     """
     zone = shown_zone(utc=utc)
-    records = _of_topic(settings.config) if directory is None else read_history_files(directory)
-    other_groups: dict[str, None] = {}
-    group_rebalances = list(rebalances(_of_group(records, group, other_groups)))
-    noted = () if directory is None else note_of(directory).doubts
-    for line in doubts.lines(doubts.of_group(noted, group, other_groups)):
+    at_ms = None if at is None else parse_moment_ms("--at", at)
+    if at_ms is not None and generation is not None:
+        raise CommandError("Choose one of --at and --generation.", WRONG_USE)
+    if directory is not None and broker_log:
+        raise CommandError("Choose one of --from and --broker-log.", WRONG_USE)
+    told = (
+        _told(read_history_files(directory), group, str(directory), note_of(directory).doubts)
+        if directory is not None
+        else _live(settings.config, group, broker_log or (), log_zone(time_zone))
+    )
+    for line in doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)):
         print_line(line)
+    group_rebalances = list(rebalances(told.history))
     if not group_rebalances:
-        source_name = "the history topic" if directory is None else str(directory)
         known_groups = (
-            f"; there are {words.listed(list(map(printable, other_groups)), OTHERS_SHOWN)}" if other_groups else ""
+            f"; there are {words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)}"
+            if told.other_groups
+            else ""
         )
-        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {source_name}{known_groups}.")
-    for line in _answer(group_rebalances, generation, life, zone):
+        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {told.source}{known_groups}.")
+    for line in _answer(group_rebalances, generation, life, at_ms, zone):
         print_line(line)
 
 
-def _answer(all_rebalances: list[Rebalance], generation: int | None, life: int | None, zone: tzinfo) -> Iterator[str]:
+def _live(config: ReaderSettings, group_id: str, broker_logs: Sequence[str], log_times: tzinfo) -> GroupTold:
+    """Ask our own coordinator's history first: a cluster without its topic, or a group that it does not know, is the
+    brokers' own."""
+    told = None
+    if not broker_logs:
+        with suppress(NoSuchTopicError):
+            told = _told(_of_topic(config), group_id, "the history topic")
+    if told is not None and told.history:
+        return told
+    return read_brokers_group(config.client_properties, group_id, broker_logs, log_times)
+
+
+def _told(records: Iterable[History], group_id: str, source: str, noted: Sequence[str] = ()) -> GroupTold:
+    other_groups: dict[str, None] = {}
+    history = list(_of_group(records, group_id, other_groups))
+    return GroupTold(history=history, doubts=noted, other_groups=list(other_groups), source=source)
+
+
+def _answer(
+    all_rebalances: list[Rebalance], generation: int | None, life: int | None, at_ms: int | None, zone: tzinfo
+) -> Iterator[str]:
     """Yield the lines about the rebalance that is asked for."""
     lives = list(dict.fromkeys(each.started.epoch for each in all_rebalances))
     of_life = all_rebalances if life is None else _of_life(all_rebalances, lives, life)
+    if at_ms is not None:
+        of_life = _until(of_life, at_ms, zone)
     rebalance = of_life[-1] if generation is None else _of_generation(of_life, generation)
     if generation is None and len(of_life) > 1:
         yield from _before(of_life[:-1], zone)
@@ -102,6 +154,18 @@ def _of_life(group_rebalances: list[Rebalance], lives: list[int], life: int) -> 
             f"'{printable(group_rebalances[0].started.group_id)}', not of {life}."
         )
     return [each for each in group_rebalances if each.started.epoch == lives[life - 1]]
+
+
+def _until(group_rebalances: list[Rebalance], at_ms: int, zone: tzinfo) -> list[Rebalance]:
+    """Return the rebalances that had begun at a moment."""
+    begun = [each for each in group_rebalances if each.started.timestamp_ms <= at_ms]
+    if not begun:
+        first_ms = group_rebalances[0].started.timestamp_ms
+        raise CommandError(
+            f"No rebalance of '{printable(group_rebalances[0].started.group_id)}' had begun then: the first that is "
+            f"known began on {words.day(first_ms, zone)} at {words.clock(first_ms, zone)}."
+        )
+    return begun
 
 
 def _other_lives(

@@ -78,16 +78,25 @@ def read_files(
     dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo
 ) -> tuple[OffsetsDump[Entry], BrokerLog]:
     """Read dumps and brokers' logs. Raises CommandError."""
-    dump, log = OffsetsDump[Entry](), BrokerLog(time_zone)
+    dump = OffsetsDump[Entry]()
     try:
         for path in dumps:
             dump.read_file(path, read_raw)
-        log.of_cluster = cluster_of(dumps)
-        for path in files_of(broker_logs):
+    except (OSError, ValueError) as problem:
+        raise CommandError(str(problem)) from problem
+    return dump, read_logs(broker_logs, time_zone, cluster_of(dumps))
+
+
+def read_logs(names: Sequence[str], time_zone: tzinfo, of_cluster: str | None) -> BrokerLog:
+    """Read brokers' logs; those of another cluster than this one are left out. Raises CommandError."""
+    log = BrokerLog(time_zone)
+    log.of_cluster = of_cluster
+    try:
+        for path in files_of(names):
             log.read_file(path)
     except (OSError, ValueError) as problem:
         raise CommandError(str(problem)) from problem
-    return dump, log
+    return log
 
 
 def files_of(names: Sequence[str]) -> list[Path]:

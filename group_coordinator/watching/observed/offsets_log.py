@@ -9,7 +9,7 @@ is COMMIT or ABORT.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from schemas.commit_reading import read_commit_key, read_commit_value
 from schemas.kafka.record_batches import RawRecord
 from schemas.kafka.records import decode_record
 from schemas.records import OFFSET_COMMIT_TYPE, OffsetCommitKey, OffsetCommitValue
+from schemas.wire import DecodeError
 
 _COMMIT_TYPES = tuple(number.to_bytes(2) for number in range(OFFSET_COMMIT_TYPE + 1))
 
@@ -181,6 +182,33 @@ class OffsetsDump(Struct, Generic[_Read]):
             yield f"{self.contradicted:,} records lie where another one lies: dumps of several clusters are mixed."
         if self.damage.lines:
             yield f"{self.damage.lines:,} lines cannot be read and are left out: {self.damage}."
+
+
+class FetchedRecords:
+    """Records as a broker gives them: it decodes them, and counts those that are left out."""
+
+    def __init__(self) -> None:
+        self._unknown: dict[int, int] = {}
+        self._damaged = 0
+
+    def entries(self, partition: int, records: Iterable[RawRecord]) -> Iterator[Entry]:
+        """Yield what records of one partition say."""
+        for record in records:
+            try:
+                entry = read_raw(partition, record)
+            except (DecodeError, ValueError):
+                self._damaged += 1
+                continue
+            if isinstance(entry, UnknownRecord):
+                self._unknown[entry.type] = self._unknown.get(entry.type, 0) + 1
+            else:
+                yield entry
+
+    def doubts(self) -> Iterator[str]:
+        """Yield sentences about what was left out."""
+        yield from unknown_types_doubts(self._unknown)
+        if self._damaged:
+            yield f"{self._damaged:,} records of the offsets topic cannot be read: they are left out."
 
 
 def raw_line(line: bytes) -> tuple[int, RawRecord]:

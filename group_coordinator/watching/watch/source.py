@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.doubts import doubts
 from group_coordinator.watching.observed.evidence import BOUNDED, Bounds
 from group_coordinator.watching.observed.observer import GroupUpdate, Observer
-from group_coordinator.watching.observed.offsets_log import Entry, UnknownRecord, read_raw, unknown_types_doubts
+from group_coordinator.watching.observed.offsets_log import FetchedRecords
 from group_coordinator.watching.observed.transactions import OpenTransaction
 from group_coordinator.watching.watch.cluster_status import (
     Cluster,
@@ -47,7 +47,6 @@ from group_coordinator.watching.watch.offsets_topic import (
 )
 from group_coordinator.watching.watch.writing import GroupHistory
 from schemas.kafka.record_batches import RawRecord
-from schemas.wire import DecodeError
 
 _POLL_S = 0.2
 _FIRST_POLL_S = 2.0
@@ -117,9 +116,7 @@ class WatchSource:
         """The latest time of a record of the topic."""
         self._looked_ms: int | None = None
         """When the topic was last fetched."""
-        self._unknown: dict[int, int] = {}
-        """Type of records that are not known -> how many."""
-        self._damaged = 0
+        self._records = FetchedRecords()
         self._problem = self._failure = ""
         """Why nothing is read at present, and why nothing will be read any more."""
         self._opened: tuple[OffsetsTopicReader, Mapping[int, list[RawRecord]]] | None = None
@@ -330,23 +327,11 @@ class WatchSource:
         for number, records in fetched.items():
             if self._stopping.is_set():
                 return  # a partition that is not taken is read again
-            self._observer.add_records(self._entries(number, records))
+            self._observer.add_records(self._records.entries(number, records))
             self._read += len(records)
             if records:
                 self._last_ms = max(self._last_ms or 0, *(record.timestamp_ms for record in records))
         self.changes += bool(fetched)
-
-    def _entries(self, partition: int, records: Iterable[RawRecord]) -> Iterator[Entry]:
-        for record in records:
-            try:
-                entry = read_raw(partition, record)
-            except (DecodeError, ValueError):
-                self._damaged += 1
-                continue
-            if isinstance(entry, UnknownRecord):
-                self._unknown[entry.type] = self._unknown.get(entry.type, 0) + 1
-            else:
-                yield entry
 
     def _sources(self) -> Iterator[WatchedSource]:
         """Yield the sources that are read, and how far each is."""
@@ -369,9 +354,7 @@ class WatchSource:
         """Yield sentences on why the pages may not show all."""
         if self._state_problem is not None:
             yield self._state_problem
-        yield from unknown_types_doubts(self._unknown)
-        if self._damaged:
-            yield f"{self._damaged:,} records of the offsets topic cannot be read: they are left out."
+        yield from self._records.doubts()
         if reader.unread:
             yield f"{reader.unread:,} batches are in a format older than Kafka 0.11: they are left out."
         yield from self._logs.foreign.values()
