@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from group_coordinator.ground.errors import ExpectedError
-from group_coordinator.ground.kafka_topics.clients import NamedAdminClient
+from group_coordinator.ground.kafka_topics.clients import NamedAdminClient, login_problem
 from group_coordinator.ground.settings.topic_names import TopicPrefix, Topics
 from schemas.settings import setting
 
@@ -189,10 +189,11 @@ def _find(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> tuple[dic
     try:
         metadata = admin.list_topics(timeout=timeout_s)
     except KafkaException as problem:
-        where = f" at {admin.bootstrap_servers}" if isinstance(admin, NamedAdminClient) else ""
-        raise TopicError(
-            [f"Kafka{where} does not answer within {timeout_s:g} s: {_text(problem)}. Check the bootstrap servers."]
-        ) from problem
+        where, refused = "", None
+        if isinstance(admin, NamedAdminClient):
+            where, refused = f" at {admin.bootstrap_servers}", login_problem(admin.client_properties)
+        silent = f"Kafka{where} does not answer within {timeout_s:g} s: {_text(problem)}. Check the bootstrap servers."
+        raise TopicError([refused or silent]) from problem
     present = [plan.name for plan in plans if plan.name in metadata.topics]
     configs: dict[str, dict[str, str]] = {}
     mistakes: list[str] = []

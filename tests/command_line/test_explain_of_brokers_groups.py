@@ -35,7 +35,9 @@ class Group(NamedTuple):
 
 
 @pytest.fixture(params=["classic", "consumer"])
-def group(request: pytest.FixtureRequest, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> Iterator[Group]:
+def group(
+    request: pytest.FixtureRequest, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
+) -> Iterator[Group]:
     """A group of this protocol, which one member has left; and one beside it."""
     name = f"{topic_prefix}-{request.param}"
     with_topic(kafka, admin, f"{name}-topic")

@@ -23,7 +23,7 @@ from group_coordinator.coordinating.gateway.ports import Ports
 from group_coordinator.coordinating.gateway.request_router import Reply
 from group_coordinator.coordinating.gateway.rewriting import Locate
 from group_coordinator.coordinating.gateway.session import Backing, Session, SharedResources
-from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.kafka_topics.clients import login_problem, new_admin_client
 from group_coordinator.ground.system.allocator import give_free_memory_back
 from group_coordinator.ground.system.processor_time import ask_for_short_slices
 
@@ -250,7 +250,8 @@ class ProxyServer:
             brokers = self._admin.list_topics(timeout=_METADATA_TIMEOUT_S).brokers
         except KafkaException as problem:
             raise GatewayError(
-                f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."
+                login_problem(properties)
+                or f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."
             ) from problem
         return [(node_id, Address(str(broker.host), int(broker.port))) for node_id, broker in brokers.items()]
 

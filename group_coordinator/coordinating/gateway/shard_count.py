@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from group_coordinator.coordinating.gateway.config import GatewayError
-from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.kafka_topics.clients import login_problem, new_admin_client
 from group_coordinator.ground.kafka_topics.described import partitions_now
 from schemas.shards import partitions_were_added, problem_of_ends
 
@@ -69,7 +69,8 @@ def partition_counts(properties: dict[str, str], topics: list[str]) -> dict[str,
         metadata = new_admin_client(properties, {"log_level": 3}).list_topics(timeout=_METADATA_TIMEOUT_S)
     except KafkaException as problem:
         raise GatewayError(
-            f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."
+            login_problem(properties)
+            or f"Kafka at {properties['bootstrap.servers']} does not answer: {problem.args[0].str()}."
         ) from problem
     missing = [topic for topic in topics if topic not in metadata.topics]
     if missing:

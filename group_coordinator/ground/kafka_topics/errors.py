@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException
 
 from group_coordinator.ground.errors import ExpectedError
+from group_coordinator.ground.kafka_topics.clients import login_problem
 
 TIMEOUT_S = 15.0
 """A Kafka that is silent for longer does not answer."""
@@ -40,6 +41,9 @@ def explaining(client_properties: Mapping[str, str], timeout_s: float | None = N
         where = f"Kafka at {client_properties['bootstrap.servers']}"
         text = error.str().rstrip(".") if isinstance(error, KafkaError) else str(error)
         if isinstance(error, KafkaError) and error.code() in _NO_ANSWER:
+            refused = login_problem(client_properties)
+            if refused is not None:
+                raise TopicReadError(refused) from problem
             within = f"within {TIMEOUT_S if timeout_s is None else timeout_s:g} s"
             raise TopicReadError(f"{where} does not answer {within}: {text}. Check --bootstrap-servers.") from problem
         raise TopicReadError(f"{where}: {text}.") from problem

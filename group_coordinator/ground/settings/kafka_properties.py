@@ -10,15 +10,22 @@ They are given with Java's names, as in a `client.properties` file, with PEM fil
     ssl.keystore.type = PEM
     ssl.keystore.location = /etc/kafka/client.pem       # certificate chain and key in one file
     ssl.key.password = secret
+
+OAUTHBEARER takes a token from an OIDC server, or from a file (`file:///run/secrets/token`); AWS_MSK_IAM signs one:
+
+    sasl.mechanism = OAUTHBEARER
+    sasl.oauthbearer.token.endpoint.url = https://login.example.com/oauth2/token
+    sasl.jaas.config = ...oauthbearer.OAuthBearerLoginModule required clientId="c" clientSecret="s" scope="kafka";
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 
+from group_coordinator.ground import tokens
 from group_coordinator.ground.settings.loading import did_you_mean, only_a_name
 
 _AS_THEY_ARE = (
@@ -42,15 +49,35 @@ _RENAMED = {
     "ssl.keystore.certificate.chain": ("ssl.certificate.pem",),
     "ssl.keystore.key": ("ssl.key.pem",),
     "request.timeout.ms": ("socket.timeout.ms",),
+    "sasl.oauthbearer.token.endpoint.url": (tokens.ENDPOINT,),
+    "sasl.oauthbearer.scope": (tokens.SCOPE,),
+    "sasl.oauthbearer.client.credentials.client.id": (tokens.CLIENT_ID,),
+    "sasl.oauthbearer.client.credentials.client.secret": (tokens.CLIENT_SECRET,),
 }
+_OF_JAAS = {
+    "username": "sasl.username",
+    "password": "sasl.password",
+    "clientId": tokens.CLIENT_ID,
+    "clientSecret": tokens.CLIENT_SECRET,
+    "scope": tokens.SCOPE,
+}
+"""Option of a JAAS entry -> property. Options `extension_NAME` become the extensions of a token."""
+_EXTENSION = "extension_"
+_LOGIN = frozenset({"username", "password"})
+_HANDLERS = {
+    "sasl.login.callback.handler.class": "OAuthBearerLoginCallbackHandler",
+    "sasl.client.callback.handler.class": "IAMClientCallbackHandler",
+}
+"""Classes of Java's clients; ours do what these do, and no other."""
 _STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
 _SPARK_ALONE = ("ssl.protocol", "ssl.enabled.protocols")
 PROPERTIES = frozenset({
-    *_AS_THEY_ARE, *_RENAMED, *_STORE_TYPES, *_SPARK_ALONE, "sasl.jaas.config", "ssl.endpoint.identification.algorithm",
+    *_AS_THEY_ARE, *_RENAMED, *_STORE_TYPES, *_SPARK_ALONE, *_HANDLERS, "sasl.jaas.config",
+    "ssl.endpoint.identification.algorithm",
 })  # fmt: skip
 """The names that are known, in Java's spelling."""
 _log = logging.getLogger(__name__)
-_JAAS_OPTION = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
+_JAAS_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
 
 
 def spark_options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -67,12 +94,12 @@ def librdkafka_properties(bootstrap_servers: str, properties: Mapping[str, str])
     translated: dict[str, str] = {}
     for name, value in properties.items():
         if name == "sasl.jaas.config":
-            translated |= {f"sasl.{option}": text for option, text in _jaas_options(value).items()}
+            translated |= _of_jaas(_jaas_options(value))
         elif name == "ssl.endpoint.identification.algorithm":
             translated[name] = value or "none"
         elif name in _SPARK_ALONE:
             _tell_that_spark_alone_has(name)
-        elif name not in _STORE_TYPES:
+        elif name not in _STORE_TYPES and name not in _HANDLERS:
             translated |= dict.fromkeys(_RENAMED.get(name, (name,)), value)
     return {**translated, "bootstrap.servers": bootstrap_servers}
 
@@ -97,10 +124,41 @@ def properties_problems(properties: Mapping[str, str]) -> list[str]:
                 f"kafka: ssl.{store}.location is no PEM file by its ssl.{store}.type (JKS where none is set), and "
                 f"librdkafka reads no other: convert it to PEM and set ssl.{store}.type = PEM."
             )
-    jaas = properties.get("sasl.jaas.config")
-    if jaas is not None and _jaas_options(jaas).keys() != {"username", "password"}:
-        problems.append('kafka: sasl.jaas.config must have username="..." and password="...".')
-    return problems
+    return [*problems, *_login_problems(properties)]
+
+
+def _login_problems(properties: Mapping[str, str]) -> Iterator[str]:
+    """Yield one sentence for each thing that a login misses, or that cannot be done."""
+    for name, known in _HANDLERS.items():
+        if not properties.get(name, known).endswith(known):
+            yield f"kafka: {name} can be {known} alone: our clients that are not Java's have no other."
+    mechanism, options = properties.get("sasl.mechanism"), _jaas_options(properties.get("sasl.jaas.config", ""))
+    translated = {*_of_jaas(options), *(new for name in properties for new in _RENAMED.get(name, ()))}
+    unknown = [name for name in options if name not in _OF_JAAS and not name.startswith(_EXTENSION)]
+    if unknown:
+        yield (
+            f"kafka: sasl.jaas.config has {only_a_name(unknown[0])}, which our clients do not know."
+            f"{did_you_mean(unknown[0], _OF_JAAS)}"
+        )
+    elif mechanism == "OAUTHBEARER":
+        if tokens.ENDPOINT not in translated:
+            yield "kafka: OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, an OIDC server or file:///PATH."
+        elif not properties[tokens.ENDPOINT].startswith("file:") and not {
+            tokens.CLIENT_ID, tokens.CLIENT_SECRET,
+        } <= translated:  # fmt: skip
+            yield 'kafka: sasl.jaas.config must have clientId="..." and clientSecret="...".'
+    elif translated & tokens.TOKEN_PROPERTIES:
+        yield "kafka: a token is shown where sasl.mechanism is OAUTHBEARER alone."
+    elif mechanism != tokens.MSK_IAM and "sasl.jaas.config" in properties and not options.keys() >= _LOGIN:
+        yield 'kafka: sasl.jaas.config must have username="..." and password="...".'
+
+
+def _of_jaas(options: Mapping[str, str]) -> dict[str, str]:
+    extensions = ",".join(
+        f"{name.removeprefix(_EXTENSION)}={text}" for name, text in options.items() if name.startswith(_EXTENSION)
+    )
+    known = {_OF_JAAS[name]: text for name, text in options.items() if name in _OF_JAAS}
+    return known | ({tokens.EXTENSIONS: extensions} if extensions else {})
 
 
 def _jaas_options(jaas: str) -> dict[str, str]:

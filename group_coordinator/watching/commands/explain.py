@@ -102,12 +102,9 @@ def explain(
         print_line(line)
     group_rebalances = list(rebalances(told.history))
     if not group_rebalances:
-        known_groups = (
-            f"; there are {words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)}"
-            if told.other_groups
-            else ""
-        )
-        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {told.source}{known_groups}.")
+        known = words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)
+        there_are = f"; there are {known}" if told.other_groups else ""
+        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {told.source}{there_are}.")
     for line in _answer(group_rebalances, generation, life, at_ms, zone):
         print_line(line)
 

@@ -18,6 +18,7 @@ from kafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 from kafka.net.compat import KafkaNetClient
 
+from group_coordinator.ground.kafka_topics.clients import login_problem
 from group_coordinator.watching.watch.python_client import PropertyError, python_properties
 from schemas.kafka.record_batches import RawRecord, Stretch, read_stretch
 from schemas.wire import DecodeError
@@ -53,6 +54,9 @@ class OffsetsTopicReader:
         """Batches in formats older than Kafka 0.11, which are passed over."""
         self.next_offsets: dict[int, int] = {}
         """Partition -> what comes next, as far as it was fetched."""
+        refused = login_problem(properties)
+        if refused is not None:
+            raise OffsetsTopicError(refused)
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what is wrong is raised, or comes to an end
         with self._explaining():
             self._consumer = KafkaConsumer(

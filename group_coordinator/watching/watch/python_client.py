@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from group_coordinator.ground import tokens
 
 _NAMES = {
     "client.dns.lookup": "client_dns_lookup",
@@ -37,8 +41,15 @@ class PropertyError(ValueError):
 def python_properties(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the properties for kafka-python. Raises PropertyError for a property that kafka-python cannot have."""
     converted: dict[str, Any] = {}
+    new_token = tokens.token_source(properties)
+    if new_token is not None:
+        converted["sasl_oauth_token_provider"] = _TokenProvider(new_token, tokens.extensions_of(properties))
     for name, value in properties.items():
-        if name in _NAMES:
+        if name == "sasl.mechanism" and new_token is not None:
+            converted["sasl_mechanism"] = "OAUTHBEARER"
+        elif name in tokens.TOKEN_PROPERTIES:
+            continue  # they are the token's
+        elif name in _NAMES:
             converted[_NAMES[name]] = value
         elif name in _TIMES:
             converted[_TIMES[name]] = _milliseconds(name, value)
@@ -51,6 +62,17 @@ def python_properties(properties: Mapping[str, str]) -> dict[str, Any]:
         else:
             raise PropertyError(f"{name}: the reader of the offsets topic has no such property.")
     return converted
+
+
+class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, new_token: Callable[[], tokens.Token], extensions: Mapping[str, str]) -> None:
+        self._new_token, self._extensions = new_token, extensions
+
+    def token(self) -> str:
+        return self._new_token().text
+
+    def extensions(self) -> Mapping[str, str]:
+        return self._extensions
 
 
 def _milliseconds(name: str, value: str) -> int:

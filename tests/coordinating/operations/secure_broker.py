@@ -55,11 +55,11 @@ def secure_broker(directory: Path) -> Iterator[dict[str, Listener]]:
         "listener.name.ssl.ssl.client.auth": "required",
     }
     with EmbeddedKafka(properties=properties) as kafka:
-        _let_in_by_scram(kafka.bootstrap_servers)
+        let_in_by_scram(kafka.bootstrap_servers)
         trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(directory / "authority.pem")}
         settings = {
-            "SASL_PLAINTEXT": {"sasl.mechanism": "PLAIN", "sasl.jaas.config": _jaas("plain.Plain")},
-            "SASL_SSL": {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": _jaas("scram.Scram"), **trust},
+            "SASL_PLAINTEXT": {"sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas("plain.Plain")},
+            "SASL_SSL": {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas("scram.Scram"), **trust},
             "SSL": {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(directory / "client.pem"), **trust},
         }
         yield {
@@ -90,11 +90,13 @@ def make_certificates(directory: Path) -> None:
         (directory / f"{name}.pem").write_text(together)
 
 
-def _jaas(module: str) -> str:
+def jaas(module: str) -> str:
+    """Return the JAAS entry of the user."""
     return f'{_LOGIN}.{module}LoginModule required username="{USER}" password="{_JAAS_PASSWORD}";'
 
 
-def _let_in_by_scram(bootstrap_servers: str) -> None:
+def let_in_by_scram(bootstrap_servers: str) -> None:
+    """Make the user known."""
     credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4_096)
     upsertion = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})

@@ -22,7 +22,7 @@ from group_coordinator.watching.group_metrics.tally import Tally
 from streaming.config import StreamingConfig
 from streaming.ticker import Ticker
 from streaming.topics import TopicError, ensure_topics
-from tests.coordinating.operations.secure_broker import KINDS, PASSWORD, Listener, secure_broker
+from tests.coordinating.operations.secure_broker import KINDS, PASSWORD, USER, Listener, secure_broker
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -88,6 +88,7 @@ def test_a_wrong_password_is_refused_and_not_told(listeners: dict[str, Listener]
         ensure_topics(
             new_admin_client(config.client_properties), config.topic_settings, timeout_s=3
         )
+    assert f"refuses the login of '{USER}' by PLAIN" in str(refused.value)
     assert "hash" not in str(refused.value)
 
 
