@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
 
@@ -16,18 +16,23 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 COOKIE = "group_coordinator_dashboard"
+_READING = ("GET", "HEAD")
 
 
 class Access:
-    """Lets requests that only read through, or answers 401, 403 and 405.
+    """Lets requests through that may come in, or answers 401, 403 and 405.
 
     Where only this machine may look, the Host header must name it: a page elsewhere that had its name point here (DNS
     rebinding) is refused. A request without the header comes from no browser. A token comes as `Authorization: Bearer
     ...`, or once in the address; from then on a cookie with the token's hash says that it was there.
     """
 
-    def __init__(self, app: App, *, name: str, token: str | None = None, local_only: bool) -> None:
-        """`name`: how the refusals call what is behind. With a token, `local_only` does not matter."""
+    def __init__(
+        self, app: App, *, name: str, token: str | None = None, local_only: bool, methods: Collection[str] = _READING
+    ) -> None:
+        """`name`: how the refusals call what is behind. With a token, `local_only` does not matter. `methods`: those
+        of HTTP that it takes."""
+        self._methods = methods
         self._app = app
         self._name = name
         self._local_only = local_only
@@ -40,7 +45,7 @@ class Access:
             await self._app(scope, receive, send)
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if scope["method"] not in ("GET", "HEAD"):
+        if scope["method"] not in self._methods:
             await _answer(send, 405, f"This {self._name} only shows; it changes nothing.")
         elif self._token is None:
             if not self._local_only or names_this_machine(headers.get("host", "localhost")):

@@ -94,12 +94,12 @@ class Documents:
 
     def group(self, group_id: str) -> dict[str, Any]:
         """Raises NotFound."""
-        page = self._page(group_id, self.index, self._window(group_id), self.now_ms)
+        page = self._page(group_id, self.index, self.window(group_id), self.now_ms)
         return page | {"no_what_if": self._no_what_if(page["group"].kind)}
 
     def rebalance(self, group_id: str, key: str) -> dict[str, Any]:
         """Raises NotFound."""
-        rebalance = self._window(group_id).rebalance(key)
+        rebalance = self.window(group_id).rebalance(key)
         if rebalance is None:
             raise NotFound(f"Group {group_id} has no rebalance {key} within this dashboard's window.")
         return rebalance_page(rebalance)
@@ -191,7 +191,8 @@ class Documents:
         )
         return group_page(window, now, index.ends_of(group_id))
 
-    def _window(self, group_id: str) -> Window:
+    def window(self, group_id: str) -> Window:
+        """Return the records of one group within the window, decoded once. Raises NotFound."""
         records = self.index.group_records(group_id)
         if records is None:
             raise NotFound(f"There is no group {group_id}.")

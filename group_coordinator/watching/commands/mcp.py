@@ -1,0 +1,120 @@
+"""`mcp`: answers for an assistant, by the Model Context Protocol."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.log_options import BrokerLogs, TimeZone, zone
+from group_coordinator.command_line.options import Resolved, with_settings
+from group_coordinator.command_line.signals import stop_requested
+from group_coordinator.command_line.tables import print_line
+from group_coordinator.ground.http_server.access import Access, App
+from group_coordinator.ground.http_server.server import HttpServer, listen
+from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
+from group_coordinator.ground.kafka_topics.reader import partition_count
+from group_coordinator.watching.commands.served_page import Host, Token, health_settings, live_source
+from group_coordinator.watching.commands.watch_settings import NAMES, WatchSettings
+from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
+from group_coordinator.watching.dashboard import ReplaySource, Source, SourceError
+from group_coordinator.watching.dashboard.documents import Documents
+from schemas.http_host import is_loopback
+from schemas.settings import PORT_MAX
+
+_CONNECTIONS_MAX = 64
+_METHODS = ("GET", "POST", "DELETE")
+"""What the protocol's HTTP transport uses: every question is a POST, and none changes anything."""
+_MEMORY_MIB = 512
+_NAMES = tuple(name for name in NAMES if not name.startswith("metrics"))
+_Directory = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="DIR", help="What a replay or `watch` wrote. [default: the live cluster]"),
+]
+_Port = Annotated[
+    int | None,
+    typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="Serve HTTP at /mcp. [default: standard input and output]"),
+]
+
+
+@with_settings(*_NAMES, of=WatchSettings)
+def mcp(
+    settings: Resolved[WatchSettings],
+    directory: _Directory = None,
+    broker_log: BrokerLogs = None,
+    time_zone: TimeZone = "UTC",
+    host: Host = "127.0.0.1",
+    port: _Port = None,
+    token: Token = None,
+) -> None:
+    """Let an assistant ask about groups: why one rebalanced, who owned what when, offsets, lag, verdicts. Read only.
+
+    It is a server of the Model Context Protocol over what `watch` knows of a cluster, over our own coordinator's
+    history, or over what a replay wrote. It needs the extra `mcp`: pip install 'group-coordinator[mcp]'.
+
+    Examples:
+
+        group-coordinator mcp --bootstrap-servers prod:9092
+        group-coordinator mcp --from incident/
+        group-coordinator mcp --bootstrap-servers prod:9092 --port 8460
+    """
+    try:
+        from group_coordinator.watching.commands.assistant_tools import assistant_server
+    except ImportError as problem:
+        raise CommandError(f"This needs the extra mcp ({problem.name} is missing): install the package mcp.") from None
+    config = settings.config
+    source = (
+        ReplaySource(directory) if directory is not None else _live(config, list(broker_log or ()), time_zone)
+    )
+    index = watch_index(_MEMORY_MIB, health_settings(config))
+    try:
+        source.start(index)
+    except SourceError as problem:
+        raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
+    documents = Documents(index, (lambda: time.time_ns() // 1_000_000) if source.is_live else None)
+    server = assistant_server(documents, source.name)
+    try:
+        if port is None:
+            server.run()
+        else:
+            _serve(server.streamable_http_app(), host, port, token)
+    finally:
+        source.stop()
+
+
+def _live(config: WatchSettings, broker_logs: list[str], time_zone: str) -> Source:
+    """Our own coordinator's history where its topic is there; else the brokers' groups."""
+    if not broker_logs and not config.cluster:
+        with suppress(NoSuchTopicError):
+            partition_count(config.client_properties, config.topics.history)
+            return live_source(config)
+    bounds = evidence_bounds(_MEMORY_MIB, len(config.clusters), every_commit=False)
+    options = WatchOptions(time_zone=zone(time_zone), follow=True, bounds=bounds, state=None)
+    return watch_source(config.clusters, broker_logs, options)
+
+
+def _serve(app: App, host: str, port: int, token: str | None) -> None:
+    """Serve until it shall end. On this machine no token is needed; elsewhere one is made where none is given."""
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    try:
+        listening = listen(host, port)
+    except OSError as problem:
+        raise CommandError(f"Cannot listen on {host}, port {port}: {problem.strerror}.") from problem
+    with (
+        stop_requested() as stop,
+        HttpServer(guarded(app, token), listening, name="mcp", connections_max=_CONNECTIONS_MAX) as http,
+    ):
+        print_line(f"For assistants: {http.url}/mcp" + (f", with Authorization: Bearer {token}" if token else ""))
+        while http.is_running and not stop.wait(0.2):
+            pass
+
+
+def guarded(app: App, token: str | None) -> App:
+    """Return the application behind its check of who may ask."""
+    return Access(app, name="mcp", token=token, local_only=token is None, methods=_METHODS)
