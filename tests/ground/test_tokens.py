@@ -1,4 +1,4 @@
-"""Tokens to log in with: from an OIDC server, from a file, signed for Amazon MSK; and what is said when there is none."""
+"""Tokens to log in with: of an OIDC server, of a file, signed for Amazon MSK; and what is said when there is none."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ def test_an_oidc_server_gives_a_token_for_the_scope(server: OidcServer) -> None:
 def test_a_wrong_secret_is_told_and_not_shown(server: OidcServer) -> None:
     new_token = token_source(properties(server.token_endpoint, login("wrong-one")))
     assert new_token is not None
-    with pytest.raises(TokenError, match=re.escape(f"refuses the client '{CLIENT_ID}' (401 invalid_client)")) as refused:
+    with pytest.raises(TokenError) as refused:
         new_token()
+    assert f"refuses the client '{CLIENT_ID}' (401 invalid_client)" in str(refused.value)
     assert "wrong-one" not in str(refused.value)
 
 
