@@ -52,7 +52,7 @@ def compiled(
         files = [str(path) for path in sorted(sources.glob("*.java"))]
         options = ["-proc:none", "-d", classes, "-cp", class_path]
         source_path = os.pathsep.join([str(beside or sources), str(_sources_of(kafka_version(jars)))])
-        _run([str(compiler), *options, "-sourcepath", source_path, *files], 120)
+        _run([str(compiler), *options, "-sourcepath", source_path, *files], 600)
         yield lambda *options: [str(java), *options, "-cp", class_path]
 
 
