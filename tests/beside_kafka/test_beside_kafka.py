@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.beside_kafka.kafka import KafkaCoordinator, kafka_coordinator
-from tests.beside_kafka.playing import first_difference, random_history
+from tests.beside_kafka.playing import first_change, first_difference, random_history
 from tests.beside_kafka.report import lines_of
 from tests.java_compiler import skipping_without_java_compiler
 
@@ -35,6 +35,7 @@ def test_a_seed_makes_the_same_history_again_and_a_difference_is_told(kafka: Kaf
     assert history == first
     step = next(step for step in history["steps"] if step.get("api") == "JoinGroup" and step["answers"])
     step["answers"][0]["response"]["errorCode"] = 99
+    assert first_change(kafka, first) is None, "the classes decide as before"
     difference = first_difference(history, tmp_path / "changed.jsonl", kafka.rules)
     assert difference is not None
     lines = list(lines_of(history, difference))

@@ -60,6 +60,13 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     assert [difference.what for difference in verify_histories([path]).differences] == ["records"]
 
 
+def test_who_takes_the_place_of_a_static_member_in_kafka_4_4() -> None:
+    """A random history of Kafka 4.4.0's classes (`tests.beside_kafka`), in which the target stays the same."""
+    path = FOLDER.parent / "kafka_4_4" / "replacement.jsonl.gz"
+    assert verify_histories([path], kafka_version="4.4").differences == []
+    assert [difference.what for difference in verify_histories([path], kafka_version="4.3").differences][:1]
+
+
 def test_histories_that_kafka_4_4_decides_otherwise() -> None:
     """All of those of 4.3.1 that 4.4.0's classes answer otherwise, recorded anew; the rest are the same."""
     path = FOLDER.parent / "kafka_4_4" / "differing.jsonl.gz"
