@@ -29,7 +29,7 @@ def group_of(version: str) -> ConsumerHarness:
 
 def test_a_version_that_is_not_known_is_refused() -> None:
     (problem,) = GroupConfig(kafka_rules="4.9").problems()
-    assert problem.startswith("coordinator_version is '4.9'")
+    assert problem.startswith("kafka_rules is '4.9'")
 
 
 @ALL
