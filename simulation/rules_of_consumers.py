@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinator_state import Answer, GroupConfig, LogRecord
 from coordinator_state.topics_image import TopicsImage
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from schemas.consumer_group_records import TARGET_METADATA_TYPE
+from schemas.consumer_group_records import METADATA_TYPE, TARGET_METADATA_TYPE
 from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import GroupConfiguration, TopicMetadata
 from schemas.history import MemberExpired
@@ -68,8 +68,12 @@ class RulesAsLogged(Rule):
         group, before = step.consumer, step.before
         if group is None or before is None or not before.is_consumer or not before.members or group.members:
             return None
-        keys = [output.key for output in step.outputs if isinstance(output, LogRecord) and output.value is not None]
-        ends = any(INT16.unpack_from(key)[0] == TARGET_METADATA_TYPE for key in keys)
+        records = [output for output in step.outputs if isinstance(output, LogRecord) and output.value is not None]
+        types = [INT16.unpack_from(record.key)[0] for record in records]
+        if METADATA_TYPE not in types:
+            return None
+        last_bump = len(types) - types[::-1].index(METADATA_TYPE)
+        ends = TARGET_METADATA_TYPE in types[last_bump:]
         if ends == (step.rules == "4.4"):
             return None
         return f"the rules are {step.rules}, and the target of the emptied group {'is' if ends else 'is not'} ended"
