@@ -56,6 +56,9 @@ class KafkaVersion(NamedTuple):
     malformed_subscription_is_inconsistent: bool = False
     """A JoinGroup to a consumer group whose subscription cannot be read gets INCONSISTENT_GROUP_PROTOCOL; else
     UNKNOWN_SERVER_ERROR (KAFKA-20662)."""
+    instance_keeps_target: bool = False
+    """A target that is computed while a static member takes another's place is written of it only if it differs from
+    that of its predecessor; else in any case (`UpdatedMembersAndTargetAssignmentView`)."""
     is_old_coordinator: bool = False
     """The coordinator in Scala, which tells and writes some things otherwise (`recordings.old_brokers`)."""
 
@@ -84,6 +87,7 @@ _V4_4 = _V4_3._replace(
     assignor_vote_raises_epoch=True,
     full_group_takes_known_instances=True,
     malformed_subscription_is_inconsistent=True,
+    instance_keeps_target=True,
 )
 
 KAFKA_VERSIONS = {version.name: version for version in (_BEFORE_4, _V4_0, _V4_1, _V4_2, _V4_3, _V4_4)}

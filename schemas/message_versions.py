@@ -42,6 +42,8 @@ def request_of(api: str, version: int, values: Mapping[str, Any]) -> GroupReques
         values = {**values, "members": ({"member_id": values["member_id"]},)}
     elif api == "OffsetFetch" and version < 8:
         values = {**values, "groups": ({"group_id": values["group_id"], "topics": values["topics"]},)}
+    elif api == "TxnOffsetCommit" and version >= 3:
+        values = {**values, "generation_id": values["generation_id_or_member_epoch"]}
     return cast(GroupRequest, _build(_REQUESTS[api], values, ErrorCode))
 
 
@@ -131,5 +133,5 @@ def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf)
                 value = read_id(value)
             built[name] = value
         elif name == "name" and "topic_id" in values:
-            built[name] = ""  # by its id only: OffsetCommit and OffsetFetch from version 10 on
+            built[name] = ""  # by its id only: newer versions of OffsetCommit, OffsetFetch and TxnOffsetCommit
     return message(**built)

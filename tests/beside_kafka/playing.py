@@ -50,12 +50,12 @@ def random_history(kafka: KafkaCoordinator, seed: int) -> Json:
     return history.whole()
 
 
-def first_difference(history: Json, path: Path) -> Difference | None:
-    """Return where our core first does something else than the history tells. The file is where it is written for that;
-    `python -m tests.verify_history` takes it."""
+def first_difference(history: Json, path: Path, rules: str) -> Difference | None:
+    """Return where our core, by the rules of a Kafka version, first does something else than the history tells. The
+    file is where it is written for that; `python -m tests.verify_history` takes it."""
     path.write_text(json.dumps(history) + "\n")
     try:
-        differences = verify_histories([path]).differences
+        differences = verify_histories([path], kafka_version=rules).differences
     except Exception:  # the core has failed: what is looked for, too
         return Difference(
             history=history["name"], step=-1, what="failure", recorded=None, actual=traceback.format_exc()

@@ -24,7 +24,7 @@ def test_nothing_differs(kafka: KafkaCoordinator, tmp_path: Path) -> None:
     told: list[str] = []
     for seed in SEEDS:
         history = random_history(kafka, seed)
-        difference = first_difference(history, tmp_path / f"{seed}.jsonl")
+        difference = first_difference(history, tmp_path / f"{seed}.jsonl", kafka.rules)
         if difference is not None:
             told += lines_of(history, difference)
     assert told == []
@@ -35,7 +35,7 @@ def test_a_seed_makes_the_same_history_again_and_a_difference_is_told(kafka: Kaf
     assert history == first
     step = next(step for step in history["steps"] if step.get("api") == "JoinGroup" and step["answers"])
     step["answers"][0]["response"]["errorCode"] = 99
-    difference = first_difference(history, tmp_path / "changed.jsonl")
+    difference = first_difference(history, tmp_path / "changed.jsonl", kafka.rules)
     assert difference is not None
     lines = list(lines_of(history, difference))
     assert lines[0] == f"seed-2 step {step['id']}: answers"
