@@ -26,6 +26,7 @@ from coordinator_state import (
     TopicsDeletedEvent,
     TransactionEndedEvent,
 )
+from coordinator_state.kafka_versions import OF_OLD_LOGS
 from coordinator_state.outputs import MetadataEvent
 from group_coordinator.proving.recordings.group_requests import with_topic_ids
 from group_coordinator.watching.broker_logs.kafka_json import (
@@ -85,7 +86,7 @@ class HistoryReport(Struct, kw_only=True):
 def verify_histories(
     paths: Iterable[Path],
     progress: Callable[[HistoryReport], None] | None = None,
-    kafka_version: str | None = None,
+    kafka_version: str = OF_OLD_LOGS,
 ) -> HistoryReport:
     """Replay every history of the files (plain or gzip) and compare, by the rules of a Kafka version where the history
     names none. Raises `ValueError` for a file of another form."""
@@ -98,8 +99,7 @@ def verify_histories(
                 if length:
                     raise ValueError(too_long(length))
                 history = json.loads(line)
-                if kafka_version is not None:
-                    history["config"] = {"coordinator.version": kafka_version, **history["config"]}
+                history["config"] = {"kafka.rules": kafka_version, **history["config"]}
                 replay = _Replay(history, report)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise ValueError(f"{path}, line {number}: not a recorded history ({error!r})") from error

@@ -19,7 +19,7 @@ MINUTE_MS = 60_000
 
 
 def group_of(version: str, **settings: Any) -> ConsumerHarness:
-    return ConsumerHarness(coordinator_version=version, **settings)
+    return ConsumerHarness(kafka_rules=version, **settings)
 
 
 @BOTH
