@@ -22,7 +22,8 @@ class KafkaCoordinator:
     """One history at a time."""
 
     def __init__(self, version: str, requests: IO[str], answers: IO[str], log: IO[str]) -> None:
-        self.rules = ".".join(version.split(".")[:2])
+        self.release = tuple(map(int, version.split(".")[:2]))
+        self.rules = ".".join(map(str, self.release))
         """The version by whose rules our core decides as these classes do: `4.4`."""
         self._requests, self._answers, self._log = requests, answers, log
 
