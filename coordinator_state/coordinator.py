@@ -174,7 +174,7 @@ class GroupCoordinator:
             self._kinds.handle_request(step, event.request)
         except Refusal as refusal:
             record_refusal(step, refusal)
-            response = error_response(event.request, refusal.error_code)
+            response = error_response(event.request, refusal.error_code, event.envelope.api_version)
             if not refusal.echo_member_id and isinstance(response, JoinGroupResponse):
                 response = replace(response, member_id="")
             step.respond(response)

@@ -16,7 +16,15 @@ from msgspec import Struct
 
 from schemas.error_codes import ErrorCode
 from schemas.message_types import Message
-from schemas.messages import APIS, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, Request, Response
+from schemas.messages import (
+    APIS,
+    DeleteGroupsResponse,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    Request,
+    Response,
+)
 from schemas.wire import EncodeError, topic_id_text, uuid_text
 
 LIST_GROUPS = "ListGroups"
@@ -71,6 +79,10 @@ def response_values(api: str, version: int, response: GroupResponse) -> dict[str
         values["protocol_name"] = values["protocol_name"] or ""
     elif isinstance(response, LeaveGroupResponse) and version < 3:
         values["error_code"] = _only_error(response)
+    elif isinstance(response, DeleteGroupsResponse) and version >= 3:
+        values["results"] = tuple(
+            msgspec.structs.replace(result, error_message=result.error_message or None) for result in response.results
+        )
     return values
 
 

@@ -287,8 +287,9 @@ class _Replay:
                 body=Raw(),
             )
             event = RequestEvent(step["id"], at_ms, at_ms, envelope, request)
-            outputs += self.coordinator.handle(group_id, event)
-            self._count_new_member(group_id)
+            answered = self.coordinator.handle(group_id, event)
+            outputs += answered
+            self._count_new_member(group_id, answered)
         own_answers = [
             output for output in outputs if isinstance(output, Answer) and output.request_id == str(step["id"])
         ]
@@ -298,11 +299,14 @@ class _Replay:
             return [output for output in outputs if output not in own_answers]
         return outputs
 
-    def _count_new_member(self, group_id: str) -> None:
+    def _count_new_member(self, group_id: str, outputs: list[Output]) -> None:
+        """Note that the step's member id is used: the group has it, or a client that is to come back with it."""
         group = self.coordinator.groups.get(group_id)
         member_id = f"m{self.members_made + 1}"
         state = None if group is None else group_state(group)
-        if state is not None and (member_id in state["members"] or member_id in state.get("pending_join", ())):
+        is_told = any(getattr(output.response, "member_id", "") == member_id for output in outputs if type(output) is Answer)
+        is_kept = state is not None and (member_id in state["members"] or member_id in state.get("pending_join", ()))
+        if is_told or is_kept:
             self.members_made += 1
 
     def _list_groups(self, version: int, body: Json) -> Json:

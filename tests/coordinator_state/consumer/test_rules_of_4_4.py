@@ -71,7 +71,7 @@ def test_who_takes_the_place_of_a_static_member_and_changes_no_target(version: s
     group = group_of(version)
     group.joins("a", "foo", instance_id="i")
     group.beat("a", -2, instance_id="i")
-    rejoin = consumer_heartbeat("b", JOIN_EPOCH, ["foo", "nope"], instance_id="i")
+    rejoin = consumer_heartbeat("b", JOIN_EPOCH, ("foo", "nope"), instance_id="i")
     outputs = of_type(group.send(*rejoin, topic_metadata=group.metadata), LogRecord)
     targets = [record for record in outputs if INT16.unpack_from(record.key)[0] == TARGET_MEMBER_TYPE]
     assert [record.value is None for record in targets] == [True, False] if version == "4.4" else [True, False, False]
