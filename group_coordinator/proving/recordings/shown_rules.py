@@ -69,6 +69,14 @@ def _type_of(record: LoggedRecord) -> int:
     return int(INT16.unpack_from(record.key)[0])
 
 
+def _is_target_without_time(record: LoggedRecord) -> bool:
+    if record.value is None or _type_of(record) != TARGET_METADATA_TYPE:
+        return False
+    entry = record.decoded()
+    assert not isinstance(entry, CommitRecord)
+    return not (entry.value or {}).get("assignment_timestamp")
+
+
 class _GroupRecords:
     """The members of a group as its records tell them."""
 
@@ -92,7 +100,7 @@ class _GroupRecords:
                     why = f"a vote for an assignor {'raises' if holds else 'does not raise'} a group's epoch"
                     yield "assignor_vote_raises_epoch", holds, why
             elif record_type == METADATA_TYPE and record.value is not None and self._was_emptied():
-                holds = _type_of(following) == TARGET_METADATA_TYPE
+                holds = _is_target_without_time(following)
                 why = f"the target of a group that becomes empty {'is' if holds else 'is not'} ended"
                 yield "emptied_group_ends_assignment", holds, why
 

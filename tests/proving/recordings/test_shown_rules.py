@@ -32,7 +32,6 @@ def history(path: Path, name: str) -> dict[str, Any]:
         ("emptied_group_ends_assignment", "boundary", "session-deadline"),
         ("transactional_commits_have_topic_ids", "txn", "authorization-2"),
         ("assignor_vote_raises_epoch", "boundary", "assignor-votes"),
-        ("assignor_vote_raises_epoch", "subscriptions", "subscriptions-9"),
     ],
 )
 def test_records_show_a_rule(rule: str, family: str, name: str) -> None:
