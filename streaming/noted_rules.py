@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import logging
 
-from confluent_kafka import KafkaError, Message
 from pyspark.sql import SparkSession
 
 from coordinator_state import RuleChange
 from coordinator_state.kafka_versions import OF_OLD_LOGS
 from group_coordinator.ground.kafka_topics.bounds import Bounds
-from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import offset_of
-from schemas.events import KafkaRules, encode_json
 from schemas.ticks import NO_CLOCK
 from streaming.checkpoints import Directory, checkpoint_of
 from streaming.config import StreamingConfig
 from streaming.events_tail import find_clock_position, open_reader
 from streaming.log_rules import RulesScan
-from streaming.topics import TopicError
+from streaming.rules_records import write_rules
 
 _log = logging.getLogger(__name__)
 
@@ -40,26 +37,6 @@ def _is_new(config: StreamingConfig, shard: int) -> bool:
             return True
         position = find_clock_position(reader, events, shard, config.group.tick_ahead_bound_ms)
     return position is not None and not position.has_ticks and position.is_whole
-
-
-def write_rules(config: StreamingConfig, shards: list[int], rules: str) -> dict[int, int]:
-    """Write to the logs of shards by which rules they are decided from here on; return the offsets. Raises TopicError
-    where Kafka does not take one."""
-    offsets: dict[int, int] = {}
-
-    def delivered(error: KafkaError | None, record: Message) -> None:
-        if error is None:
-            offsets[record.partition() or 0] = offset_of(record)
-
-    events = config.topics.events
-    producer = new_producer(config.client_properties, {"enable.idempotence": True})
-    for shard in shards:
-        value = encode_json(KafkaRules(rules=rules))
-        producer.produce(events, value=value, partition=shard, on_delivery=delivered)
-    producer.flush()
-    if missing := [shard for shard in shards if shard not in offsets]:
-        raise TopicError([f"{events}, partition {shard}, takes no record." for shard in missing])
-    return offsets
 
 
 def rules_of_shard(spark: SparkSession, config: StreamingConfig, shard: int) -> tuple[RuleChange, ...]:

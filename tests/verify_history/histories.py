@@ -304,7 +304,8 @@ class _Replay:
         group = self.coordinator.groups.get(group_id)
         member_id = f"m{self.members_made + 1}"
         state = None if group is None else group_state(group)
-        is_told = any(getattr(output.response, "member_id", "") == member_id for output in outputs if type(output) is Answer)
+        answers = [output.response for output in outputs if type(output) is Answer]
+        is_told = any(getattr(answer, "member_id", "") == member_id for answer in answers)
         is_kept = state is not None and (member_id in state["members"] or member_id in state.get("pending_join", ()))
         if is_told or is_kept:
             self.members_made += 1
