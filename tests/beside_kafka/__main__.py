@@ -34,8 +34,8 @@ def main() -> None:
         if options.feed:
             differing, count, which = feed(options.feed, options.kafka), len(options.feed), "that were kept"
         else:
-            seeds = range(options.seed, options.seed + options.histories)
-            differing, count, which = play(seeds, options.kafka, options.kept), len(seeds), f"from seed {seeds.start} on"
+            seeds, count = range(options.seed, options.seed + options.histories), options.histories
+            differing, which = play(seeds, options.kafka, options.kept), f"from seed {options.seed} on"
     except JvmError as problem:
         sys.exit(str(problem))
     print(f"{count} histories {which}: {differing} with a difference")

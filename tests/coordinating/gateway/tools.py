@@ -18,7 +18,7 @@ def tool(gateway: Gateway, *arguments: str) -> str:
 
 def configs(bootstrap_servers: str, *arguments: str) -> str:
     """`kafka-configs.sh` of Kafka 4.4."""
-    return _run("kafka.admin.ConfigCommand", bootstrap_servers, *arguments)
+    return _run("org.apache.kafka.tools.ConfigCommand", bootstrap_servers, *arguments)
 
 
 def _run(program: str, bootstrap_servers: str, *arguments: str) -> str:
