@@ -79,8 +79,9 @@ class Tick(Struct, frozen=True, kw_only=True, tag_field="type", tag="tick"):
 
 
 class KafkaRules(Struct, frozen=True, kw_only=True, tag_field="type", tag="kafka_rules"):
-    """From here on the groups of this partition are coordinated by these rules. Its key is null. A log without it goes
-    by those of 4.3."""
+    """From here on groups of this partition go by these rules. Its key is null.
+
+    A log without it goes by those of 4.3."""
 
     rules: str
     """A version of Kafka: 4.3 or 4.4."""

@@ -94,5 +94,5 @@ def test_names_of_rules() -> None:
         assert rules_named(name) == KAFKA_VERSIONS["4.4"]._replace(**{"name": name, rule: False})
     assert name_with(KAFKA_VERSIONS["4.4"], dict.fromkeys(RULES, True)) == "4.4"
     for wrong in ("4.9", "4.3+", "4.3+has_metadata_hash", "next"):
-        with pytest.raises(ValueError, match="^kafka_rules "):
+        with pytest.raises(ValueError, match=r"^kafka_rules "):
             rules_named(wrong)
