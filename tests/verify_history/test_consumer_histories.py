@@ -74,7 +74,16 @@ def test_histories_that_kafka_4_4_decides_otherwise() -> None:
     assert [line for difference in report.differences[:3] for line in difference.lines()] == []
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "malformed_subscription_is_inconsistent"])
+def test_histories_of_what_is_new_in_kafka_4_4() -> None:
+    """Its rules, TxnOffsetCommit 6 and DeleteGroups 3."""
+    path = FOLDER.parent / "kafka_4_4" / "since_4_4.jsonl.gz"
+    report = verify_histories([path], kafka_version="4.4")
+    assert report.answers > 100
+    assert [line for difference in report.differences[:3] for line in difference.lines()] == []
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_each_rule_of_kafka_4_4_is_needed(rule: str) -> None:
-    path = FOLDER.parent / "kafka_4_4" / "differing.jsonl.gz"
+    shown_in = {"malformed_subscription_is_inconsistent": "since_4_4", "instance_keeps_target": "replacement"}
+    path = FOLDER.parent / "kafka_4_4" / f"{shown_in.get(rule, 'differing')}.jsonl.gz"
     assert verify_histories([path], kafka_version=f"4.4-{rule}").differences
