@@ -46,8 +46,8 @@ simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds, from seed FRO
 fuzz: $(INSTALLED) ## damaged input for everything that decodes, SECONDS=60 long
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
-beside-kafka: jars ## play HISTORIES=200 random histories, from SEED=N on, with Kafka's own classes and with ours (needs a JDK)
-	$(BIN)/python -m tests.beside_kafka --histories $(or $(HISTORIES),200) $(if $(SEED),--seed $(SEED))
+beside-kafka: jars ## play HISTORIES=200 random histories, from SEED=N on, with Kafka's own classes (KAFKA=4.3.1: of that version) and with ours (needs a JDK)
+	$(BIN)/python -m tests.beside_kafka --histories $(or $(HISTORIES),200) $(if $(SEED),--seed $(SEED)) $(if $(KAFKA),--kafka $(KAFKA))
 
 record-clusters: jars ## play a story on real brokers of VERSIONS=3.4,4.0 (default: of nine), and hold what is told of it against what was true
 	$(BIN)/python -m tests.clusters $(if $(VERSIONS),--versions $(VERSIONS)) $(ARGS)

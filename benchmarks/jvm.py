@@ -37,11 +37,13 @@ def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> li
 
 
 @contextmanager
-def compiled(sources: Path, beside: Path | None = None) -> Iterator[Callable[..., list[str]]]:
+def compiled(
+    sources: Path, beside: Path | None = None, kafka_jars: Callable[[], list[Path]] = broker_jars
+) -> Iterator[Callable[..., list[str]]]:
     """Compile the sources in a folder, and what they use of the folder `beside`, on Kafka's jars. Yields what makes the
     command, to which the name of a class is to be added, from options of the JVM. Raises `JvmError`."""
     try:
-        java, jars = find_java(), broker_jars()
+        java, jars = find_java(), kafka_jars()
     except RuntimeError as problem:
         raise JvmError(str(problem)) from problem
     compiler = _compiler(java)
@@ -49,8 +51,23 @@ def compiled(sources: Path, beside: Path | None = None) -> Iterator[Callable[...
         class_path = os.pathsep.join([classes, *map(str, jars)])
         files = [str(path) for path in sorted(sources.glob("*.java"))]
         options = ["-proc:none", "-d", classes, "-cp", class_path]
-        _run([str(compiler), *options, "-sourcepath", str(beside or sources), *files], 120)
+        source_path = os.pathsep.join([str(beside or sources), str(_sources_of(kafka_version(jars)))])
+        _run([str(compiler), *options, "-sourcepath", source_path, *files], 600)
         yield lambda *options: [str(java), *options, "-cp", class_path]
+
+
+def kafka_version(jars: list[Path]) -> str:
+    """Return the version of Kafka's jars, as `4.4.0`."""
+    (version,) = (jar.stem.removeprefix("kafka-clients-") for jar in jars if jar.stem.startswith("kafka-clients-"))
+    return version
+
+
+def _sources_of(version: str) -> Path:
+    """Return the folder of what is compiled for this version of Kafka alone."""
+    folder = SOURCES / "kafka_{}_{}".format(*version.split("."))
+    if not folder.is_dir():
+        raise JvmError(f"There are no sources for Kafka {version}: {folder}.")
+    return folder
 
 
 def _compiler(java: Path) -> Path:

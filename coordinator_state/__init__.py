@@ -19,6 +19,7 @@ from coordinator_state.outputs import (
     TransactionEndedEvent,
     group_event,
 )
+from coordinator_state.rule_changes import RuleChange
 from coordinator_state.state import StateError
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "RecordedEvent",
     "RenewalEvent",
     "RequestEvent",
+    "RuleChange",
     "StateError",
     "TopicsDeletedEvent",
     "TransactionEndedEvent",

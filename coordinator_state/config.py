@@ -6,7 +6,8 @@ log may give other decisions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from coordinator_state.consumer_settings import ConsumerGroupSettings
@@ -84,6 +85,17 @@ class GroupConfig(GroupSettings):
 
     shard_count: int = 1
     """Partitions of the events topic; a group that Kafka's hash puts on another gets NOT_COORDINATOR."""
+
+    @cached_property
+    def _by_rules(self) -> dict[str, GroupConfig]:
+        return {self.kafka_rules: self}
+
+    def under(self, kafka_rules: str) -> GroupConfig:
+        """Return these settings with other rules."""
+        known = self._by_rules.get(kafka_rules)
+        if known is None:
+            known = self._by_rules[kafka_rules] = replace(self, kafka_rules=kafka_rules)
+        return known
 
     def problems(self) -> list[str]:
         """Return a sentence for each mistake; none if the settings are valid."""

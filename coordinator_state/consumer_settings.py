@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from coordinator_state.kafka_versions import DEFAULT, KAFKA_VERSIONS, KafkaVersion
+from coordinator_state.kafka_versions import OF_NEW_LOGS, KafkaVersion, rules_named
 from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import setting
 
@@ -63,14 +63,14 @@ class ConsumerGroupSettings(OwnSettingsBounds):
         False, "Assignors go through a group's members in the order of a broker's hash maps, not in the order in which "
         "they joined: who gets one partition more is then the same member as there. For events of a broker's log.")
 
-    coordinator_version: str = setting(
-        DEFAULT, "Decide as the group coordinator of this Kafka version: 3.9 (and all before), 4.0, 4.1, 4.2, 4.3 or "
-        "4.4. A broker's log is followed as its version shows.")
+    kafka_rules: str = setting(
+        OF_NEW_LOGS, "The Kafka version as whose coordinator groups are decided, in a log that begins now: 3.9 (and "
+        "all before), 4.0, 4.1, 4.2, 4.3 or 4.4. The log keeps it; `group-coordinator rules` changes it.")
 
     @cached_property
     def kafka_version(self) -> KafkaVersion:
-        """What the version does otherwise."""
-        return KAFKA_VERSIONS[self.coordinator_version]
+        """What the rules say."""
+        return rules_named(self.kafka_rules)
 
     @property
     def consumer_assignors(self) -> tuple[str, ...]:
@@ -131,10 +131,10 @@ class ConsumerGroupSettings(OwnSettingsBounds):
                 f"group_consumer_migration_policy is {self.group_consumer_migration_policy!r}, but must be one of "
                 f"{', '.join(MIGRATION_POLICIES)}."
             )
-        if self.coordinator_version not in KAFKA_VERSIONS:
-            yield (
-                f"coordinator_version is {self.coordinator_version!r}, but must be one of {', '.join(KAFKA_VERSIONS)}."
-            )
+        try:
+            rules_named(self.kafka_rules)
+        except ValueError as problem:
+            yield str(problem)
         names = self.consumer_assignors
         if not names or len(set(names)) < len(names):
             yield (

@@ -35,6 +35,7 @@ from coordinator_state.outputs import (
 from coordinator_state.published import publish
 from coordinator_state.refused import record_refusal
 from coordinator_state.retention import plan_expiry
+from coordinator_state.rule_changes import RuleChange, changes_before, changes_until
 from coordinator_state.step import Step
 from coordinator_state.time_moves import move_time
 from coordinator_state.timers import Timer
@@ -47,15 +48,18 @@ from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, Joi
 from schemas.recorded import RecordedDeparture, RecordedLoad
 from schemas.refusals import error_response
 
+_BEFORE_ALL, _FOR_EVER = -1, 2**63
+
 
 class GroupCoordinator:
     """One group: handles its requests in the order of the log and fires its timers as the clock of the log says.
 
     `group` is what must be kept between batches (`encode_group`); None when there is no such group.
-    `outputs` grows; the driver takes them with `take_outputs`.
+    `outputs` grows; the driver takes them with `take_outputs`. `rule_changes` are those of the log, as far as they are
+    known; `config` has the rules before the first of them.
     """
 
-    __slots__ = ("_belongs_elsewhere", "_kinds", "_step")
+    __slots__ = ("_belongs_elsewhere", "_changes", "_config", "_kinds", "_rules_up_to", "_step")
 
     def __init__(
         self,
@@ -65,8 +69,13 @@ class GroupCoordinator:
         partition: int = 0,
         group: Group | None = None,
         kinds: GroupKinds = KINDS,
+        rule_changes: tuple[RuleChange, ...] = (),
     ) -> None:
         self._kinds = kinds
+        self._config = config
+        self._changes = rule_changes
+        self._rules_up_to = _BEFORE_ALL if rule_changes else _FOR_EVER
+        """The rules of the last step count for events up to this offset."""
         self._step = Step(group_id, config, partition, group)
         if group is not None and type(group.body) is NoGroup:
             self._step.group, self._step.configuration = None, group.configuration
@@ -111,6 +120,9 @@ class GroupCoordinator:
         due = step.next_due(clock_ms)
         if due is None:
             return False
+        if self._changes:
+            self._go_by(changes_until(self._changes, due.timer))
+            self._rules_up_to = _BEFORE_ALL
         step.begin_timer(due)
         self._kinds.handle_timer(step, due)
         self._finish_step()
@@ -121,6 +133,8 @@ class GroupCoordinator:
         step = self._step
         if event.clock_ms >= step.no_deadline_before_ms:
             self.advance_to(event.clock_ms)
+        if event.offset > self._rules_up_to:
+            self._take_rules_at(event.offset)
         if type(event) is not RequestEvent:
             self._handle_other(event)
             return
@@ -134,6 +148,21 @@ class GroupCoordinator:
         if not is_done:
             self.handle_in_full(event)
 
+    def change_rules(self, change: RuleChange) -> None:
+        """Take a change of the log's rules, which comes after all that was handled."""
+        self._changes = (*self._changes, change)
+        self._rules_up_to = min(self._rules_up_to, change.offset)
+
+    def _take_rules_at(self, offset: int) -> None:
+        """Decide the next step by the rules of the log at this event."""
+        number = changes_before(self._changes, offset)
+        self._go_by(number)
+        self._rules_up_to = self._changes[number].offset if number < len(self._changes) else _FOR_EVER
+
+    def _go_by(self, number: int) -> None:
+        config = self._config
+        self._step.config = config.under(self._changes[number - 1].rules) if number else config
+
     def handle_in_full(self, event: RequestEvent) -> None:
         """Handle a request in a step of its own. `handle` does so with all but most heartbeats; a test compares."""
         step = self._step
@@ -145,7 +174,7 @@ class GroupCoordinator:
             self._kinds.handle_request(step, event.request)
         except Refusal as refusal:
             record_refusal(step, refusal)
-            response = error_response(event.request, refusal.error_code)
+            response = error_response(event.request, refusal.error_code, event.envelope.api_version)
             if not refusal.echo_member_id and isinstance(response, JoinGroupResponse):
                 response = replace(response, member_id="")
             step.respond(response)

@@ -1,12 +1,14 @@
 """What the group coordinators of other Kafkas do otherwise than that of 4.3.
 
-This is the one table of versions. Groups of our own are coordinated as `coordinator_version` names it, and a recorded
-broker's log is followed as its version does. Classic groups are the same in all versions, but for rarities; so the
+This is the one table of versions. A log of our own says by which its groups are coordinated (`kafka_rules`), and a
+recorded broker's log is followed as it shows. Classic groups are the same in all versions, but for rarities; so the
 table tells of consumer groups, of commits and of records.
 """
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import NamedTuple
 
 
@@ -54,6 +56,9 @@ class KafkaVersion(NamedTuple):
     malformed_subscription_is_inconsistent: bool = False
     """A JoinGroup to a consumer group whose subscription cannot be read gets INCONSISTENT_GROUP_PROTOCOL; else
     UNKNOWN_SERVER_ERROR (KAFKA-20662)."""
+    instance_keeps_target: bool = False
+    """A target that is computed while a static member takes another's place is written of it only if it differs from
+    that of its predecessor; else in any case (`UpdatedMembersAndTargetAssignmentView`)."""
     is_old_coordinator: bool = False
     """The coordinator in Scala, which tells and writes some things otherwise (`recordings.old_brokers`)."""
 
@@ -82,12 +87,18 @@ _V4_4 = _V4_3._replace(
     assignor_vote_raises_epoch=True,
     full_group_takes_known_instances=True,
     malformed_subscription_is_inconsistent=True,
+    instance_keeps_target=True,
 )
 
 KAFKA_VERSIONS = {version.name: version for version in (_BEFORE_4, _V4_0, _V4_1, _V4_2, _V4_3, _V4_4)}
 """Name -> habits, ascending. `3.9` stands for all versions before 4."""
-DEFAULT = _V4_3.name
-"""As which groups are coordinated where nothing says otherwise."""
+OF_OLD_LOGS = _V4_3.name
+"""The rules of a log that names none: it is older than the choice."""
+OF_NEW_LOGS = _V4_4.name
+"""The rules that a new log begins with where nothing else is said."""
+RULES = tuple(rule for rule in KafkaVersion._fields[1:] if getattr(_V4_3, rule) != getattr(_V4_4, rule))
+"""The decisions that releases of 4.3 may have taken over from 4.4, each by itself."""
+_NAME = re.compile(r"(\d+\.\d+)((?:[+-]\w+)*)")
 
 
 def version_named(text: str) -> KafkaVersion:
@@ -98,3 +109,22 @@ def version_named(text: str) -> KafkaVersion:
     if number < (4, 0):
         return _BEFORE_4
     return KAFKA_VERSIONS.get(f"{number[0]}.{number[1]}", _V4_4)
+
+
+@cache
+def rules_named(text: str) -> KafkaVersion:
+    """Return what a name of rules stands for: that of a version, with single rules more or less, as
+    `4.3+full_group_takes_known_instances`. Raises ValueError with a sentence."""
+    match = _NAME.fullmatch(text)
+    if match is None or match[1] not in KAFKA_VERSIONS:
+        raise ValueError(f"kafka_rules is {text!r}, but must be one of {', '.join(KAFKA_VERSIONS)}.")
+    changes = {term[1:]: term[0] == "+" for term in re.findall(r"[+-]\w+", match[2])}
+    if unknown := [rule for rule in changes if rule not in RULES]:
+        raise ValueError(f"kafka_rules names {unknown[0]!r}, but the rules with names are {', '.join(RULES)}.")
+    return KAFKA_VERSIONS[match[1]]._replace(name=text, **changes)
+
+
+def name_with(version: KafkaVersion, rules: dict[str, bool]) -> str:
+    """Return the name of a version's rules where single ones are as said."""
+    other = {rule: holds for rule, holds in rules.items() if getattr(version, rule) != holds}
+    return version.name + "".join(f"{'+' if other[rule] else '-'}{rule}" for rule in RULES if rule in other)

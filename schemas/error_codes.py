@@ -1,6 +1,6 @@
 """Kafka's error codes, as far as a group coordinator gives or meets them.
 
-Source: `org.apache.kafka.common.protocol.Errors` (Kafka 4.3).
+Source: `org.apache.kafka.common.protocol.Errors` (Kafka 4.4).
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_ASSIGNOR = 112
     STALE_MEMBER_EPOCH = 113
     INVALID_REGULAR_EXPRESSION = 128
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
     @property
     def retriable(self) -> bool:
@@ -114,4 +117,7 @@ _MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.UNSUPPORTED_ASSIGNOR: "The coordinator has no assignor of this name.",
     ErrorCode.STALE_MEMBER_EPOCH: "The member's epoch is not the coordinator's; it must heartbeat and try again.",
     ErrorCode.INVALID_REGULAR_EXPRESSION: "The regular expression of the subscription cannot be read.",
+    ErrorCode.GROUP_DELETION_FAILED: "The group could not be deleted; the answer says why.",
+    ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED: "The topology's description could not be stored.",
+    ErrorCode.CONTROLLER_ID_NOT_REGISTERED: "There is no controller with this id.",
 }

@@ -16,7 +16,15 @@ from msgspec import Struct
 
 from schemas.error_codes import ErrorCode
 from schemas.message_types import Message
-from schemas.messages import APIS, LeaveGroupResponse, ListGroupsRequest, ListGroupsResponse, Request, Response
+from schemas.messages import (
+    APIS,
+    DeleteGroupsResponse,
+    LeaveGroupResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    Request,
+    Response,
+)
 from schemas.wire import EncodeError, topic_id_text, uuid_text
 
 LIST_GROUPS = "ListGroups"
@@ -42,6 +50,8 @@ def request_of(api: str, version: int, values: Mapping[str, Any]) -> GroupReques
         values = {**values, "members": ({"member_id": values["member_id"]},)}
     elif api == "OffsetFetch" and version < 8:
         values = {**values, "groups": ({"group_id": values["group_id"], "topics": values["topics"]},)}
+    elif api == "TxnOffsetCommit" and version >= 3:
+        values = {**values, "generation_id": values["generation_id_or_member_epoch"]}
     return cast(GroupRequest, _build(_REQUESTS[api], values, ErrorCode))
 
 
@@ -69,6 +79,10 @@ def response_values(api: str, version: int, response: GroupResponse) -> dict[str
         values["protocol_name"] = values["protocol_name"] or ""
     elif isinstance(response, LeaveGroupResponse) and version < 3:
         values["error_code"] = _only_error(response)
+    elif isinstance(response, DeleteGroupsResponse) and version >= 3:
+        values["results"] = tuple(
+            msgspec.structs.replace(result, error_message=result.error_message or None) for result in response.results
+        )
     return values
 
 
@@ -131,5 +145,5 @@ def _build(message: type[_Struct], values: Mapping[str, Any], error_of: ErrorOf)
                 value = read_id(value)
             built[name] = value
         elif name == "name" and "topic_id" in values:
-            built[name] = ""  # by its id only: OffsetCommit and OffsetFetch from version 10 on
+            built[name] = ""  # by its id only: newer versions of OffsetCommit, OffsetFetch and TxnOffsetCommit
     return message(**built)

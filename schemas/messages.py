@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Annotated, final
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
@@ -247,6 +247,8 @@ class DeleteGroupsRequest(Message, frozen=True, kw_only=True):
 class DeletableGroupResult(Message, frozen=True, kw_only=True):
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | UnsetType | None = UNSET
+    """v3. Prose; a coordinator of groups tells none."""
 
 
 class DeleteGroupsResponse(Message, frozen=True, kw_only=True):
@@ -307,13 +309,13 @@ APIS: dict[str, Api] = {
     "OffsetFetch": Api(ApiKey.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, 1, 10),
     "OffsetDelete": Api(ApiKey.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse, 0, 0),
     "DescribeGroups": Api(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest, DescribeGroupsResponse, 0, 6),
-    "DeleteGroups": Api(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse, 0, 2),
+    "DeleteGroups": Api(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse, 0, 3),
     "ConsumerGroupHeartbeat": Api(
         ApiKey.CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, 0, 1
     ),
     "ConsumerGroupDescribe": Api(
         ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, 0, 1
     ),
-    "TxnOffsetCommit": Api(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 5),
+    "TxnOffsetCommit": Api(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse, 0, 6),
 }
 """By the `api` of an envelope. ListGroups is missing on purpose: it spans groups (see `ListGroupsRequest`)."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from msgspec import UNSET
+
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -46,6 +48,7 @@ from schemas.messages import (
     SyncGroupResponse,
 )
 from schemas.transaction_messages import (
+    TXN_TOPIC_IDS_VERSION,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -53,13 +56,14 @@ from schemas.transaction_messages import (
 )
 
 
-def error_response(request: Request, error_code: ErrorCode) -> Response:
-    """Return the API's response with this error code in every place where clients look for one."""
+def error_response(request: Request, error_code: ErrorCode, version: int = 0) -> Response:
+    """Return the API's response with this error code in every place where clients look for one. `version`: that of the
+    request."""
     match request:
         case HeartbeatRequest():
             return HeartbeatResponse(error_code=error_code)
         case OffsetCommitRequest() | TxnOffsetCommitRequest():
-            return _of_commit(request, error_code)
+            return _of_commit(request, error_code, version)
         case JoinGroupRequest():
             return JoinGroupResponse(error_code=error_code, member_id=request.member_id)
         case SyncGroupRequest():
@@ -104,10 +108,12 @@ def _of_consumer_group(
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _of_commit(request: OffsetCommitRequest | TxnOffsetCommitRequest, error_code: ErrorCode) -> Response:
+def _of_commit(
+    request: OffsetCommitRequest | TxnOffsetCommitRequest, error_code: ErrorCode, version: int
+) -> Response:
     if isinstance(request, OffsetCommitRequest):
         return OffsetCommitResponse(topics=_commit_topics(request, error_code))
-    return TxnOffsetCommitResponse(topics=_pending_topics(request, error_code))
+    return TxnOffsetCommitResponse(topics=_pending_topics(request, error_code, version))
 
 
 def _commit_topics(request: OffsetCommitRequest, error_code: ErrorCode) -> tuple[OffsetCommitResponseTopic, ...]:
@@ -124,11 +130,14 @@ def _commit_topics(request: OffsetCommitRequest, error_code: ErrorCode) -> tuple
     )
 
 
-def _pending_topics(request: TxnOffsetCommitRequest, error_code: ErrorCode) -> tuple[TxnOffsetCommitResponseTopic, ...]:
+def _pending_topics(
+    request: TxnOffsetCommitRequest, error_code: ErrorCode, version: int
+) -> tuple[TxnOffsetCommitResponseTopic, ...]:
     """As for a commit: every partition carries the error code."""
     return tuple(
         TxnOffsetCommitResponseTopic(
             name=topic.name,
+            topic_id=topic.topic_id if version >= TXN_TOPIC_IDS_VERSION else UNSET,
             partitions=tuple(
                 TxnOffsetCommitResponsePartition(partition.partition_index, error_code)
                 for partition in topic.partitions

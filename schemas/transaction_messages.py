@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, final
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from schemas.error_codes import ErrorCode
 from schemas.message_types import INT32, INT64, NO_GENERATION, UUID_TEXT, Message
 from schemas.offset_messages import NO_LEADER_EPOCH
 
+TXN_TOPIC_IDS_VERSION = 6
+"""From this version on TxnOffsetCommit names topics by id alone (KIP-1319)."""
 PRODUCER_EPOCH = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
 
 
@@ -44,7 +46,7 @@ class TxnOffsetCommitRequest(Message, frozen=True, kw_only=True):
     producer_id: INT64
     producer_epoch: PRODUCER_EPOCH
     generation_id: INT32 = NO_GENERATION
-    """v3; of a consumer group, the member's epoch."""
+    """v3; of a consumer group, the member's epoch. Kafka's definitions of 4.4 call it generationIdOrMemberEpoch."""
     member_id: str = ""
     group_instance_id: str | None = None
     topics: tuple[TxnOffsetCommitRequestTopic, ...]
@@ -60,6 +62,8 @@ class TxnOffsetCommitResponsePartition(Message, frozen=True):
 
 class TxnOffsetCommitResponseTopic(Message, frozen=True, kw_only=True):
     name: str
+    topic_id: str | UnsetType | None = UNSET
+    """v6, in place of the name."""
     partitions: tuple[TxnOffsetCommitResponsePartition, ...]
 
 

@@ -18,11 +18,14 @@ from coordinator_state import (
     Output,
     RenewalEvent,
     RequestEvent,
+    RuleChange,
     TopicsDeletedEvent,
     classic_group,
 )
 from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.kafka_versions import OF_OLD_LOGS
 from coordinator_state.outputs import MetadataEvent
+from coordinator_state.rule_changes import rules_in
 from schemas.consumer_group_history import GroupConverted
 from schemas.events import DeletedTopic, EventError, decode_group_id
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
@@ -77,6 +80,8 @@ class Step(NamedTuple):
     """By so much the group's time was moved on, and all that it counts from with it."""
     told: TopicMetadata | RegexesResolved | GroupConfiguration | None = None
     """The group is told this."""
+    rules: str = OF_OLD_LOGS
+    """The last ones that the log has named before it."""
 
     @property
     def classic(self) -> ClassicGroup | None:
@@ -161,6 +166,7 @@ class _Shard:
         self._clock_ms = 0
         self._timestamp_ms = self._time_ms = self._latest_ms = 0
         self._dead_letters: list[DeadLetter] = []
+        self._changes: tuple[RuleChange, ...] = ()
         result.dead_letters.append(self._dead_letters)
 
     def handle(self, records: list[Record]) -> None:
@@ -176,7 +182,10 @@ class _Shard:
         try:
             tick_ms = read_tick(record.value, record.timestamp_ms, self._config.tick_ahead_bound_ms)
         except EventError as problem:
-            self._dead_letters.append(DeadLetter(record.offset, problem.problem.value))
+            if (rules := rules_in(record.value)) is not None:
+                self._change_rules(RuleChange(record.offset, self._clock_ms, rules))
+            else:
+                self._dead_letters.append(DeadLetter(record.offset, problem.problem.value))
             return
         self._clock_ms = max(self._clock_ms, tick_ms)
         ahead_ms = self._clock_ms - self._latest_ms
@@ -184,6 +193,11 @@ class _Shard:
             self._accuse("TheFutureIsFar", f"the clock is {ahead_ms} ms ahead of all that the broker has timed", "")
         for group_id, watched in self._groups.items():
             self._step(group_id, watched, None)
+
+    def _change_rules(self, change: RuleChange) -> None:
+        self._changes = (*self._changes, change)
+        for coordinator, _ in self._groups.values():
+            coordinator.change_rules(change)
 
     def _event(self, group_id: str, record: Record) -> None:
         try:
@@ -194,7 +208,7 @@ class _Shard:
         watched = self._groups.get(group_id)
         if watched is None:
             watched = self._groups[group_id] = _Watched(
-                GroupCoordinator(group_id, self._config, partition=self._shard),
+                GroupCoordinator(group_id, self._config, partition=self._shard, rule_changes=self._changes),
                 [rule(self._config) for rule in self._rules],
             )
         self._step(group_id, watched, event)
@@ -229,6 +243,7 @@ class _Shard:
             gone=event.topics if isinstance(event, TopicsDeletedEvent) else (),
             moved_ms=moved_ms,
             told=event.fact if isinstance(event, MetadataEvent) else None,
+            rules=self._changes[-1].rules if self._changes else self._config.kafka_rules,
         )
         if self._keep_steps and (event is not None or outputs):
             self._result.steps.append((self._time_ms, step))

@@ -19,13 +19,16 @@ from coordinator_state import (
     GroupCoordinator,
     GroupEvent,
     Output,
+    RuleChange,
     decode_group,
     encode_group,
     group_event,
 )
+from coordinator_state.rule_changes import rules_in
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.ticks import read_tick
 from simulation.log import Record
+from streaming.log_rules import RulesScan
 
 StateBlobs = tuple[bytes, bytes]
 
@@ -72,7 +75,7 @@ class Row(NamedTuple):
 
 
 def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tuple[list[Row], int]:
-    """Return all records but valid ticks, each with the last tick before it, and the last tick of all."""
+    """Return all records but valid ticks and changes of the rules, each with the last tick before it, and the last tick of all."""
     clock_ms = floor_ms
     rows = []
     for record in records:
@@ -81,7 +84,8 @@ def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tupl
                 clock_ms = max(clock_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms))
                 continue
             except EventError:
-                pass  # a dead letter
+                if rules_in(record.value) is not None:
+                    continue
         rows.append(Row(record, clock_ms))
     return rows, clock_ms
 
@@ -112,6 +116,8 @@ class Driver:
         self.clock_ms = 0
         """The last tick of the committed batches."""
         self.batches = 0
+        self.rule_changes: tuple[RuleChange, ...] = ()
+        """Those that the checkpoint notes: no batch is worked that has others."""
         self._records = records
         self._write = write
         self._handled = handled
@@ -146,6 +152,7 @@ class Driver:
 
     def _work(self, plan: Plan, steps: _Steps, dice: Random) -> int:
         steps.pass_one()  # planned
+        self._note_rules(plan)
         rows, clock_ms = carry_clock(
             self._records[plan.start : plan.end], plan.watermark_ms, self.config.tick_ahead_bound_ms
         )
@@ -170,6 +177,14 @@ class Driver:
         self.batches += 1
         self._handled(plan.watermark_ms)
         return steps.passed
+
+    def _note_rules(self, plan: Plan) -> None:
+        scan = RulesScan(self.config.tick_ahead_bound_ms, plan.watermark_ms)
+        for record in self._records[plan.start : plan.end]:
+            if record.key is None:
+                scan.take(record.offset, record.value, record.timestamp_ms)
+        known = {change.offset for change in self.rule_changes}
+        self.rule_changes += tuple(change for change in scan.changes if change.offset not in known)
 
     def _no_tick(self, record: Record) -> DeadLetter:
         try:
@@ -198,7 +213,9 @@ class Driver:
         blobs = states.pop(group_id, None)
         timeouts.pop(group_id, None)
         group = None if blobs is None else decode_group(*blobs)
-        coordinator = GroupCoordinator(group_id, self.config, partition=self.shard, group=group)
+        coordinator = GroupCoordinator(
+            group_id, self.config, partition=self.shard, group=group, rule_changes=self.rule_changes
+        )
         for row in in_order(rows):
             try:
                 event = to_event(group_id, row)

@@ -28,6 +28,7 @@ from simulation.scenario import (
     BadNetwork,
     BrokerClockJump,
     BrokerPause,
+    ChangeRules,
     Close,
     Crash,
     DriverCrash,
@@ -79,6 +80,9 @@ def apply_fault(world: World, fault: Fault) -> None:
         case StrayTick():
             if fault.shard < len(world.drivers):
                 _stray_tick(world, fault)
+        case ChangeRules(rules=rules):
+            world.tell("the operator", f"sets the rules of the log to {rules}")
+            world.write_rules(rules)
         case Grow() | Remake():
             _apply_topic_fault(world, fault)
         case ExternalClient():

@@ -9,12 +9,14 @@ from random import Random
 from msgspec.structs import replace
 
 from coordinator_state import GroupConfig
+from coordinator_state.kafka_versions import OF_OLD_LOGS
 from simulation.faults import EXTERNAL_CLIENTS
 from simulation.random_streams import RandomStreams
 from simulation.scenario import (
     BadNetwork,
     BrokerClockJump,
     BrokerPause,
+    ChangeRules,
     Close,
     Crash,
     DriverCrash,
@@ -38,6 +40,8 @@ ASSIGNORS = (("range",), ("roundrobin",), ("sticky",), ("cooperative-sticky",), 
 SESSION_MS = 6_000
 BOTH_PROTOCOLS = 0.5
 """Of so many worlds the members do not all use the classic protocol."""
+CHANGED_RULES = 0.4
+"""In so many worlds the log changes its rules in the midst."""
 DAY_MS = 86_400_000
 
 
@@ -52,6 +56,7 @@ def scenario_of(seed: int) -> Scenario:
         offsets_retention_minutes=dice.choice((10_080, 10_080, 1)),
         offsets_retention_check_interval_ms=dice.choice((600_000, 5_000)),
         shard_count=shards,
+        kafka_rules=OF_OLD_LOGS,
     )
     groups = dice.sample(("readers", "writers", "auditors"), dice.choice((1, 1, 2)))
     topics = {topic: dice.randint(1, 5) for topic in TOPICS[: dice.choice((1, 2))]}
@@ -71,6 +76,11 @@ def scenario_of(seed: int) -> Scenario:
         config = _config_of_consumer_groups(protocols, config)
         members, migrations = _with_protocols(protocols, members, faults_end_ms)
         faults += migrations
+    rules = RandomStreams(seed).of("rules")
+    first_rules = rules.choice((None, "4.3", "4.4", "4.4"))
+    if rules.random() < CHANGED_RULES:
+        to = "4.4" if first_rules != "4.4" else "4.3"
+        faults.append(ChangeRules(at_ms=rules.randint(0, faults_end_ms), rules=to))
     return Scenario(
         seed=seed,
         config=config,
@@ -83,6 +93,7 @@ def scenario_of(seed: int) -> Scenario:
         # However it is cut, the query must keep up with its ticks and members.
         batch_records_max=dice.choice((2, 10, 60)) if every_ms[1] <= 100 else 60 if every_ms[1] <= 1_500 else 1_000,
         tick_ms=dice.choice((200, 500, 500, 1_500)),
+        first_rules=first_rules,
     )
 
 

@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 from msgspec import UNSET, Struct
 
-from coordinator_state import Group, GroupConfig, GroupCoordinator
+from coordinator_state import Group, GroupConfig, GroupCoordinator, RuleChange
+from coordinator_state.kafka_versions import OF_OLD_LOGS
 from schemas.events import (
     RENEWAL_AT_PRESENT,
     SESSION_RENEWAL,
     DeletedTopic,
+    KafkaRules,
     TopicsDeleted,
     encode_json,
     encode_request_event,
@@ -61,6 +63,8 @@ class SequenceStep(NamedTuple):
     """Before it, the group is told of topics, of what its expressions match, or of settings of its own."""
     attached: TopicMetadata | None = None
     """The request brings this along."""
+    rules: str | None = None
+    """Before it, the log changes its rules."""
     stray_ms: int | None = None
     """Before it, somebody writes a tick that lies so far after its own record, or before."""
 
@@ -85,6 +89,7 @@ def sequence_of(seed: int) -> RequestSequence:
     generator = None if cluster is None else ConsumerRequestGenerator(protocols, config, cluster, classic)
     steps = []
     strangers = RandomStreams(seed).of("strangers")
+    rules = RandomStreams(seed).of("rules")
     clock_ms = now_ms = 0
     hurry = dice.choice((0.7, 0.9, 0.97))
     for number in range(dice.randint(10, 90)):
@@ -98,6 +103,10 @@ def sequence_of(seed: int) -> RequestSequence:
             clock_ms = max(clock_ms, now_ms + stray_ms)
         group_id = dice.choices(("a", "b", ""), (85, 13, 2))[0]
         group = groups[group_id]
+        new_rules = rules.choice(("4.3", "4.4")) if rules.random() < (0.04 if number else 0.7) else None
+        if new_rules is not None:
+            for handled in groups.values():
+                handled.change_rules(number - 1, START_MS + clock_ms, new_rules)
         group.begin_step(number, START_MS + now_ms, START_MS + clock_ms)
         renews = pauses.random() < 0.06
         moves_time = renews and pauses.random() < 0.3
@@ -115,7 +124,7 @@ def sequence_of(seed: int) -> RequestSequence:
             else generator.request(group_id, group.group)
         )
         attached = cluster.told() if cluster is not None and protocols.random() < 0.4 else None
-        step = SequenceStep(wait_ms, ticks, group_id, *made, renews, moves_time, deleted, facts, attached, stray_ms)
+        step = SequenceStep(wait_ms, ticks, group_id, *made, renews, moves_time, deleted, facts, attached, new_rules, stray_ms)
         steps.append(step)
         group.handle(_request_value(step, number))
     return RequestSequence(seed=seed, config=config, steps=tuple(steps))
@@ -139,6 +148,9 @@ class _HandledGroup:
         self._number, self._now_ms, self._clock_ms = number, now_ms, clock_ms
         with suppress(Exception):
             self._coordinator.advance_to(clock_ms)
+
+    def change_rules(self, offset: int, clock_ms: int, rules: str) -> None:
+        self._coordinator.change_rules(RuleChange(offset, clock_ms, rules))
 
     def handle(self, value: bytes) -> None:
         record = Record(self._number, self._now_ms, self._group_id.encode(), value, self._now_ms)
@@ -166,6 +178,7 @@ def _config(seed: int, dice: Random) -> GroupConfig:
         group_offsets_max_bytes=RandomStreams(seed)
         .of("bounds")
         .choice((1_000_000, 1_000_000, 1_000_000, 1_000_000, 350, 220)),
+        kafka_rules=OF_OLD_LOGS,
     )
     if not has_both_protocols(seed):
         return config
@@ -263,6 +276,8 @@ def write_log(sequence: RequestSequence) -> Log:
         if step.ticks and now_ms > ticked_ms:
             log.append(0, now_ms, None, encode_tick(now_ms))
             ticked_ms = now_ms
+        if step.rules is not None:
+            log.append(0, now_ms, None, encode_json(KafkaRules(rules=step.rules)))
         if step.stray_ms is not None:
             log.append(0, now_ms, None, encode_tick(now_ms + step.stray_ms))
         key = step.group_id.encode()

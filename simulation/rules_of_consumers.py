@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from coordinator_state import Answer, GroupConfig
+from coordinator_state import Answer, GroupConfig, LogRecord
 from coordinator_state.topics_image import TopicsImage
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from schemas.consumer_group_records import METADATA_TYPE, TARGET_METADATA_TYPE
 from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import GroupConfiguration, TopicMetadata
 from schemas.history import MemberExpired
+from schemas.wire import INT16
 from simulation.checker import Rule, Step
 
 
@@ -56,6 +58,25 @@ class EpochsInOrder(Rule):
                 epoch, target_epoch = member.member_epoch, group.assignment_epoch
                 return f"{member.member_id} is in epoch {epoch}, the target in {target_epoch}"
         return None
+
+
+class RulesAsLogged(Rule):
+    """A consumer group that becomes empty ends its assignment where the log goes by the rules of 4.4, and only there.
+    """
+
+    def check(self, step: Step) -> str | None:
+        group, before = step.consumer, step.before
+        if group is None or before is None or not before.is_consumer or not before.members or group.members:
+            return None
+        records = [output for output in step.outputs if isinstance(output, LogRecord) and output.value is not None]
+        types = [INT16.unpack_from(record.key)[0] for record in records]
+        if METADATA_TYPE not in types:
+            return None
+        last_bump = len(types) - types[::-1].index(METADATA_TYPE)
+        ends = TARGET_METADATA_TYPE in types[last_bump:]
+        if ends == (step.rules == "4.4"):
+            return None
+        return f"the rules are {step.rules}, and the target of the emptied group {'is' if ends else 'is not'} ended"
 
 
 class TopicsAsTold(Rule):

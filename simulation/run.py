@@ -17,7 +17,13 @@ from simulation.rules import (
     OneOwner,
     SeqsWithoutGaps,
 )
-from simulation.rules_of_consumers import EpochsInOrder, NativeSessionsKept, OneOwnerAtATime, TopicsAsTold
+from simulation.rules_of_consumers import (
+    EpochsInOrder,
+    NativeSessionsKept,
+    OneOwnerAtATime,
+    RulesAsLogged,
+    TopicsAsTold,
+)
 from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OffsetsWithinBound, OnlyCurrentCommits
 from simulation.rules_of_sessions import OnlyTicksMoveTime, SessionsKept
 from simulation.rules_of_worlds import check_drivers, check_end, check_expiries, check_ticks, check_topics
@@ -37,6 +43,7 @@ RULES: tuple[type[Rule], ...] = (
     LogTellsHardState,
     OneOwnerAtATime,
     EpochsInOrder,
+    RulesAsLogged,
     TopicsAsTold,
     NativeSessionsKept,
 )

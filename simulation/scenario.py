@@ -149,6 +149,13 @@ class StrayTick(Struct, frozen=True, kw_only=True, tag=True):
     """Beyond what is valid; 0: it goes back."""
 
 
+class ChangeRules(Struct, frozen=True, kw_only=True, tag=True):
+    """The operator has the log go by the rules of another version of Kafka from here on."""
+
+    at_ms: int
+    rules: str
+
+
 class Grow(Struct, frozen=True, kw_only=True, tag=True):
     """A topic gets more partitions."""
 
@@ -181,6 +188,7 @@ Fault = (
     | WallClockJump
     | BrokerClockJump
     | StrayTick
+    | ChangeRules
     | Grow
     | Remake
     | ExternalClient
@@ -199,6 +207,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """Nothing goes wrong after this, apart from what is still late."""
     coordinator_starts_ms: int = 0
     """When the drivers and tickers start for the first time: what members send before lies in the log."""
+    first_rules: str | None = None
+    """What a new log begins with; None: it is older than the choice."""
     tick_ms: int = 500
     batch_every_ms: tuple[int, int] = (50, 400)
     batch_records_max: int = 40

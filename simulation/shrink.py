@@ -94,13 +94,16 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
     """Yields the same world with one thing made plainer."""
     config = scenario.config
     plain = GroupConfig(
-        group_min_session_timeout_ms=config.group_min_session_timeout_ms, shard_count=config.shard_count
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        shard_count=config.shard_count,
+        kafka_rules=config.kafka_rules,
     )
     for candidate in (
         replace(scenario, config=dataclasses.replace(plain, group_initial_rebalance_delay_ms=0)),
         replace(scenario, config=dataclasses.replace(config, shard_count=1)),
         replace(scenario, batch_every_ms=(50, 50)),
         replace(scenario, coordinator_starts_ms=0),
+        replace(scenario, first_rules=None),
         replace(scenario, batch_records_max=1_000),
         replace(scenario, topics=dict.fromkeys(scenario.topics, 2)),
         replace(scenario, topics=dict.fromkeys(scenario.topics, 1)),

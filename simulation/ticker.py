@@ -3,6 +3,7 @@ anew."""
 
 from __future__ import annotations
 
+from coordinator_state.rule_changes import names_rules
 from schemas.events import RENEWAL_AT_PRESENT, SESSION_RENEWAL, encode_tick
 from simulation.log import Log, ticks_of
 from streaming.clock import AppendedRecord, Renewal, SendTimes, TickClock
@@ -21,7 +22,10 @@ class Ticker:
 
     def start(self, wall_ms: int, monotonic_ms: int) -> None:
         """Go on from where the log stands."""
-        records = self._log.partitions[self._shard]
+        records = [
+            record for record in self._log.partitions[self._shard]
+            if record.key is not None or not names_rules(record.value)
+        ]  # fmt: skip
         ticks = [clock_ms for _, clock_ms in ticks_of(records, self._ahead_max_ms)]
         if ticks:
             start_ms = max(ticks)

@@ -17,7 +17,7 @@ from coordinator_state import Answer
 from group_coordinator.coordinating.members.action_queue import ActionQueue
 from group_coordinator.coordinating.members.effects import Send
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
-from schemas.events import encode_json, encode_request_event
+from schemas.events import KafkaRules, encode_json, encode_request_event
 from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, Request
@@ -104,12 +104,19 @@ class World:
     def start_coordinator(self) -> None:
         if self.scenario.coordinator_starts_ms:
             self.tell("the coordinator", "starts for the first time")
+        if self.scenario.first_rules is not None:
+            self.write_rules(self.scenario.first_rules)
         for shard, ticker in enumerate(self.tickers):
             ticker.start(self.now_ms + self.wall_ahead_ms, self.now_ms)
             self._tick(shard)
             self._batch(shard)
             self.topic_watches[shard].start()
             self._watch_topics(shard)
+
+    def write_rules(self, rules: str) -> None:
+        """Write to each shard's log by which rules it goes from here on."""
+        for shard in range(len(self.log.partitions)):
+            self.append(shard, None, encode_json(KafkaRules(rules=rules)))
 
     def run_until(self, end_ms: int) -> None:
         while (next_ms := self._actions.next_ms()) is not None and next_ms <= end_ms:

@@ -8,6 +8,7 @@ restarts it; the checkpoint brings it back to where it was.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import threading
 import time
@@ -27,6 +28,8 @@ from streaming.config import StreamingConfig
 from streaming.executors import ExecutorsAwaited
 from streaming.job import coordinate_stream, start_query
 from streaming.log_identity import note_new_checkpoints, require_same_log
+from streaming.log_rules import is_unknown_rules
+from streaming.noted_rules import begin_new_logs, look_up_changes, rules_of_shard
 from streaming.progress_topic import ProgressPublisher
 from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.query_failures import cause_of
@@ -45,6 +48,7 @@ from streaming.watcher import ShardProgress, Watcher
 
 __all__ = ["Application", "QueryFailed", "ShardProgress", "SparkLost"]
 
+_log = logging.getLogger(__name__)
 POLL_INTERVAL_S = 0.1
 POLLS_PER_TRIGGER = 4
 """Where batches come rarely, there is less to look for."""
@@ -139,6 +143,7 @@ class Application:
                 tune_hadoop(spark)
             require_checkpoints(spark, self._config, report, rebuild=self._rebuild)
             note_new_checkpoints(spark, config)
+            begin_new_logs(config)
             self._watcher.topics_found(report)
             self.progress_publisher = begin_progress(spark, self._config, report, rebuild=self._rebuild)
             subscriptions = _subscriptions(config, report)
@@ -238,24 +243,10 @@ class _Shard:
         subscriptions: PublishedSubscriptions,
     ) -> None:
         self.number = number
-        topics = report.topics
-        source_options = config.source_options | (COMPRESSED_SOURCE_OPTIONS if report.compressed_events else {})
-        events = events_stream(
-            spark,
-            topics.events,
-            number,
-            source_options,
-            config.max_events_per_batch,
-            tick_ahead_max_ms=config.group.tick_ahead_bound_ms,
-        )
-        self.query: StreamingQuery = start_query(
-            coordinate_stream(events, config.operator_config(report.partitions, number, is_live=True)),
-            f"{config.topic_prefix}-shard-{number}",
-            checkpoint_of(config, number),
-            config.sink_options,
-            trigger_interval_ms=config.trigger_interval_ms,
-        )
-        self._topic = topics.events
+        self._spark, self._config, self._report = spark, config, report
+        self._rule_changes = rules_of_shard(spark, config, number)
+        self.query: StreamingQuery = self._start_query()
+        self._topic = report.topics.events
         self._seen: tuple[int, str] | None = None
         self.ticker: Ticker | None = None
         if config.ticker:
@@ -266,11 +257,31 @@ class _Shard:
             self._topic_watcher = _topic_watcher(config, report, number, subscriptions)
             self._topic_watcher.start()
 
+    def _start_query(self) -> StreamingQuery:
+        config, report, number, changes = self._config, self._report, self.number, self._rule_changes
+        events = events_stream(
+            self._spark,
+            report.topics.events,
+            number,
+            config.source_options | (COMPRESSED_SOURCE_OPTIONS if report.compressed_events else {}),
+            config.max_events_per_batch,
+            tick_ahead_max_ms=config.group.tick_ahead_bound_ms,
+            known_changes=[change.offset for change in changes],
+        )
+        operator = config.operator_config(report.partitions, number, is_live=True, rule_changes=changes)
+        return start_query(
+            coordinate_stream(events, operator),
+            f"{config.topic_prefix}-shard-{number}",
+            checkpoint_of(config, number),
+            config.sink_options,
+            trigger_interval_ms=config.trigger_interval_ms,
+        )
+
     def poll(self) -> list[ShardProgress]:
         """Return the batches since the last call and tell the ticker of them. Raises QueryFailed, and the error that
         ended the ticker."""
         if not self.query.isActive:
-            raise QueryFailed(f"shard {self.number}", self._cause())
+            self._go_on_by_other_rules()
         if self.ticker is not None:
             self.ticker.require_alive()
         if self._topic_watcher is not None:
@@ -289,6 +300,20 @@ class _Shard:
         if self._topic_watcher is not None and end_offset is not None:
             self._topic_watcher.handled(end_offset)
         return batches
+
+    def _go_on_by_other_rules(self) -> None:
+        """Start the query anew if it has ended because the log changes its rules. Raises QueryFailed."""
+        cause, known = self._cause(), self._rule_changes
+        if is_unknown_rules(cause):
+            self._rule_changes = look_up_changes(self._spark, self._config, self.number)
+        if self._rule_changes == known:
+            raise QueryFailed(f"shard {self.number}", cause)
+        change = self._rule_changes[-1]
+        _log.info(
+            "From offset %d on shard %d is decided by the rules of Kafka %s: its query begins anew.",
+            change.offset, self.number, change.rules,
+        )  # fmt: skip
+        self.query = self._start_query()
 
     def _cause(self) -> str:
         """Return why the query failed. Before its first batch has ended the cause may be a damaged checkpoint, which

@@ -19,11 +19,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from schemas.events import EventError
+from coordinator_state import RuleChange
 from schemas.output_records import OutputRecord
-from schemas.ticks import NO_CLOCK, read_tick
+from schemas.ticks import NO_CLOCK
 from streaming.arrow_columns import objects, runs
 from streaming.buckets import bucket_of
+from streaming.log_rules import RulesScan
 from streaming.operator import OutputChunks, coordinate_group, error_context
 from streaming.operator_config import OperatorConfig
 from streaming.rows import EventRow, output_batch, record_bytes
@@ -46,6 +47,7 @@ class _GroupRows(NamedTuple):
     rows: list[EventRow]
     end_ms: int
     """The last tick of the partition."""
+    rule_changes: tuple[RuleChange, ...]
 
 
 def in_buckets(records: DataFrame, buckets: int) -> DataFrame:
@@ -83,6 +85,7 @@ def _outputs(batches: Batches, config: OperatorConfig, until_ms: int) -> Iterato
 def _replay_group(key: bytes | None, pieces: Iterator[_GroupRows], config: OperatorConfig, end_ms: int) -> OutputChunks:
     first = next(pieces)  # a partition's ticks come before its groups, so each stretch of a group knows the last one
     rows = chain(first.rows, chain.from_iterable(piece.rows for piece in pieces))
+    config = msgspec.structs.replace(config, rule_changes=first.rule_changes)
     return coordinate_group(key, rows, config, group=None, clock_ms=max(end_ms, first.end_ms))
 
 
@@ -103,27 +106,32 @@ def _rows_by_group(batches: Batches, ahead_max_ms: int) -> Iterator[_GroupRows]:
                     unreadable = [row for row in rows if not clock.takes(row)]
                     # Each bucket has them; one tells of them.
                     rows = unreadable if buckets[begin] == 0 else []
-                yield _GroupRows((partition, key), rows, clock.end_ms)
+                yield _GroupRows((partition, key), rows, clock.end_ms, clock.rule_changes)
 
 
 class _Clock:
-    """The clock knows the ticks of one partition."""
+    """The clock knows the ticks of one partition, and the changes of its rules."""
 
     def __init__(self, partition: int, ahead_max_ms: int) -> None:
         self.partition = partition
-        self.end_ms = NO_CLOCK
-        """The last tick."""
-        self._ahead_max_ms = ahead_max_ms
+        self._scan = RulesScan(ahead_max_ms)
         self._offsets: list[int] = []
         self._clocks: list[int] = [NO_CLOCK]
         """Before the first tick, and after each of them."""
         self._searched: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
+    @property
+    def end_ms(self) -> int:
+        """The last tick."""
+        return self._scan.clock_ms
+
+    @property
+    def rule_changes(self) -> tuple[RuleChange, ...]:
+        return self._scan.changes
+
     def takes(self, row: EventRow) -> bool:
-        """Take this row if it is a tick, which comes after the others."""
-        try:
-            self.end_ms = max(self.end_ms, read_tick(row.value, row.timestamp_ms, self._ahead_max_ms))
-        except EventError:
+        """Take this row if it is a tick or changes the rules. It comes after the others."""
+        if not self._scan.take(row.offset, row.value, row.timestamp_ms):
             return False
         self._offsets.append(row.offset)
         self._clocks.append(self.end_ms)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from coordinator_state import RuleChange
 from streaming.config import StreamingConfig
 from streaming.events_tail import last_tick_ms, open_reader
 from streaming.stored_group import CommittedBatch
@@ -31,6 +33,8 @@ REMEDY = (
 """Of a checkpoint that is damaged."""
 _TOPICS_NOTE = "topic_ids"
 """A file with the ids of the topics that the checkpoint was made with, by their names."""
+_RULES_NOTE = "kafka_rules"
+"""A file with the changes of the log's rules that the query knows of."""
 _FAILURES = (Py4JJavaError, PySparkException)
 """PySpark makes exceptions of its own of some of Java's."""
 _VERSION = re.compile(r"v\d+")
@@ -192,6 +196,24 @@ class Directory:
             )
         return topic_ids
 
+    def note_rule_changes(self, changes: Sequence[RuleChange]) -> None:
+        """Write down the changes of the log's rules. No batch is committed that has one which is not noted."""
+        stream = self._file_system.create(self._child(_RULES_NOTE), True)
+        stream.writeBytes(json.dumps(changes) + "\n")
+        stream.close()
+
+    def rule_changes(self) -> tuple[RuleChange, ...]:
+        """Return the changes of the log's rules that the checkpoint knows of. Raises CheckpointError."""
+        note = self._child(_RULES_NOTE)
+        if not self._file_system.exists(note):
+            return ()
+        try:
+            return msgspec.json.decode("".join(self._lines(note)), type=tuple[RuleChange, ...])
+        except msgspec.DecodeError:
+            raise CheckpointError(
+                f"The file {note} is damaged: it has the changes of the rules by which the log was decided. {REMEDY}"
+            ) from None
+
     def planned_end(self, events: str, shard: int) -> int | None:
         """Return the offset up to which the last batch that was begun reads; None if no note tells."""
         batches = self._batches("offsets")
@@ -225,10 +247,18 @@ class Directory:
 
     def committed_batch(self, events: str, shard: int) -> CommittedBatch | None:
         """Return the last batch that is committed. Raises `_FAILURES`, ValueError and KeyError."""
-        commits, offsets = self._batches("commits"), self._batches("offsets")
-        if not commits:
+        return self._last_batch("commits", events, shard)
+
+    def begun_batch(self, events: str, shard: int) -> CommittedBatch | None:
+        """Return the last batch that was begun, in the form of one that is committed. Raises `_FAILURES`, ValueError
+        and KeyError."""
+        return self._last_batch("offsets", events, shard)
+
+    def _last_batch(self, log: str, events: str, shard: int) -> CommittedBatch | None:
+        batches, offsets = self._batches(log), self._batches("offsets")
+        if not batches:
             return None
-        batch_id = max(commits)
+        batch_id = max(batches)
         _, about, end = self._lines(offsets[batch_id])
         start = None if batch_id == 0 else json.loads(self._lines(offsets[batch_id - 1])[2])[events][str(shard)]
         return CommittedBatch(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from coordinator_state.config import GroupConfig, GroupSettings
 from coordinator_state.consumer.assignors import server_assignor_problems
+from coordinator_state.kafka_versions import OF_OLD_LOGS
+from coordinator_state.rule_changes import RuleChange
 from group_coordinator.coordinating.answer_sockets import AnswerSocketSettings
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.ground.settings.kafka_properties import spark_options
@@ -100,10 +102,15 @@ class StreamingConfig(
         True, "Start Spark's JVM from an archive of its classes, where `make jars` has written one: it takes half of "
         "the CPU time.")
 
+    rules_at_first: str = OF_OLD_LOGS
+    """The rules of what comes before the first change of them; others for the log of another broker. No setting."""
+
     @property
     def group(self) -> GroupConfig:
-        """The settings of the core."""
-        return GroupConfig(**values_of(GroupSettings, self), shard_count=self.shards)
+        """The settings of the core, with the rules of a log that has yet to name some: `kafka_rules` is what a new log
+        begins with."""
+        values = values_of(GroupSettings, self) | {"kafka_rules": self.rules_at_first}
+        return GroupConfig(**values, shard_count=self.shards)
 
     @property
     def topic_settings(self) -> TopicSettings:
@@ -111,10 +118,15 @@ class StreamingConfig(
         return TopicSettings(**values_of(TopicSettings, self))
 
     def operator_config(
-        self, partitions: Mapping[str, int] | None = None, partition: int = 0, *, is_live: bool = False
+        self,
+        partitions: Mapping[str, int] | None = None,
+        partition: int = 0,
+        *,
+        is_live: bool = False,
+        rule_changes: tuple[RuleChange, ...] = (),
     ) -> OperatorConfig:
         """Return the settings of a shard's operator. `partitions` are the counts that topics have; without them, our
-        settings count.
+        settings count. `rule_changes`: those of the shard's log.
 
         `is_live`: whether partitions may be added to the responses topic meanwhile.
         """
@@ -130,6 +142,7 @@ class StreamingConfig(
             ),
             offsets_partitions=partition_counts.get(topics.offsets, self.offsets_partitions),
             output_max_bytes=self.output_max_bytes,
+            rule_changes=rule_changes,
             group_buckets=self.group_buckets,
         )
 

@@ -10,24 +10,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from coordinator_state import RuleChange
 from schemas.events import encode_tick
 from schemas.ticks import NO_CLOCK
 from streaming.event_log import RECORD_ARROW
+from streaming.log_rules import RulesScan
 
 
-def lay_out(records: DataFrame, directory: Path, events_per_file: int, until_ms: int) -> list[int]:
-    """Write the log as files of at most so many events in the order of offsets, a directory for each partition."""
-    partitions: dict[int, PartitionFiles] = {}
+def lay_out(
+    records: DataFrame, directory: Path, events_per_file: int, until_ms: int, ahead_max_ms: int
+) -> dict[int, tuple[RuleChange, ...]]:
+    """Write the log as files of at most so many events in the order of offsets, a directory for each partition; return
+    the changes of the rules by partition. `ahead_max_ms`: see `read_tick`."""
+    partitions: dict[int, tuple[PartitionFiles, RulesScan]] = {}
     for row in records.sort("partition", "offset").toLocalIterator(prefetchPartitions=True):
-        pieces = partitions.get(row.partition)
-        if pieces is None:
-            pieces = partitions[row.partition] = PartitionFiles(directory / str(row.partition), events_per_file)
-        pieces.add(row.asDict())
-    for partition, pieces in partitions.items():
+        if row.partition not in partitions:
+            files = PartitionFiles(directory / str(row.partition), events_per_file)
+            partitions[row.partition] = files, RulesScan(ahead_max_ms)
+        files, scan = partitions[row.partition]
+        if row.key is None:
+            scan.take(row.offset, row.value, row.timestamp_ms)
+        files.add(row.asDict())
+    for partition, (files, _) in partitions.items():
         if until_ms > NO_CLOCK:
-            pieces.add_tick(partition, until_ms)
-        pieces.write()
-    return sorted(partitions)
+            files.add_tick(partition, until_ms)
+        files.write()
+    return {partition: scan.changes for partition, (_, scan) in sorted(partitions.items())}
 
 
 class PartitionFiles:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
+from coordinator_state.rule_changes import names_rules
 from group_coordinator.ground.kafka_topics.bounds import Bounds
 from group_coordinator.ground.kafka_topics.reader import TopicReader, headers_of
 from schemas.events import EventError, decode_group_id
@@ -58,7 +59,7 @@ class ClockPosition(NamedTuple):
 def find_clock_position(
     reader: TopicReader, topic: str, partition: int, ahead_max_ms: int, tickless_until: int = 0
 ) -> ClockPosition | None:
-    """Return the position of a log's clock; None if the log is empty. Raises KafkaException if it cannot be read.
+    """Return the position of a log's clock; None if the log is empty, or tells its rules and nothing else. Raises KafkaException if it cannot be read.
 
     `tickless_until`: before this offset there is no tick, as an earlier look has found.
     """
@@ -66,7 +67,8 @@ def find_clock_position(
     tick = _last_tick(reader, (topic, partition), Bounds(max(low, tickless_until), high), ahead_max_ms)
     if tick is not None:
         return ClockPosition(tick.clock_ms, True, low == 0, high, tick)
-    first = next(reader.read({(topic, partition): Bounds(low, high)}), None)
+    records = reader.read({(topic, partition): Bounds(low, high)})
+    first = next((record for record in records if record.key() is not None or not names_rules(record.value())), None)
     return None if first is None else ClockPosition(first.timestamp()[1], False, low == 0, high)
 
 

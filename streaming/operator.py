@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pyspark.sql.streaming.state import GroupState
 
 from coordinator_state import Group, GroupCoordinator, decode_group, encode_group, group_event
+from coordinator_state.rule_changes import names_rules, read_rules, rules_in
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.output_records import OutputRecord
 from schemas.ticks import read_tick
@@ -101,9 +102,13 @@ def coordinate_group(
         group_id = decode_group_id(group_key)
     except EventError as problem:
         for row in rows:
+            if group_key is None and rules_in(row.value) is not None:
+                continue
             yield [dead_letter(group_key, row, problem if group_key is not None else _without_key(row, config), config)]
         return NextState(None, None)
-    coordinator = GroupCoordinator(group_id, config.group, partition=config.partition, group=group)
+    coordinator = GroupCoordinator(
+        group_id, config.group, partition=config.partition, group=group, rule_changes=config.rule_changes
+    )
     dead_letters: list[OutputRecord] = []
     for row in rows:
         try:
@@ -149,8 +154,10 @@ def _take_records(coordinator: GroupCoordinator, config: OperatorConfig) -> list
 
 
 def _without_key(row: EventRow, config: OperatorConfig) -> EventError:
-    """Return why a record with a null key is no tick."""
+    """Return why a record with a null key is no tick, or names no rules."""
     try:
+        if names_rules(row.value):
+            read_rules(row.value)
         read_tick(row.value, row.timestamp_ms, config.group.tick_ahead_bound_ms)
     except EventError as problem:
         return problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from coordinator_state import GroupConfig
+from coordinator_state import GroupConfig, RuleChange
 from group_coordinator.ground.settings.topic_names import Topics
 from streaming.reply_partitions import ReplyPartitions
 
@@ -20,6 +20,8 @@ class OperatorConfig(Struct, frozen=True, kw_only=True):
     reply_partitions: ReplyPartitions
     offsets_partitions: int
     output_max_bytes: int
+    rule_changes: tuple[RuleChange, ...] = ()
+    """Those of the log, as far as it is handled by this operator."""
     group_buckets: int = 0
     """How many keys of Spark's state hold the groups, see `streaming.buckets`; 0: each group is a key. No output
     depends on it."""

@@ -15,13 +15,13 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from schemas.events import EventError
 from schemas.output_records import OutputRecord
 from schemas.records_file import Record
-from schemas.ticks import NO_CLOCK, read_tick
+from schemas.ticks import NO_CLOCK
 from streaming.config import StreamingConfig
 from streaming.event_log_pieces import lay_out
 from streaming.job import coordinate_batch, coordinate_stream, producer_records
+from streaming.log_rules import RulesScan
 from streaming.operator import coordinate_rows
 from streaming.rows import RECORD_SCHEMA, EventRow
 from streaming.source import with_clock
@@ -42,14 +42,16 @@ def replay_streaming(
     empty. Raises StreamingQueryException when a query fails.
     """
     spark = records.sparkSession
-    partitions = lay_out(records, directory / "events", config.max_events_per_batch, until_ms)
-    for partition in partitions:
+    ahead_max_ms = config.group.tick_ahead_bound_ms
+    partitions = lay_out(records, directory / "events", config.max_events_per_batch, until_ms, ahead_max_ms)
+    for partition, changes in partitions.items():
         stream = spark.readStream.schema(RECORD_SCHEMA).option("maxFilesPerTrigger", 1)
         events = stream.parquet(str(directory / "events" / str(partition))).select(
             "key", "offset", "value", "timestamp_ms"
         )
         outputs = coordinate_stream(
-            with_clock(events, config.group.tick_ahead_bound_ms), config.operator_config(partition=partition)
+            with_clock(events, ahead_max_ms, known_changes=[change.offset for change in changes]),
+            config.operator_config(partition=partition, rule_changes=changes),
         )
         query = (
             outputs.writeStream.format("parquet")
@@ -67,31 +69,28 @@ def replay_in_process(
 ) -> Iterator[tuple[bytes | None, list[OutputRecord]]]:
     """Replay without Spark: yields (group key, its outputs), by group key and partition. All of the log is held in
     memory."""
-    rows, ends = _rows_by_group(records, config.group.tick_ahead_bound_ms)
+    rows, scans = _rows_by_group(records, config.group.tick_ahead_bound_ms)
     for partition, key in sorted(rows, key=lambda group: (group[1] is not None, group[1] or b"", group[0])):
-        own = config.operator_config(partition=partition)
-        end_ms = max(ends.get(partition, NO_CLOCK), until_ms)
+        own = config.operator_config(partition=partition, rule_changes=scans[partition].changes)
+        end_ms = max(scans[partition].clock_ms, until_ms)
         yield key, coordinate_rows(key, rows[partition, key], own, group=None, clock_ms=end_ms).records
 
 
 def _rows_by_group(
     records: Iterable[Record], ahead_max_ms: int
-) -> tuple[dict[tuple[int, bytes | None], list[EventRow]], dict[int, int]]:
-    """The requests of each (partition, key) with their clocks, and the last tick of each partition."""
+) -> tuple[dict[tuple[int, bytes | None], list[EventRow]], dict[int, RulesScan]]:
+    """The requests of each (partition, key) with their clocks, and the ticks and rules of each partition."""
     rows: dict[tuple[int, bytes | None], list[EventRow]] = {}
-    clocks: dict[int, int] = {}
+    scans: dict[int, RulesScan] = {}
     for record in sorted(records, key=lambda record: (record.partition or 0, record.offset or 0)):
-        partition = record.partition or 0
-        clock_ms = clocks.get(partition, NO_CLOCK)
-        if record.key is None:
-            try:
-                clocks[partition] = max(clock_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms))
-                continue
-            except EventError:
-                pass  # A dead letter.
-        row = EventRow(record.offset or 0, clock_ms, record.timestamp_ms or 0, record.value)
+        partition, offset = record.partition or 0, record.offset or 0
+        if (scan := scans.get(partition)) is None:
+            scan = scans[partition] = RulesScan(ahead_max_ms)
+        if record.key is None and scan.take(offset, record.value, record.timestamp_ms):
+            continue  # what is neither is a dead letter
+        row = EventRow(offset, scan.clock_ms, record.timestamp_ms or 0, record.value)
         rows.setdefault((partition, record.key), []).append(row)
-    return rows, clocks
+    return rows, scans
 
 
 def write_topics(outputs: DataFrame, config: StreamingConfig) -> None:

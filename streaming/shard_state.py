@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from schemas.ticks import NO_CLOCK
 from streaming.buckets import decode_bucket
-from streaming.checkpoints import checkpoint_of, committed_batch, require_same_buckets
+from streaming.checkpoints import Directory, checkpoint_of, committed_batch, require_same_buckets
 from streaming.config import StreamingConfig
 from streaming.log_identity import require_same_log
 from streaming.stored_group import PIECE_BYTES, ShardState, StateInPieces, StoredGroup, in_pieces
@@ -46,6 +46,7 @@ def read_shard_state(spark: SparkSession, config: StreamingConfig, shard: int) -
         start_offset=batch.start_offset or 0,
         end_offset=batch.end_offset,
         clock_ms=batch.clock_ms,
+        rule_changes=Directory(spark, checkpoint_of(config, shard)).rule_changes(),
         groups={},
     )
     _cancel_earlier(spark, shard)

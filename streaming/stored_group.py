@@ -9,6 +9,8 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator_state import RuleChange
+
 
 class StoredGroup(Struct, frozen=True, array_like=True):
     """A group that rests: its two blobs, and when it has to be woken."""
@@ -40,6 +42,8 @@ class ShardState(Struct, frozen=True, kw_only=True):
     """All events before this offset are in the state."""
     clock_ms: int
     """The shard's clock at `start_offset`."""
+    rule_changes: tuple[RuleChange, ...] = ()
+    """Those of the log, up to `end_offset` at least."""
     groups: dict[bytes, StoredGroup]
     """Key of a group's events -> the group. A deadline may be a millisecond too early."""
 

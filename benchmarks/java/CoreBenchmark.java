@@ -260,7 +260,7 @@ public final class CoreBenchmark {
 
     private CompletableFuture<JoinGroupResponseData> join(JoinGroupRequestData request) {
         CompletableFuture<JoinGroupResponseData> future = new CompletableFuture<>();
-        kafka.apply(kafka.shard.classicGroupJoin(JOIN, request, future));
+        kafka.apply(KafkaApi.join(kafka.shard, JOIN, request, future));
         return future;
     }
 

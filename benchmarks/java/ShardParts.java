@@ -15,9 +15,9 @@ import org.apache.kafka.common.requests.RequestContext;
 import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
-import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.common.utils.Time;
-import org.apache.kafka.common.utils.Utils;
+// LogContext is in the one or, from Kafka 4.4 on, in the other.
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorExecutor;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
@@ -40,7 +40,7 @@ final class ShardParts {
         var defined = Utils.mergeConfigs(List.of(GroupCoordinatorConfig.CONFIG_DEF, ShareGroupConfig.CONFIG_DEF));
         var share = new ShareGroupConfig(new AbstractConfig(defined, settings, false));
         config = GroupCoordinatorConfig.fromProps(settings);
-        groupConfigs = new GroupConfigManager(config.extractGroupConfigMap(share), config, share);
+        groupConfigs = KafkaApi.groupConfigs(config, share);
     }
 
     GroupCoordinatorShard build(

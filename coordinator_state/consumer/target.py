@@ -54,7 +54,7 @@ def update_target(changes: Changes, updated: ConsumerMember, subscription: Subsc
             "no_target_assignment",
             f"there is no target assignment for epoch {subscription.epoch}: {error!s:.1000}",
         ) from error
-    targets = group.targets
+    targets = _targets_before(group, updated) if step.config.kafka_version.instance_keeps_target else group.targets
     for member_id in members:
         target = assigned.get(member_id, ())
         before = targets.get(member_id)
@@ -78,6 +78,14 @@ def _is_too_early(changes: Changes) -> bool:
         return False
     interval_ms, computed_ms = assignment_interval_ms(changes.step), changes.group.assignment_timestamp_ms
     return bool(computed_ms and interval_ms) and changes.step.now_ms < computed_ms + interval_ms
+
+
+def _targets_before(group: ConsumerGroup, updated: ConsumerMember) -> Mapping[str, TargetAssignment]:
+    """Return the stored targets, with a predecessor's as that of the static member that takes its place."""
+    predecessor = group.static_members.get(updated.instance_id or "", updated.member_id)
+    if predecessor == updated.member_id or predecessor not in group.targets:
+        return group.targets
+    return {**group.targets, updated.member_id: group.targets[predecessor]}
 
 
 def _target_before(group: ConsumerGroup, updated: ConsumerMember) -> TargetAssignment:

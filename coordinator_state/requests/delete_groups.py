@@ -1,4 +1,4 @@
-"""DeleteGroups: API key 42, versions 0-2."""
+"""DeleteGroups: API key 42, versions 0-3 (3: a message, which is null)."""
 
 from __future__ import annotations
 

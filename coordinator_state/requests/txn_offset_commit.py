@@ -1,10 +1,13 @@
-"""TxnOffsetCommit: API key 28, versions 0-5 (2: leader epoch; 3: membership; 5: the transaction begins by it).
+"""TxnOffsetCommit: API key 28, versions 0-6 (2: leader epoch; 3: membership; 5: the transaction begins by it;
+6: topics by id).
 
 The transaction coordinator has nothing to do with it here: whoever sends the request has asked it before.
 Source: `OffsetMetadataManager.commitTransactionalOffset` (Kafka 4.3).
 """
 
 from __future__ import annotations
+
+from msgspec import UNSET
 
 from coordinator_state.errors import require_group_id
 from coordinator_state.kind import GroupKind
@@ -17,6 +20,7 @@ from schemas.history import OffsetChange
 from schemas.messages import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from schemas.transaction_history import TransactionalOffsetsPending
 from schemas.transaction_messages import (
+    TXN_TOPIC_IDS_VERSION,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -82,4 +86,7 @@ def _keep_topic(
         previous_offset = None if committed is None else committed.offset
         changes.append(OffsetChange(name, number, offset, previous_offset, leader_epoch, metadata))
         answers.append(TxnOffsetCommitResponsePartition(number))
-    return TxnOffsetCommitResponseTopic(name=name, partitions=tuple(answers))
+    by_id = step.envelope.api_version >= TXN_TOPIC_IDS_VERSION
+    return TxnOffsetCommitResponseTopic(
+        name=name, topic_id=topic.topic_id if by_id else UNSET, partitions=tuple(answers)
+    )

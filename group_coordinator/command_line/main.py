@@ -79,6 +79,7 @@ for group, name, house, module in (
     (verifications, "recording", "proving", "verify"),
     (app, "groups", "coordinating", "groups"),
     (app, "group-config", "coordinating", "group_config"),
+    (app, "rules", "coordinating", "rules"),
     (app, "explain", "watching", "explain"),
     (app, "dashboard", "coordinating", "dashboard"),
     (app, "what-if", "proving", "what_if"),

@@ -28,6 +28,8 @@ class History:
         self.may_look = True
         """Whether groups may be described and listed."""
         self._kafka = kafka
+        self.has_4_4 = kafka.release >= (4, 4)
+        """Whether there are the versions of requests that Kafka 4.4 has brought."""
         self._waiting: dict[int, OnAnswer] = {}
         self.config = random_config(self.dice)
         kafka.begin(self.config, seed)

@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.jvm import SOURCES, JvmError, compiled
+from benchmarks.jvm import SOURCES, JvmError, compiled, kafka_version
 from group_coordinator.coordinating.jars.java import SHORT_LIVED
+from group_coordinator.coordinating.jars.resolving import broker_jars
+from tests.clusters.versions import Version
 
 Json = dict[str, Any]
 
@@ -19,7 +21,10 @@ Json = dict[str, Any]
 class KafkaCoordinator:
     """One history at a time."""
 
-    def __init__(self, requests: IO[str], answers: IO[str], log: IO[str]) -> None:
+    def __init__(self, version: str, requests: IO[str], answers: IO[str], log: IO[str]) -> None:
+        self.release = tuple(map(int, version.split(".")[:2]))
+        self.rules = ".".join(map(str, self.release))
+        """The version by whose rules our core decides as these classes do: `4.4`."""
         self._requests, self._answers, self._log = requests, answers, log
 
     def begin(self, config: Json, seed: int) -> None:
@@ -42,10 +47,12 @@ class KafkaCoordinator:
 
 
 @contextmanager
-def kafka_coordinator() -> Iterator[KafkaCoordinator]:
-    """Compile the classes and start them. Raises `JvmError` where that is not possible."""
+def kafka_coordinator(version: str = "") -> Iterator[KafkaCoordinator]:
+    """Compile the classes of a Kafka version and start them, or those of the embedded broker. Raises `JvmError` where
+    that is not possible."""
+    kafka_jars = Version(version).jars if version else broker_jars
     with (
-        compiled(Path(__file__).with_name("java"), beside=SOURCES) as command,
+        compiled(Path(__file__).with_name("java"), beside=SOURCES, kafka_jars=kafka_jars) as command,
         tempfile.TemporaryFile("w+") as log,
         subprocess.Popen(
             [*command(*SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"), "BesideKafka"],
@@ -58,6 +65,6 @@ def kafka_coordinator() -> Iterator[KafkaCoordinator]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield KafkaCoordinator(process.stdin, process.stdout, log)
+            yield KafkaCoordinator(kafka_version(kafka_jars()), process.stdin, process.stdout, log)
         finally:
             process.kill()

@@ -13,6 +13,7 @@ Json = dict[str, Any]
 CLIENT_ID = "o"
 PRODUCER_IDS = (1_000, 1_001, 1_002)
 TOPIC_ID_VERSION = 10
+TXN_TOPIC_ID_VERSION = 6
 
 
 class Sender(NamedTuple):
@@ -115,27 +116,27 @@ class OffsetRequests:
         }
         return offset | ({"committedLeaderEpoch": self._dice.choice((-1, 2))} if has_leader_epoch else {})
 
-    def _named(self, topic: Json, version: int) -> Json:
-        return {"topicId": topic["topic_id"]} if version >= TOPIC_ID_VERSION else {"name": topic["name"]}
+    def _named(self, topic: Json, version: int, ids_from: int = TOPIC_ID_VERSION) -> Json:
+        return {"topicId": topic["topic_id"]} if version >= ids_from else {"name": topic["name"]}
 
     def _commit_in_transaction(self) -> None:
-        sender, version = self._sender(), self._dice.choice((5, 4, 3, 3, 2, 0))
+        newest = (TXN_TOPIC_ID_VERSION,) * 3 if self._history.has_4_4 else ()
+        sender, version = self._sender(), self._dice.choice((*newest, 5, 4, 3, 3, 2, 0))
         body: Json = {
             "transactionalId": "tx",
             "groupId": sender.group_id,
             "producerId": self._dice.choice(PRODUCER_IDS),
             "producerEpoch": 0,
             "topics": [
-                {
-                    "name": topic["name"],
-                    "partitions": [self._offset(part, version >= 2) for part in self._cluster.some_partitions(topic)],
-                }
+                self._named(topic, version, TXN_TOPIC_ID_VERSION)
+                | {"partitions": [self._offset(part, version >= 2) for part in self._cluster.some_partitions(topic)]}
                 for topic in self._cluster.some_topics()
             ],
         }
         if version >= 3:
             instance_id = sender.instance_id if self._history.chance(0.5) else None
-            body |= {"generationId": sender.epoch, "memberId": sender.member_id, "groupInstanceId": instance_id}
+            epoch = "generationIdOrMemberEpoch" if version >= TXN_TOPIC_ID_VERSION else "generationId"
+            body |= {epoch: sender.epoch, "memberId": sender.member_id, "groupInstanceId": instance_id}
         self._history.request("TxnOffsetCommit", version, CLIENT_ID, body)
 
     def _end_transaction(self) -> None:
@@ -175,4 +176,5 @@ class OffsetRequests:
         self._history.request("OffsetDelete", 0, CLIENT_ID, {"groupId": self._sender().group_id, "topics": topics})
 
     def _delete_group(self) -> None:
-        self._history.request("DeleteGroups", 2, CLIENT_ID, {"groupsNames": [self._sender().group_id]})
+        version = 3 if self._history.has_4_4 else 2
+        self._history.request("DeleteGroups", version, CLIENT_ID, {"groupsNames": [self._sender().group_id]})

@@ -26,6 +26,8 @@ WEIGHTS = (
 """How often a history has each kind of step: members of the consumer protocol and of the classic one, offsets, those
 who look, changes of topics, and of settings of groups."""
 
+_PLAYED = ("answers", "records")
+
 
 def random_history(kafka: KafkaCoordinator, seed: int) -> Json:
     history = History(kafka, seed)
@@ -50,14 +52,29 @@ def random_history(kafka: KafkaCoordinator, seed: int) -> Json:
     return history.whole()
 
 
-def first_difference(history: Json, path: Path) -> Difference | None:
-    """Return where our core first does something else than the history tells. The file is where it is written for that;
-    `python -m tests.verify_history` takes it."""
+def first_difference(history: Json, path: Path, rules: str) -> Difference | None:
+    """Return where our core, by the rules of a Kafka version, first does something else than the history tells. The
+    file is where it is written for that; `python -m tests.verify_history` takes it."""
     path.write_text(json.dumps(history) + "\n")
     try:
-        differences = verify_histories([path]).differences
+        differences = verify_histories([path], kafka_version=rules).differences
     except Exception:  # the core has failed: what is looked for, too
         return Difference(
             history=history["name"], step=-1, what="failure", recorded=None, actual=traceback.format_exc()
         )
     return differences[0] if differences else None
+
+
+def first_change(kafka: KafkaCoordinator, history: Json) -> Difference | None:
+    """Return where Kafka's coordinator first does something else with the requests of a random history than it tells.
+    """
+    kafka.begin(history["config"], int(history["name"].removeprefix("seed-")))
+    for step in history["steps"]:
+        told = {name: value for name, value in step.items() if name not in _PLAYED}
+        played = kafka.play(told)
+        for what in _PLAYED:
+            if played[what] != step[what]:
+                return Difference(
+                    history=history["name"], step=step["id"], what=what, recorded=step[what], actual=played[what]
+                )
+    return None

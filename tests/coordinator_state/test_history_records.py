@@ -156,7 +156,7 @@ def test_members_that_do_not_sync_are_the_cause_of_the_next_rebalance() -> None:
 
 @pytest.mark.parametrize(("version", "is_extended"), [("3.9", False), ("4.0", True), ("4.3", True)])
 def test_who_arrives_at_an_emptied_group_extends_its_join_phase_since_kafka_4(version: str, is_extended: bool) -> None:
-    group = GroupHarness(group_initial_rebalance_delay_ms=3_000, coordinator_version=version)
+    group = GroupHarness(group_initial_rebalance_delay_ms=3_000, kafka_rules=version)
     group.add("a")
     group.sleep(3_000)
     group.leave("a")

@@ -11,6 +11,7 @@ from schemas.events import (
     OUTPUT_TOO_LARGE,
     EventProblem,
     GroupEventBody,
+    KafkaRules,
     RequestDocument,
     ResponseDocument,
     Tick,
@@ -38,7 +39,7 @@ def short_list(kinds: Iterable[type[Struct]]) -> str:
 
 def generated() -> str:
     apis = (f"{name} {api.min_version}-{api.max_version}" for name, api in APIS.items())
-    events = (Tick, *get_args(GroupEventBody))
+    events = (Tick, KafkaRules, *get_args(GroupEventBody))
     parts = [
         "## `coordinator.events`\n",
         short_list(kind for kind in events if kind.__module__ != RecordedGroup.__module__),

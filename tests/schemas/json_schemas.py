@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from schemas.events import GroupEventBody, RequestDocument, ResponseDocument, Tick
+from schemas.events import GroupEventBody, KafkaRules, RequestDocument, ResponseDocument, Tick
 from schemas.history import GroupSnapshot, History
 from schemas.known_topics import KnownTopic
 from schemas.messages import APIS
@@ -77,7 +77,7 @@ def _event() -> Schema:
         {name: api.request for name, api in APIS.items()},
     )
     event_schemas, components = msgspec.json.schema_components(
-        [Tick, *get_args(GroupEventBody)], ref_template="#/$defs/{name}"
+        [Tick, KafkaRules, *get_args(GroupEventBody)], ref_template="#/$defs/{name}"
     )
     return requests | {"oneOf": [*event_schemas, *requests["oneOf"]], "$defs": requests["$defs"] | components}
 

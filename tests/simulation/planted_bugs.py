@@ -14,6 +14,7 @@ from coordinator_state import (
     Answer,
     ClassicGroup,
     Group,
+    GroupConfig,
     Output,
     coordinator,
     dispatch,
@@ -35,6 +36,20 @@ from simulation import checker, driver, log
 from streaming import clock as clock_module
 from streaming import topic_knowledge
 from streaming.topic_knowledge import TopicKnowledge
+
+
+def a_process_goes_by_its_own_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_the_process(group_id: str, config: GroupConfig, *, rule_changes: object = (), **more: Any) -> Any:
+        return coordinator.GroupCoordinator(group_id, config.under("4.4"), **more)
+
+    monkeypatch.setattr(driver, "GroupCoordinator", of_the_process)
+
+
+def all_go_by_the_rules_of_new_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def go_by(self: Any, number: int) -> None:
+        self._step.config = self._config.under("4.4")
+
+    monkeypatch.setattr(coordinator.GroupCoordinator, "_go_by", go_by)
 
 
 def two_owners(monkeypatch: pytest.MonkeyPatch) -> None:

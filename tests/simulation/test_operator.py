@@ -7,6 +7,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator_state import Group
 from group_coordinator.ground.settings.topic_names import Topics
@@ -19,6 +20,7 @@ from simulation.request_sequence import RequestSequence, write_log
 from simulation.run import case_of, run_case
 from simulation.scenario import Scenario
 from simulation.world import World
+from streaming.log_rules import RulesScan
 from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
@@ -72,7 +74,11 @@ def test_the_real_operator_writes_what_the_checker_saw(seed: int) -> None:
     case = case_of(seed)
     expected = run_case(case).result.outputs
     for shard, records in enumerate(log_of(case).partitions):
-        config = operator_config(case, shard)
+        scan = RulesScan(case.config.tick_ahead_bound_ms)
+        for record in records:
+            if record.key is None:
+                scan.take(record.offset, record.value, record.timestamp_ms)
+        config = replace(operator_config(case, shard), rule_changes=scan.changes)
         written = written_in_batches(records, config, RandomStreams(seed).of("cuts", shard))
         for (of_shard, group_id), outputs in expected.items():
             if of_shard == shard:

@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from coordinator_state import Group, GroupConfig
 from coordinator_state.consumer.group import ConsumerGroup
+from coordinator_state.kafka_versions import OF_OLD_LOGS
 from schemas.consumer_group_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.events import SESSION_RENEWAL, TopicsDeleted, encode_json, encode_request_event
 from simulation.consumer_request_generator import ConsumerRequestGenerator
@@ -42,7 +43,7 @@ class MixedGroups:
     ) -> None:
         self._dice = Random(f"mixed groups of {seed}")
         self._reply_partitions = reply_partitions
-        config = GroupConfig(**SETTINGS)
+        config = GroupConfig(**SETTINGS, kafka_rules=OF_OLD_LOGS)
         self._cluster = RandomCluster(self._dice)
         classic = RequestGenerator(self._dice, config, self._dice, leads_well=True)
         self._generator = ConsumerRequestGenerator(self._dice, config, self._cluster, classic)

@@ -8,12 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from coordinator_state import Answer, Coordinator, Group, GroupConfig, Output, group_event
+from coordinator_state.kafka_versions import OF_OLD_LOGS
 from schemas.error_codes import ErrorCode
 from schemas.events import (
     SESSION_RENEWAL,
     EventError,
+    KafkaRules,
     decode_group_event,
+    encode_json,
     encode_request_event,
     encode_tick,
 )
@@ -82,7 +87,7 @@ class _Log:
         self.records: list[Record] = []
         self.now_ms = self.tick_ms = START_MS
         self.waiting: dict[str, Member] = {}
-        self._coordinator = Coordinator(GroupConfig(**SETTINGS))
+        self._coordinator = Coordinator(GroupConfig(**SETTINGS, kafka_rules=OF_OLD_LOGS))
 
     def append(self, key: bytes | None, value: bytes | None) -> int:
         offset = len(self.records)
@@ -151,6 +156,19 @@ def make_log(
     log.now_ms = log.tick_ms + 4_000
     log.append(None, encode_tick(log.now_ms))
     return log.records
+
+
+def with_rules(log: list[Record], *rules: str) -> list[Record]:
+    """Return the log with changes of its rules: the first at its head, the others spread over it."""
+    stretch = len(log) // len(rules)
+    records: list[Record] = []
+    for number, name in enumerate(rules):
+        begin, end = number * stretch, None if number == len(rules) - 1 else (number + 1) * stretch
+        changed = Record(partition=0, timestamp_ms=log[begin].timestamp_ms, key=None, value=encode_json(KafkaRules(rules=name)))
+        records += [changed, *log[begin:end]]
+    return [
+        msgspec.structs.replace(record, partition=0, offset=offset) for offset, record in enumerate(records)
+    ]
 
 
 def _next_request(member: Member, chance: random.Random, now_ms: int) -> tuple[str, int, Request] | None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from coordinator_state.kafka_versions import KAFKA_VERSIONS
+from coordinator_state.kafka_versions import KAFKA_VERSIONS, OF_OLD_LOGS
 from group_coordinator.command_line.progress import count_progress
 from tests.verify_history.histories import verify_histories
 
@@ -21,8 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="recorded histories (JSONL, plain or gzip)")
     parser.add_argument("--show", type=int, default=100, metavar="N", help="differences that are printed at most")
     parser.add_argument(
-        "--kafka", choices=KAFKA_VERSIONS, metavar="VERSION",
-        help="the version whose rules histories go by that do not say (4.3)",
+        "--kafka", choices=KAFKA_VERSIONS, default=OF_OLD_LOGS, metavar="VERSION",
+        help="the version whose rules histories go by that do not say (%(default)s)",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     try:

@@ -26,6 +26,7 @@ from coordinator_state import (
     TopicsDeletedEvent,
     TransactionEndedEvent,
 )
+from coordinator_state.kafka_versions import OF_OLD_LOGS
 from coordinator_state.outputs import MetadataEvent
 from group_coordinator.proving.recordings.group_requests import with_topic_ids
 from group_coordinator.watching.broker_logs.kafka_json import (
@@ -85,7 +86,7 @@ class HistoryReport(Struct, kw_only=True):
 def verify_histories(
     paths: Iterable[Path],
     progress: Callable[[HistoryReport], None] | None = None,
-    kafka_version: str | None = None,
+    kafka_version: str = OF_OLD_LOGS,
 ) -> HistoryReport:
     """Replay every history of the files (plain or gzip) and compare, by the rules of a Kafka version where the history
     names none. Raises `ValueError` for a file of another form."""
@@ -98,8 +99,7 @@ def verify_histories(
                 if length:
                     raise ValueError(too_long(length))
                 history = json.loads(line)
-                if kafka_version is not None:
-                    history["config"] = {"coordinator.version": kafka_version, **history["config"]}
+                history["config"] = {"kafka.rules": kafka_version, **history["config"]}
                 replay = _Replay(history, report)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise ValueError(f"{path}, line {number}: not a recorded history ({error!r})") from error
@@ -287,8 +287,9 @@ class _Replay:
                 body=Raw(),
             )
             event = RequestEvent(step["id"], at_ms, at_ms, envelope, request)
-            outputs += self.coordinator.handle(group_id, event)
-            self._count_new_member(group_id)
+            answered = self.coordinator.handle(group_id, event)
+            outputs += answered
+            self._count_new_member(group_id, answered)
         own_answers = [
             output for output in outputs if isinstance(output, Answer) and output.request_id == str(step["id"])
         ]
@@ -298,11 +299,15 @@ class _Replay:
             return [output for output in outputs if output not in own_answers]
         return outputs
 
-    def _count_new_member(self, group_id: str) -> None:
+    def _count_new_member(self, group_id: str, outputs: list[Output]) -> None:
+        """Note that the step's member id is used: the group has it, or a client that is to come back with it."""
         group = self.coordinator.groups.get(group_id)
         member_id = f"m{self.members_made + 1}"
         state = None if group is None else group_state(group)
-        if state is not None and (member_id in state["members"] or member_id in state.get("pending_join", ())):
+        answers = [output.response for output in outputs if type(output) is Answer]
+        is_told = any(getattr(answer, "member_id", "") == member_id for answer in answers)
+        is_kept = state is not None and (member_id in state["members"] or member_id in state.get("pending_join", ()))
+        if is_told or is_kept:
             self.members_made += 1
 
     def _list_groups(self, version: int, body: Json) -> Json:

@@ -6,11 +6,10 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from coordinator_state.kafka_versions import KAFKA_VERSIONS
+from coordinator_state.kafka_versions import RULES
 from tests.proving.recordings.forgetful_coordinator import ForgetfulCoordinator
 from tests.verify_history import histories
 from tests.verify_history.histories import verify_histories
@@ -60,6 +59,13 @@ def test_a_difference_is_found(tmp_path: Path) -> None:
     assert [difference.what for difference in verify_histories([path]).differences] == ["records"]
 
 
+def test_who_takes_the_place_of_a_static_member_in_kafka_4_4() -> None:
+    """A random history of Kafka 4.4.0's classes (`tests.beside_kafka`), in which the target stays the same."""
+    path = FOLDER.parent / "kafka_4_4" / "replacement.jsonl.gz"
+    assert verify_histories([path], kafka_version="4.4").differences == []
+    assert [difference.what for difference in verify_histories([path], kafka_version="4.3").differences][:1]
+
+
 def test_histories_that_kafka_4_4_decides_otherwise() -> None:
     """All of those of 4.3.1 that 4.4.0's classes answer otherwise, recorded anew; the rest are the same."""
     path = FOLDER.parent / "kafka_4_4" / "differing.jsonl.gz"
@@ -68,18 +74,16 @@ def test_histories_that_kafka_4_4_decides_otherwise() -> None:
     assert [line for difference in report.differences[:3] for line in difference.lines()] == []
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        "emptied_group_ends_assignment",
-        "transactional_commits_have_topic_ids",
-        "assignor_vote_raises_epoch",
-        "full_group_takes_known_instances",
-    ],
-)
-def test_each_rule_of_kafka_4_4_is_needed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    without: dict[str, Any] = {rule: False}
-    habits = KAFKA_VERSIONS["4.4"]._replace(**without)
-    monkeypatch.setitem(KAFKA_VERSIONS, "4.4", habits)
-    path = FOLDER.parent / "kafka_4_4" / "differing.jsonl.gz"
-    assert verify_histories([path], kafka_version="4.4").differences
+def test_histories_of_what_is_new_in_kafka_4_4() -> None:
+    """Its rules, TxnOffsetCommit 6 and DeleteGroups 3."""
+    path = FOLDER.parent / "kafka_4_4" / "since_4_4.jsonl.gz"
+    report = verify_histories([path], kafka_version="4.4")
+    assert report.answers > 100
+    assert [line for difference in report.differences[:3] for line in difference.lines()] == []
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_of_kafka_4_4_is_needed(rule: str) -> None:
+    shown_in = {"malformed_subscription_is_inconsistent": "since_4_4", "instance_keeps_target": "replacement"}
+    path = FOLDER.parent / "kafka_4_4" / f"{shown_in.get(rule, 'differing')}.jsonl.gz"
+    assert verify_histories([path], kafka_version=f"4.4-{rule}").differences

@@ -14,7 +14,7 @@ from schemas.error_codes import ErrorCode
 Json = dict[str, Any]
 
 _UNKNOWN_TOPIC_ID = 100
-_TOPIC_IDS_FROM = {"OffsetCommit": 10, "OffsetFetch": 10}
+_TOPIC_IDS_FROM = {"OffsetCommit": 10, "OffsetFetch": 10, "TxnOffsetCommit": 6}
 _FETCH = "OffsetFetch"
 _CHECKED = frozenset({"OffsetCommit", "TxnOffsetCommit", "OffsetDelete", _FETCH})
 _HEARTBEAT_REFUSED: Json = {

@@ -1,7 +1,7 @@
 """Answers of brokers that are changed on their way: which versions there are, and at which address a broker is.
 
 Only the part that changes is written anew; what stands before and after it is kept to the byte, so that fields and tags
-which are not known here get through. All raise `schemas.wire.DecodeError`. Layouts: Kafka's message definitions (4.3).
+which are not known here get through. All raise `schemas.wire.DecodeError`. Layouts: Kafka's message definitions (4.4).
 """
 
 from __future__ import annotations
@@ -58,14 +58,17 @@ def rewrite_of(head: RequestHead, locate: Locate | None, gateway_versions: Versi
 
 
 def rewrite_api_versions(payload: bytes, version: int, gateway_versions: Versions, *, taps: bool) -> bytes:
-    """Offer what both the broker and the gateway have.
+    """Offer what both the broker and the gateway have. A refusal stays as it is.
 
-    That the version is not known is told in the layout of version 0.
+    That the version is not known is told in the layout of version 0, with the versions.
     """
     reader = Reader(payload)
     reader.position = INT32.size
-    if reader.int16() == ErrorCode.UNSUPPORTED_VERSION:
+    error_code = reader.int16()
+    if error_code == ErrorCode.UNSUPPORTED_VERSION:
         version = 0
+    elif error_code:
+        return payload
     start = reader.position
     flexible = version >= 3
     broker = dict(reader.array(lambda: _read_api(reader, flexible), 6, flexible))

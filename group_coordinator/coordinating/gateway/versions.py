@@ -1,4 +1,4 @@
-"""A client is offered the APIs and versions that both the broker and the gateway know. Source: Kafka 4.3's definitions.
+"""A client is offered the APIs and versions that both the broker and the gateway know. Source: Kafka 4.4's definitions.
 
 Group APIs are answered here, so the broker's own versions of them do not matter. All others go through untouched, as
 far as their versions are known: one that is not could carry a broker's address past us.
@@ -38,7 +38,9 @@ class OtherApi(IntEnum):
 Versions = Mapping[int, tuple[int, int]]
 """API key -> first and last version."""
 
-API_VERSIONS_MAX = 4
+API_VERSIONS_MAX = 5
+"""From version 5 on a client may say which broker of which cluster it means (KIP-1242). The gateway's address for a
+broker leads to that broker and no other, so the broker's own check holds."""
 
 _LAST_BEFORE_SHARE_GROUPS = 5
 
@@ -111,10 +113,11 @@ _PASSED: dict[int, int] = {
     66: 2,  # ListTransactions
     OtherApi.LIST_CONFIG_RESOURCES: 1,
     OtherApi.DESCRIBE_TOPIC_PARTITIONS: 0,
+    94: 0,  # UnregisterController
 }
 """APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 25 and
 28, offsets in transactions (they would have to be atomic with the broker's transaction); 70 and 71, telemetry and
-its kin; 76 to 92, other kinds of groups."""
+its kin; 76 to 93, other kinds of groups."""
 
 _UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: 12, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
 """The last known versions where the brokers themselves name the gateway's addresses. Produce 13 names topics by id,
@@ -165,7 +168,7 @@ Produce 12."""
 
 _PASSED_BY_A_TAP: dict[int, int] = {
     25: 4,  # AddOffsetsToTxn
-    28: 5,  # TxnOffsetCommit
+    28: 6,  # TxnOffsetCommit
 }
 """What a broker that keeps its groups can be asked through the gateway as well."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from coordinator_state import Answer, GroupCoordinator, decode_group, encode_group, group_event
+from coordinator_state import Answer, GroupCoordinator, RuleChange, decode_group, encode_group, group_event
+from coordinator_state.rule_changes import rules_in
 from group_coordinator.coordinating.responder.changed_groups import ChangedGroups
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.output_records import OutputRecord
@@ -41,6 +42,7 @@ class AnsweringShard:
         """The offset after the last record that was taken."""
         self._config = config
         self._begin = state.end_offset
+        self._rule_changes = state.rule_changes
         self._resting = dict(state.groups)
         self._resting_bytes = sum(size_of(key, group) for key, group in state.groups.items())
         self._decoded: dict[bytes, GroupCoordinator] = {}
@@ -85,6 +87,9 @@ class AnsweringShard:
         self.next_offset = offset + 1
         try:
             if key is None:
+                if (rules := rules_in(value)) is not None:
+                    self._change_rules(RuleChange(offset, self.clock_ms, rules))
+                    return []
                 tick_ms = read_tick(value, timestamp_ms, self._config.group.tick_ahead_bound_ms)
                 self.clock_ms = max(self.clock_ms, tick_ms)
                 return [] if offset < self._begin else list(self._fire())
@@ -99,6 +104,13 @@ class AnsweringShard:
             pass
         coordinator.handle(event)
         return self._put_back(key, coordinator, len(value or b""))
+
+    def _change_rules(self, change: RuleChange) -> None:
+        """Go by other rules from here on, unless the state says so already."""
+        if change.offset not in [known.offset for known in self._rule_changes]:
+            self._rule_changes = (*self._rule_changes, change)
+            for coordinator in self._decoded.values():
+                coordinator.change_rules(change)
 
     def _fire(self) -> Iterator[OutputRecord]:
         """Fire the timers that are due by the clock."""
@@ -122,7 +134,10 @@ class AnsweringShard:
             self._resting_bytes -= size
             self._weigh(key, size)
         group = None if stored is None else decode_group(stored.membership, stored.offsets)
-        return GroupCoordinator(group_id, self._config.group, partition=self._config.partition, group=group)
+        return GroupCoordinator(
+            group_id, self._config.group, partition=self._config.partition, group=group,
+            rule_changes=self._rule_changes,
+        )  # fmt: skip
 
     def _put_back(self, key: bytes, coordinator: GroupCoordinator, event_bytes: int = 0) -> list[OutputRecord]:
         """Keep a group, and return its new answers."""

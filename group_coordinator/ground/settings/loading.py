@@ -31,6 +31,7 @@ _AS_NEAR = 0.1
 SERVERS = "bootstrap.servers"
 """What a flag gives of a cluster's properties."""
 _NEW_NAMES = {
+    "coordinator_version": "kafka_rules",
     "group_consumer_mends_defects": "group_consumer_bug_fixes_enable",
     "hands_out_member_ids": "answer_member_id_required",
     "under_way_bytes_max": "queued_max_request_bytes",

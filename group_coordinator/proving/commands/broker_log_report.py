@@ -11,7 +11,7 @@ import msgspec
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.coordinating.commands.coordinator_options import Settings
-from group_coordinator.proving.recordings.broker_settings import SETTINGS, Setting
+from group_coordinator.proving.recordings.broker_settings import FORMER_RULES, RULES, SETTINGS, Setting
 from group_coordinator.proving.recordings.following import FollowedGroup, Following
 from group_coordinator.watching.narrative import words
 
@@ -146,4 +146,6 @@ def kept_settings(paths: Iterable[Path]) -> dict[str, Setting]:
             continue
         except msgspec.DecodeError as problem:
             raise CommandError(f"{note}, which has the broker's settings, cannot be read: {problem}.") from problem
+    if (rules := settings.pop(FORMER_RULES, None)) is not None:
+        settings.setdefault(RULES, rules)
     return settings

@@ -53,6 +53,7 @@ from group_coordinator.proving.commands.replay_source import (
     watched_source,
     write_events,
 )
+from group_coordinator.proving.recordings.broker_settings import RULES
 from group_coordinator.proving.recordings.events_import import EventsImport
 from group_coordinator.watching.commands.served_page import new_index
 from group_coordinator.watching.commands.summary import Summary
@@ -278,7 +279,8 @@ class _Job:
     def prepare(self, source: ReplaySource) -> None:
         """Take the settings that the log was coordinated with; say what is doubtful at the top of summary and
         report."""
-        self._config = self._config.changed(**source.settings)
+        rules = source.settings.get(RULES, self._config.rules_at_first)
+        self._config = self._config.changed(**{**source.settings, "rules_at_first": rules})
         self.summary.doubts = source.doubts
         if self._index is not None:
             self._index.doubts, self._index.watched = source.doubts, source.watched

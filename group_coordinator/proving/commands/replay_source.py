@@ -25,7 +25,7 @@ from group_coordinator.proving.commands.best_source import told_by_records
 from group_coordinator.proving.commands.evidence import Evidence, read_evidence
 from group_coordinator.proving.commands.import_log import DeadLetters, nothing_to_tell
 from group_coordinator.proving.commands.what_if_player import EVENTS_FILE, ReplayedLog
-from group_coordinator.proving.recordings.broker_settings import Setting
+from group_coordinator.proving.recordings.broker_settings import RULES, Setting
 from group_coordinator.proving.recordings.events_import import EventsImport
 from group_coordinator.proving.recordings.following import Following
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
@@ -88,7 +88,7 @@ def replay_source(
     CommandError."""
     paths = [Path(name) for name in names]
     if _may_be_topic(names):
-        return ReplaySource(topic=names[0])
+        return ReplaySource(topic=names[0], settings={name: flags[name] for name in flags if name == RULES})
     dumps = [path for path in paths if is_dump(path.name)]
     logs = [path for path in paths if path not in dumps]
     are_events = {path.name.endswith(_EVENT_SUFFIXES) for path in logs}

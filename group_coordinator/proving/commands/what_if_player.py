@@ -10,10 +10,12 @@ from pathlib import Path
 import msgspec
 
 from coordinator_state import GroupConfig
+from coordinator_state.kafka_versions import OF_OLD_LOGS
 from group_coordinator.command_line.errors import EXPECTED, CommandError, message_and_exit_code
 from group_coordinator.coordinating.assignors import load_assignors
 from group_coordinator.coordinating.commands.spark_jvm import require_spark
 from group_coordinator.ground.kafka_topics.reader import partition_count, read_topic
+from group_coordinator.proving.recordings.broker_settings import FORMER_RULES, RULES
 from group_coordinator.proving.what_if.group_log import group_log
 from group_coordinator.proving.what_if.what_if import play, repetitions
 from group_coordinator.watching.dashboard import GroupPlay, ReplayFunction
@@ -48,13 +50,20 @@ def of_topics(config: StreamingConfig) -> ReplayFunction:
 def of_directory(directory: Path, config: StreamingConfig) -> ReplayFunction | None:
     """Play what a replay into this directory read; return None if the replay did not note what that was."""
     try:
-        noted = msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=ReplayedLog)
+        noted = _noted((directory / NOTE_FILE).read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
     topic = noted.topic
     if topic is not None:
         return _player(lambda group_id: _of_topic(config, topic, noted.group, group_id))
     return _player(lambda group_id: (noted.group, _of_files([directory / name for name in noted.files])))
+
+
+def _noted(note: bytes) -> ReplayedLog:
+    """Decode a note. One of an earlier release names the rules otherwise, or not at all. Raises DecodeError."""
+    noted, group = msgspec.json.decode(note, type=ReplayedLog), msgspec.json.decode(note).get("group", {})
+    rules = group.get(RULES) or group.get(FORMER_RULES) or OF_OLD_LOGS
+    return msgspec.structs.replace(noted, group=noted.group.under(rules))
 
 
 def _player(log_of: Callable[[str], Log]) -> ReplayFunction:

@@ -8,7 +8,7 @@ from dataclasses import fields
 from msgspec import Struct, field
 
 from coordinator_state.config import GroupConfig, GroupSettings
-from coordinator_state.kafka_versions import DEFAULT, KafkaVersion
+from coordinator_state.kafka_versions import OF_NEW_LOGS, OF_OLD_LOGS, KafkaVersion, name_with, rules_named
 from group_coordinator.proving.recordings.broker_versions import version_of_requests
 from group_coordinator.proving.recordings.consumer_group_settings import (
     NO_EVIDENCE,
@@ -20,6 +20,7 @@ from group_coordinator.proving.recordings.consumer_group_settings import (
 from group_coordinator.proving.recordings.expectations import CLOCK_MS, LATE_MS
 from group_coordinator.proving.recordings.group_requests import GroupRequest, Json
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, value_version
+from group_coordinator.proving.recordings.shown_rules import shown_rules
 from schemas.consumer_group_records import METADATA_TYPE
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
@@ -27,6 +28,9 @@ from schemas.messages import JoinGroupRequest, OffsetCommitRequest
 from schemas.records import GROUP_METADATA_TYPE, OffsetCommitKey, decode_key
 from schemas.wire import INT16
 
+RULES = "kafka_rules"
+FORMER_RULES = "coordinator_version"
+"""What the setting was called, in notes of earlier releases."""
 PARTITIONS = "offsets_topic_num_partitions"
 DEFAULT_PARTITIONS = 50
 NEVER_MS = 2**53
@@ -41,6 +45,7 @@ _OWN = frozenset({
 """Settings of ours that no broker has."""
 
 
+_DEFAULTS = GroupConfig(kafka_rules=OF_OLD_LOGS)
 Setting = int | str
 """The value of a setting that a broker has; of one that is on or off, a bool."""
 
@@ -63,7 +68,7 @@ class BrokerSettings(Struct, kw_only=True):
 
     def unusual(self) -> dict[str, Setting]:
         """Return the settings that are not Kafka's defaults."""
-        return {name: value for name, value in self.all().items() if value != getattr(GroupConfig(), name)}
+        return {name: value for name, value in self.all().items() if value != getattr(_DEFAULTS, name)}
 
 
 class _Phase(Struct):
@@ -77,7 +82,7 @@ class _Phase(Struct):
     rebalance_timeout_ms: int
 
 
-_TEXTS = frozenset({"group_consumer_assignors", "group_consumer_migration_policy", "coordinator_version"})
+_TEXTS = frozenset({"group_consumer_assignors", "group_consumer_migration_policy", RULES})
 SETTINGS = (
     frozenset(setting.name for setting in fields(GroupSettings) if isinstance(setting.default, int)) - _OWN | _TEXTS
 )
@@ -124,7 +129,8 @@ def settings_of(
     if SESSION_TIMEOUT in given_settings:
         inferred.pop(SESSION_TIMEOUT, None)
     _infer_version(shown or version_of_requests(groups), inferred)
-    settings = {name: value for name, (value, _) in inferred.items()} | dict(given_settings)
+    _infer_rules(shown_rules(records, groups), inferred)
+    settings = {RULES: OF_OLD_LOGS, **{name: value for name, (value, _) in inferred.items()}, **given_settings}
     partitions = settings.pop(PARTITIONS, None)
     assert not isinstance(partitions, str)
     notes = [f"{name.replace('_', '.')} = {value} (as given)" for name, value in given_settings.items()]
@@ -153,14 +159,26 @@ def settings_of(
 
 def _infer_version(shown: tuple[KafkaVersion, str] | None, inferred: dict[str, tuple[Setting, str]]) -> None:
     """Take what follows from the brokers' version."""
-    if shown is None or shown[0].name == DEFAULT:
+    if shown is None or shown[0].name == OF_OLD_LOGS:
         return
     version, why = shown
-    inferred["coordinator_version"] = version.name, f"coordinator.version = {version.name} ({why})"
+    inferred[RULES] = version.name, f"kafka.rules = {version.name} ({why})"
     number = version.offset_commit_value_version
     if number != GroupConfig().offset_commit_value_version:
         reason = f"offset commits are written as version {number}, as brokers before Kafka 4.1 do"
         inferred.setdefault("offset_commit_value_version", (number, reason))
+
+
+def _infer_rules(shown: Mapping[str, tuple[bool, str]], inferred: dict[str, tuple[Setting, str]]) -> None:
+    """Take what shows single rules in place of what the version says: between 4.3 and 4.4 a broker may have some."""
+    name, why = inferred.get(RULES, (OF_OLD_LOGS, f"kafka.rules = {OF_OLD_LOGS} (nothing shows another version)"))
+    version = rules_named(str(name))
+    if version.name not in (OF_OLD_LOGS, OF_NEW_LOGS):
+        return
+    rules = name_with(version, {rule: holds for rule, (holds, _) in shown.items()})
+    if rules != version.name:
+        others = "; ".join(reason for rule, (holds, reason) in shown.items() if getattr(version, rule) != holds)
+        inferred[RULES] = rules, f"kafka.rules = {rules} (as the log shows: {others}); for the rest {why}"
 
 
 def _take_told(told: Mapping[str, str], inferred: dict[str, tuple[Setting, str]]) -> None:

@@ -41,9 +41,16 @@ def version_of_requests(groups: Mapping[str, Sequence[GroupRequest]]) -> tuple[K
     """Return the version that the answers to members show, where nothing else does."""
     if any(is_of_old_broker(request.logged.connection) for requests in groups.values() for request in requests):
         return version_named("3.9"), "as its connections show"
+    if any(_names_member_epochs(request) for requests in groups.values() for request in requests):
+        return KAFKA_VERSIONS["4.4"], "as requests are printed"
     if any(_began_at_epoch_0(requests) for requests in groups.values()):
         return KAFKA_VERSIONS["4.2"], "as the first epochs of groups show: 4.2 at most"
     return None
+
+
+def _names_member_epochs(request: GroupRequest) -> bool:
+    """Return whether a broker prints a commit in a transaction with the name that a field has since 4.4."""
+    return request.logged.api == "TxnOffsetCommit" and b'"generationIdOrMemberEpoch"' in request.logged.request
 
 
 def _began_at_epoch_0(requests: Sequence[GroupRequest]) -> bool:

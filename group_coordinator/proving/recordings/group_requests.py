@@ -16,7 +16,12 @@ from msgspec.structs import replace
 
 from group_coordinator.proving.recordings.request_lines import LoggedRequest
 from group_coordinator.proving.recordings.topic_ids import TopicIds
-from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError, request_from_kafka, topic_id_from_kafka
+from group_coordinator.watching.broker_logs.kafka_json import (
+    TOPIC_IDS_FROM,
+    KafkaJsonError,
+    request_from_kafka,
+    topic_id_from_kafka,
+)
 from schemas.consumer_group_messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope
@@ -36,9 +41,6 @@ Json = dict[str, Any]
 
 REQUEST_ID_NAMESPACE = UUID("3f1b6d0e-52a4-5b0c-8a55-7d1f0a4c9e21")
 """Request ids are UUIDv5 of file name, line number and place within the line."""
-
-TOPIC_ID_VERSION = 10
-"""From this version on OffsetCommit and OffsetFetch name topics by id alone."""
 
 _NOT_OF_THE_GROUP = frozenset(
     {
@@ -145,7 +147,7 @@ def group_requests(logged: LoggedRequest, file_name: str, topic_ids: TopicIds) -
     """
     body, response = _object(logged.request), _object(logged.response)
     names: Mapping[str, str] = topic_ids.names
-    if logged.api in ("OffsetCommit", "OffsetFetch") and logged.api_version >= TOPIC_ID_VERSION:
+    if _names_by_id(logged):
         names = {**dict.fromkeys(_unknown_ids(response), ""), **names}
     return tuple(
         _group_request(logged, file_name, ordinal, group_id, request, response, topic_ids)
@@ -153,6 +155,10 @@ def group_requests(logged: LoggedRequest, file_name: str, topic_ids: TopicIds) -
             request_from_kafka(logged.api, logged.api_version, body, names)
         )
     )
+
+
+def _names_by_id(logged: LoggedRequest) -> bool:
+    return logged.api_version >= TOPIC_IDS_FROM.get(logged.api, logged.api_version + 1)
 
 
 def _unknown_ids(answer: object) -> Iterator[str]:
@@ -289,8 +295,7 @@ def _without_refused_partitions(
         answer = {**answer, "groups": [{**answer["groups"][0], "topics": topics_kept}]}
     else:
         answer = {**answer, "topics": topics_kept}
-    by_id = logged.api_version >= TOPIC_ID_VERSION and logged.api != "TxnOffsetCommit"
-    return _without_partitions(request, refused, by_id), answer
+    return _without_partitions(request, refused, _names_by_id(logged)), answer
 
 
 def _name_or_id(topic: Json) -> str:

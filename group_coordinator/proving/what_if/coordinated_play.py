@@ -9,7 +9,7 @@ from typing import Protocol
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from coordinator_state import Answer, GroupConfig, GroupCoordinator, GroupEvent, RequestEvent
+from coordinator_state import Answer, GroupConfig, GroupCoordinator, GroupEvent, RequestEvent, RuleChange
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.no_group import NoGroup
 from coordinator_state.outputs import MetadataEvent
@@ -46,6 +46,8 @@ class CoordinatedPlay:
         self._actions = ActionQueue()
         self._coordinator = GroupCoordinator(log.group_id, config, partition=log.partition)
         self._offset = log.events[0].offset
+        for time_ms, change in log.rule_changes:
+            self._actions.enter(time_ms, partial(self._change_rules, change))
         self._senders: dict[str, Player] = {}
         self._players: list[Player] = []
         self._resolving_since_ms: int | None = None
@@ -84,6 +86,10 @@ class CoordinatedPlay:
     def repeat(self, event: GroupEvent) -> None:
         """Append an event that was in the log."""
         self._handle(event)
+
+    def _change_rules(self, change: RuleChange) -> None:
+        """Go by other rules from here on: in a play events have places of their own."""
+        self._coordinator.change_rules(change._replace(offset=self._offset))
 
     def _tell(self, metadata: TopicMetadata) -> None:
         self.topics.learn(metadata)

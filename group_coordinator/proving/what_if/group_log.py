@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from coordinator_state import GroupEvent, group_event
+from coordinator_state import GroupEvent, RuleChange, group_event
+from coordinator_state.rule_changes import rules_in
 from schemas.events import EventError, decode_group_event
 from schemas.records_file import Record
 from schemas.ticks import read_tick
@@ -63,6 +64,8 @@ class GroupLog(Struct, frozen=True, kw_only=True):
     events: tuple[GroupEvent, ...]
     clock: LogClock
     ends_ms: int
+    rule_changes: tuple[tuple[int, RuleChange], ...] = ()
+    """With their append times."""
 
 
 def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> GroupLog:
@@ -73,6 +76,7 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
     """
     key = group_id.encode()
     ticks: dict[int, list[Span]] = {}
+    rules_named: dict[int, list[tuple[int, int, str]]] = {}
     requests: list[Record] = []
     ends: dict[int, int] = {}
     for record in records:
@@ -84,7 +88,8 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
                     (time_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms))
                 )
             except EventError:
-                continue
+                if (rules := rules_in(record.value)) is not None:
+                    rules_named.setdefault(partition, []).append((record.offset or 0, time_ms, rules))
         elif record.key == key:
             requests.append(record)
     if not requests:
@@ -105,7 +110,13 @@ def group_log(records: Iterable[Record], group_id: str, ahead_max_ms: int) -> Gr
         except EventError:
             continue
         events.append(group_event(event, record.offset or 0, clock.at(time_ms), time_ms))
-    return GroupLog(group_id=group_id, partition=partition, events=tuple(events), clock=clock, ends_ms=ends[partition])
+    changes = sorted(rules_named.get(partition, ()))
+    return GroupLog(
+        group_id=group_id, partition=partition, events=tuple(events), clock=clock, ends_ms=ends[partition],
+        rule_changes=tuple(
+            (time_ms, RuleChange(offset, clock.at(time_ms), rules)) for offset, time_ms, rules in changes
+        ),
+    )  # fmt: skip
 
 
 def _came_at_once(ticks: list[Span]) -> bool:

@@ -40,7 +40,8 @@ class _Reader:
 
     def __init__(self, log: GroupLog, config: GroupConfig) -> None:
         self._log = log
-        self._coordinator = GroupCoordinator(log.group_id, config, partition=log.partition)
+        changes = tuple(change for _, change in log.rule_changes)
+        self._coordinator = GroupCoordinator(log.group_id, config, partition=log.partition, rule_changes=changes)
         self._roster = Roster()
         self._topics = RecordedTopics()
         self._classic = ClassicRequests(self._roster, self._topics)

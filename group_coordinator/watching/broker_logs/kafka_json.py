@@ -2,10 +2,10 @@
 
 Brokers print them in the request log, and histories recorded from Kafka's coordinator have the same: field names of
 Kafka's message definitions, with exactly the fields of the API version; bytes in base64, uuids in Kafka's URL-safe
-base64 without padding. `throttleTimeMs` is left out. Source: Kafka's message definitions (4.3) and JsonConverters.
+base64 without padding. `throttleTimeMs` is left out. Source: Kafka's message definitions (4.4) and JsonConverters.
 
 Our messages have one shape each, that of the newest version. A request for several groups becomes one for each;
-`merge` makes one answer of theirs. From version 10 on commits and fetches name topics by id: `topic_names` tells their
+`merge` makes one answer of theirs. Newer versions of commits and fetches name topics by id: `topic_names` tells their
 names, by the id as text with hyphens (`topic_id_from_kafka`).
 """
 
@@ -38,7 +38,7 @@ from schemas.messages import (
 from schemas.wire import NO_TOPIC_ID, encode_uuid, topic_id_text
 
 LIST_GROUPS_VERSION_MAX = 5
-TOPIC_IDS_FROM = 10
+TOPIC_IDS_FROM = {"OffsetCommit": 10, "OffsetFetch": 10, "TxnOffsetCommit": 6}
 """The first version of commits and fetches that names topics by id."""
 
 _THROTTLE_TIME = "throttleTimeMs"
@@ -160,15 +160,14 @@ def _values(api: str, kind: str, version: int, body: object, topic_names: Mappin
     if isinstance(body, dict):
         if kind == "Response":
             body = {_THROTTLE_TIME: 0, **body}
-        elif api == "OffsetCommit" and "generationId" in body:
-            body = {"generationIdOrMemberEpoch": body["generationId"], **body}  # its name before Kafka 3.5
-        elif api == "TxnOffsetCommit" and "generationIdOrMemberEpoch" in body:
-            body = {"generationId": body["generationIdOrMemberEpoch"], **body}  # its name from Kafka 4.4 on
+        elif api in ("OffsetCommit", "TxnOffsetCommit") and "generationId" in body:
+            # Its name before Kafka 3.5, in transactions before 4.4.
+            body = {"generationIdOrMemberEpoch": body["generationId"], **body}
     try:
         values = from_json(api + kind, version, body)
     except JsonFormError as error:
         raise KafkaJsonError(f"{api} version {version}: {error}") from None
-    if api in ("OffsetCommit", "OffsetFetch") and version >= TOPIC_IDS_FROM:
+    if version >= TOPIC_IDS_FROM.get(api, version + 1):
         for holder in values.get("groups", (values,)):
             for topic in holder["topics"] or ():
                 topic["name"] = _topic_name(api, version, topic["topic_id"], topic_names)

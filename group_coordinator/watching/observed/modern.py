@@ -286,6 +286,8 @@ class ModernGroup:
                 self._targets[member_id] = topics
         if step.target_epoch is not None:
             self._target_epoch = step.target_epoch
+            if not self.members and step.epoch == step.target_epoch and not step.is_timed and not step.is_poll:
+                return  # with its last member a group's assignment ends, from Kafka 4.4 on: nothing was computed
             self._is_unsettled |= self._running is None  # as history has it with this record
             targets = self._targets.items()
             self._tell.say(

@@ -66,8 +66,8 @@ final class GroupRequests {
             .thenAccept(response -> answer.accept(JoinGroupResponseDataJsonConverter.write(
                 new JoinGroupResponse(response, version).data(), version)));
         try {
-            coordinator.apply(coordinator.shard.classicGroupJoin(
-                context(ApiKeys.JOIN_GROUP, version, clientId), request, future));
+            coordinator.apply(KafkaApi.join(
+                coordinator.shard, context(ApiKeys.JOIN_GROUP, version, clientId), request, future));
         } catch (RuntimeException failure) {
             future.completeExceptionally(failure);
         }

@@ -80,7 +80,7 @@ final class OffsetRequests {
     }
 
     private JsonNode txnOffsetCommit(short version, String clientId, JsonNode body) {
-        var request = TxnOffsetCommitRequestDataJsonConverter.read(body, version);
+        var request = KafkaApi.txnOffsetCommit(body, version, cluster::id, cluster::name);
         TxnOffsetCommitResponseData response;
         try {
             response = coordinator.applyInTransaction(request.producerId(), request.producerEpoch(),

@@ -9,7 +9,10 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import OffsetCommitRequest
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorRequest, MetadataResponse
 
+from group_coordinator.coordinating.gateway.codec import request_payload
 from group_coordinator.coordinating.gateway.config import Bounds
+from group_coordinator.coordinating.gateway.frames import RequestHead, frame
+from group_coordinator.coordinating.gateway.versions import OtherApi
 from schemas.error_codes import ErrorCode
 from schemas.message_versions import GroupResponse
 from schemas.messages import DescribeGroupsResponse, HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
@@ -166,6 +169,19 @@ def test_versions_are_those_of_both() -> None:
     machine.from_broker(wire.api_versions_answer(1))
     read = ApiVersionsResponse.decode(carried(machine.to_client)[4:], version=3, header=True)
     assert {api.api_key: api.max_version for api in read.api_keys}.items() >= {0: 9, 11: 9, 9: 9}.items()
+
+
+def test_the_broker_hears_which_broker_of_which_cluster_a_client_means() -> None:
+    head = RequestHead(OtherApi.API_VERSIONS, 5, 1, None, 0)
+    said = {
+        "client_software_name": "c", "client_software_version": "1", "cluster_id": "another", "node_id": 3,
+    }  # fmt: skip
+    asked = frame(request_payload("ApiVersionsRequest", head, said))
+    machine = fed(connection(), asked)
+    assert carried(machine.to_broker) == asked
+    refused = wire.raw_answer(1, bytes.fromhex("0081 01 00000000 00"))
+    machine.from_broker(refused)
+    assert carried(machine.to_client) == refused, "REBOOTSTRAP_REQUIRED, as the broker says it"
 
 
 def test_an_unknown_version_of_api_versions_is_told_which_are_known() -> None:

@@ -129,9 +129,10 @@ def offered_to(payload: bytes, version: int) -> dict[int, tuple[int, int]]:
     return {api.api_key: (api.min_version, api.max_version) for api in read.api_keys}
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_api_versions(version: int) -> None:
-    offered = offered_to(rewrite_api_versions(encoded(api_versions(version)), version, OURS, taps=False), version)
+    layout = min(version, 4)  # that of 5 is the same
+    offered = offered_to(rewrite_api_versions(encoded(api_versions(layout)), version, OURS, taps=False), layout)
     assert offered == offered_versions(BROKER, OURS, taps=False)
     assert offered[0] == (0, 9)
     assert offered[1] == (4, 15)
@@ -143,7 +144,7 @@ def test_api_versions(version: int) -> None:
     assert GROUP_VERSIONS.keys() <= offered.keys()
 
 
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_api_versions_when_the_broker_is_older(version: int) -> None:
     """It says so in the layout of version 0, and with what it has."""
     answer = encoded(api_versions(0, error_code=35))
@@ -152,11 +153,11 @@ def test_api_versions_when_the_broker_is_older(version: int) -> None:
     assert offered_to(rewritten[:4] + b"\x00\x00" + rewritten[6:], 0)[0] == (0, 9)
 
 
-def test_api_versions_of_a_client_with_a_bad_name() -> None:
-    """INVALID_REQUEST is told in the layout that was asked for."""
-    rewritten = rewrite_api_versions(encoded(api_versions(3, error_code=42)), 3, OURS, taps=False)
-    assert rewritten[4:6] == b"\x00\x2a"
-    assert rewritten[6] == len(offered_versions(BROKER, OURS, taps=False)) + 1
+@pytest.mark.parametrize("code", [42, 129])
+def test_a_refused_api_versions_stays_as_it_is(code: int) -> None:
+    """INVALID_REQUEST, of a client with a bad name; REBOOTSTRAP_REQUIRED, of one that means another broker."""
+    refused = ApiVersionsResponse(version=4, error_code=code, api_keys=[], throttle_time_ms=5)
+    assert rewrite_api_versions(encoded(refused), 5, OURS, taps=False) == encoded(refused)
 
 
 def test_topics_by_id_are_offered_where_the_broker_can_say_which_they_are() -> None:
@@ -184,7 +185,7 @@ def test_features_that_rest_on_what_is_hidden_are_not_offered() -> None:
 def test_a_version_of_api_versions_that_is_not_known_yet() -> None:
     payload = refuse_api_versions(9, OURS)
     assert payload[:6] == b"\x00\x00\x00\x09\x00\x23"
-    assert ApiVersionsResponse.decode(payload[4:], version=0).api_keys[0].max_version == 4
+    assert ApiVersionsResponse.decode(payload[4:], version=0).api_keys[0].max_version == 5
 
 
 def test_a_tap_offers_the_groups_of_the_broker() -> None:

@@ -12,13 +12,13 @@ from group_coordinator.coordinating.jars.resolving import tools_jars
 
 
 def tool(gateway: Gateway, *arguments: str) -> str:
-    """`kafka-consumer-groups.sh` of Kafka 4.3."""
+    """`kafka-consumer-groups.sh` of Kafka 4.4."""
     return _run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", gateway.bootstrap_servers, *arguments)
 
 
 def configs(bootstrap_servers: str, *arguments: str) -> str:
-    """`kafka-configs.sh` of Kafka 4.3."""
-    return _run("kafka.admin.ConfigCommand", bootstrap_servers, *arguments)
+    """`kafka-configs.sh` of Kafka 4.4."""
+    return _run("org.apache.kafka.tools.ConfigCommand", bootstrap_servers, *arguments)
 
 
 def _run(program: str, bootstrap_servers: str, *arguments: str) -> str:

@@ -127,7 +127,7 @@ def test_a_killed_process_leaves_no_half_cache(ivy: FakeIvy, slow_process: subpr
 
 def test_no_network(ivy: FakeIvy) -> None:
     ivy.fail_with(
-        ":: org.apache.kafka#kafka_2.13;4.3.1: not found\n"
+        ":: org.apache.kafka#kafka_2.13;4.4.0: not found\n"
         "\tServer access error at url https://repository.example/a.pom (java.net.UnknownHostException: "
         "repository.example)\n"
     )
@@ -155,8 +155,8 @@ def test_any_other_failure_of_ivy(ivy: FakeIvy) -> None:
 
 
 def test_a_module_that_the_repository_lacks(ivy: FakeIvy) -> None:
-    ivy.fail_with("\t\t:: org.apache.kafka#kafka_2.13;4.3.1: not found\n")
-    with pytest.raises(JarsError, match=r"has no org.apache.kafka#kafka_2.13;4.3.1\. .*GROUP_COORDINATOR_IVY_SETTINGS"):
+    ivy.fail_with("\t\t:: org.apache.kafka#kafka_2.13;4.4.0: not found\n")
+    with pytest.raises(JarsError, match=r"has no org.apache.kafka#kafka_2.13;4.4.0\. .*GROUP_COORDINATOR_IVY_SETTINGS"):
         resolve_jars()
 
 
@@ -248,8 +248,8 @@ def test_what_is_resolved(kafka_jars: Path) -> None:
     broker = [path.name for path in broker_jars()]
     tools = [path.name for path in tools_jars()]
     assert f"spark-sql-kafka-0-10_2.13-{pyspark.__version__}.jar" in spark
-    assert "kafka_2.13-4.3.1.jar" in broker
-    assert "kafka-tools-4.3.1.jar" in tools
+    assert "kafka_2.13-4.4.0.jar" in broker
+    assert "kafka-tools-4.4.0.jar" in tools
     assert len({*spark, *broker, *tools}) == JARS_EXPECTED
     shipped = {artifact(name) for name in os.listdir(Path(pyspark.__file__).parent / "jars")}
     assert not shipped & {artifact(name) for name in spark}, "a second copy of what Spark ships already"

@@ -16,7 +16,7 @@ def acl_lines(document: Path) -> list[str]:
 
 
 def paste(line: str, bootstrap_servers: str) -> None:
-    """What `kafka-acls.sh` of Kafka 4.3 does."""
+    """What `kafka-acls.sh` of Kafka 4.4 does."""
     arguments = [bootstrap_servers if word == "localhost:9092" else word for word in shlex.split(line)[1:]]
     command = [
         str(find_java()), "-Xmx128m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",

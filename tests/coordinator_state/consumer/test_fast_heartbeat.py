@@ -30,7 +30,7 @@ def epoch_of(group: ConsumerHarness, member_id: str) -> int:
 
 def random_group(chance: random.Random) -> ConsumerHarness:
     """A group in any state: with members that reconcile, static ones, expressions, classic members, own settings."""
-    group = ConsumerHarness(coordinator_version=chance.choice(["4.3", "4.4"]))
+    group = ConsumerHarness(kafka_rules=chance.choice(["4.3", "4.4"]))
 
     def beat(member_id: str) -> object:
         return group.beat(member_id, epoch_of(group, member_id), topic_partitions=())

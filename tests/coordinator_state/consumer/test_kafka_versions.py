@@ -24,12 +24,12 @@ ALL = pytest.mark.parametrize("version", ["4.0", "4.1", "4.2", "4.3"])
 
 
 def group_of(version: str) -> ConsumerHarness:
-    return ConsumerHarness(coordinator_version=version)
+    return ConsumerHarness(kafka_rules=version)
 
 
 def test_a_version_that_is_not_known_is_refused() -> None:
-    (problem,) = GroupConfig(coordinator_version="4.9").problems()
-    assert problem.startswith("coordinator_version is '4.9'")
+    (problem,) = GroupConfig(kafka_rules="4.9").problems()
+    assert problem.startswith("kafka_rules is '4.9'")
 
 
 @ALL

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from coordinator_state import LogRecord
-from schemas.consumer_group_records import TARGET_METADATA_TYPE
+from schemas.consumer_group_messages import JOIN_EPOCH
+from schemas.consumer_group_records import TARGET_MEMBER_TYPE, TARGET_METADATA_TYPE
 from schemas.error_codes import ErrorCode
 from schemas.wire import INT16
-from tests.coordinator_state.consumer.harness import ConsumerHarness
+from tests.coordinator_state.consumer.harness import ConsumerHarness, consumer_heartbeat
 from tests.coordinator_state.harness import of_type
 
 BOTH = pytest.mark.parametrize("version", ["4.3", "4.4"])
@@ -18,7 +19,7 @@ MINUTE_MS = 60_000
 
 
 def group_of(version: str, **settings: Any) -> ConsumerHarness:
-    return ConsumerHarness(coordinator_version=version, **settings)
+    return ConsumerHarness(kafka_rules=version, **settings)
 
 
 @BOTH
@@ -63,3 +64,14 @@ def test_a_subscription_that_cannot_be_read(version: str) -> None:
     answer = group.answer(group.join(new_member_id="m", protocols={"range": b"\x00"}, group_instance_id="i"))
     expected = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if version == "4.4" else ErrorCode.UNKNOWN_SERVER_ERROR
     assert answer.error_code == expected
+
+
+@BOTH
+def test_who_takes_the_place_of_a_static_member_and_changes_no_target(version: str) -> None:
+    group = group_of(version)
+    group.joins("a", "foo", instance_id="i")
+    group.beat("a", -2, instance_id="i")
+    rejoin = consumer_heartbeat("b", JOIN_EPOCH, ("foo", "nope"), instance_id="i")
+    outputs = of_type(group.send(*rejoin, topic_metadata=group.metadata), LogRecord)
+    targets = [record for record in outputs if INT16.unpack_from(record.key)[0] == TARGET_MEMBER_TYPE]
+    assert [record.value is None for record in targets] == [True, False] if version == "4.4" else [True, False, False]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from base64 import b64decode
 
 import pytest
 
@@ -13,6 +12,7 @@ from group_coordinator.proving.recordings.api_versions import version_of_apis
 from group_coordinator.proving.recordings.broker_versions import shown_version
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, read_offsets_log
 from tests.proving.recordings.broker_logs import FIXTURES
+from tests.proving.recordings.logged_histories import records_in
 
 CLUSTERS = FIXTURES / "clusters"
 RECORDED = {
@@ -71,18 +71,7 @@ def records_of(name: str) -> dict[str, list[LoggedRecord]]:
     """The records of a history that Kafka 4.4.0's classes wrote, as a log of the offsets topic."""
     path = CLUSTERS.parent / "kafka_4_4" / "differing.jsonl.gz"
     with gzip.open(path, "rt") as file:
-        history = next(found for found in map(json.loads, file) if found["name"] == name)
-    groups: dict[str, list[LoggedRecord]] = {}
-    for offset, record in enumerate(record for step in history["steps"] for record in step.get("records", ())):
-        group_id = record["key"].get("group") or record["key"]["groupId"]
-        value = record.get("value_b64")
-        logged = LoggedRecord(
-            partition=0, offset=offset, timestamp_ms=record["at_ms"], group_id=group_id,
-            key=b64decode(record["key_b64"]), value=None if value is None else b64decode(value),
-            producer_id=record.get("producer_id"),
-        )  # fmt: skip
-        groups.setdefault(group_id, []).append(logged)
-    return groups
+        return records_in(next(found for found in map(json.loads, file) if found["name"] == name))
 
 
 @pytest.mark.parametrize("name", ["session-deadline", "authorization-2"])

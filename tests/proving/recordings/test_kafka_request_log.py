@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from group_coordinator.proving.recordings.following import follow
 from group_coordinator.proving.recordings.kafka_request_log import DeadLetter, RequestLog
 from group_coordinator.proving.recordings.request_lines import LoggedRequest
 
@@ -38,6 +40,17 @@ def test_counts_and_order() -> None:
     assert not letters
     assert [request.arrival_us for request in requests] == sorted(request.arrival_us for request in requests)
     assert {request.line_number for request in requests} <= set(range(1, 256))
+
+
+def test_every_line_of_a_broker_of_kafka_4_4_is_understood() -> None:
+    """Java clients of 4.4.0 commit in transactions, in groups of both protocols, and share; the groups are deleted."""
+    log, requests, letters = read([FIXTURES.parent / "kafka_4_4" / "transactions.request.log.gz"])
+    assert not letters
+    assert log.counts.lines == log.counts.group_requests + log.counts.other_requests == 445
+    versions = Counter((request.api, request.api_version) for request in requests)
+    assert (versions["TxnOffsetCommit", 6], versions["DeleteGroups", 3]) == (35, 3)
+    following = follow(log, {})
+    assert following.settings.config.kafka_rules == "4.4"
 
 
 def test_requests_of_one_connection_keep_their_order() -> None:

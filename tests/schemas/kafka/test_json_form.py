@@ -31,11 +31,13 @@ def test_round_trip(name: str, version: int) -> None:
 
 
 def test_what_brokers_printed() -> None:
-    """Requests and answers of Kafka 4.3.1, to the order of their fields."""
+    """Requests and answers of Kafka 4.3.1, to the order of their fields, but for one that is renamed in 4.4."""
     for exchange in EXCHANGES:
-        request = f"{exchange['api']}Request"
-        values = from_json(request, exchange["version"], exchange["request"])
-        assert json.dumps(to_json(request, exchange["version"], values)) == json.dumps(exchange["request"])
+        request, body = f"{exchange['api']}Request", exchange["request"]
+        if exchange["api"] == "TxnOffsetCommit":
+            body = {"generationIdOrMemberEpoch" if name == "generationId" else name: body[name] for name in body}
+        values = from_json(request, exchange["version"], body)
+        assert json.dumps(to_json(request, exchange["version"], values)) == json.dumps(body)
         response = f"{exchange['api']}Response"
         answer = {"throttleTimeMs": 0, **exchange["response"]}
         values = from_json(response, exchange["version"], answer)

@@ -15,7 +15,13 @@ from group_coordinator.watching.observed.cluster import observe
 from group_coordinator.watching.observed.offsets_log import LogRecord
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Member
-from schemas.consumer_group_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted, GroupEpochBumped
+from schemas.consumer_group_history import (
+    ConsumerMemberJoined,
+    ConsumerMemberUpdated,
+    GroupConverted,
+    GroupEpochBumped,
+    TargetAssignmentComputed,
+)
 from schemas.group_states import GroupState
 from schemas.history import GroupEmpty, History, MemberDropped, MemberLeft, MemberReplaced, RebalanceStarted
 from tests.watching.history.causes import has_epochs, led_to, told
@@ -69,6 +75,15 @@ def last(history: Sequence[History], kind: type[Any]) -> Any:
 
 def target(epoch: int, **fields: object) -> Written:
     return "ConsumerGroupTargetAssignmentMetadata", {}, {"assignment_epoch": epoch, **fields}
+
+
+def test_no_target_is_computed_for_a_group_that_only_became_empty() -> None:
+    """From Kafka 4.4 on its epoch is written as that of the target, without a time (KAFKA-20442)."""
+    joined, left = [member("a"), metadata(2), target(2, assignment_timestamp=STEP_MS)], [gone("a"), metadata(3)]
+    history = history_of(joined, [*left, target(3)], [member("b"), metadata(4), target(4, assignment_timestamp=2)])
+    computed = [record.assignment_epoch for record in history if isinstance(record, TargetAssignmentComputed)]
+    assert computed == [2, 4]
+    assert last(history, GroupEmpty).timestamp_ms == 2 * STEP_MS
 
 
 TWO = [[member("a"), metadata(2), target(2, assignment_timestamp=STEP_MS)], [member("b"), metadata(3)]]
