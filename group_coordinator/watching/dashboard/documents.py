@@ -9,8 +9,9 @@ from typing import Any
 
 from group_coordinator.ground.system.ended_threads import ended_threads
 from group_coordinator.watching.dashboard.change import Change
+from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.epochs_page import present
-from group_coordinator.watching.dashboard.facts import CLASSIC, CONSUMER, Committed
+from group_coordinator.watching.dashboard.facts import CLASSIC, CONSUMER
 from group_coordinator.watching.dashboard.feed import FeedItem
 from group_coordinator.watching.dashboard.group_page import Now, Window, group_page
 from group_coordinator.watching.dashboard.health import offset_expires_ms

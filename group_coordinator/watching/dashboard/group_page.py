@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.advice import advice
+from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.epochs_page import Present, epochs_document
-from group_coordinator.watching.dashboard.facts import Committed, Moment
+from group_coordinator.watching.dashboard.facts import Moment
 from group_coordinator.watching.dashboard.index import GroupRecords, decoded
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
-from group_coordinator.watching.dashboard.facts import Committed
+from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.tables.record_rows import commit_rows
 from schemas.history import History, OffsetsCommitted

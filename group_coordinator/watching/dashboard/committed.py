@@ -1,0 +1,83 @@
+"""The committed offset of a partition, and the pace at which it moved: what its own past explains. Pure.
+
+The past takes a few bytes: two moments, from which the speed follows, and the latest pauses. Shorter pauses than half a
+minute are none, so a partition whose offset moves every few seconds has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+PAUSES_KEPT = 8
+PAUSE_MIN_MS = 30_000
+PAUSE_EXPLAINS_MS = 86_400_000
+"""An older pause explains nothing."""
+FIRST_PAUSE_MAX_MS = 3_600_000
+"""A first commit that comes so long after the assignment hardly is the first one: the topic is compacted."""
+MOMENTS_APART_MS = 600_000
+_MOMENTS = Struct("=4q")
+_PAUSE = Struct("=4q")
+
+
+class Pause(NamedTuple):
+    """A time in which the offset did not move."""
+
+    since_ms: int
+    offset: int
+    """Where it stood; -1: there was none yet."""
+    until_ms: int
+    next_offset: int
+    """Where it went then."""
+
+
+class Committed(NamedTuple):
+    """The offset of one partition."""
+
+    offset: int
+    committed_ms: int
+    metadata: str
+    moved_ms: int = 0
+    """When the offset last became another one. Many clients commit the same again and again."""
+    step: int = 0
+    """By how much it last moved forward; 0: it is not known at which pace it moves."""
+    past: bytes = b""
+
+    def pauses(self) -> Iterator[Pause]:
+        """Yield the latest pauses, the oldest first."""
+        return map(Pause._make, _PAUSE.iter_unpack(self.past[_MOMENTS.size :]))
+
+    def moment_before(self) -> tuple[int, int]:
+        """Return when the offset stood where, ten minutes ago or more, where it is known for so long."""
+        before_ms, before_offset, _, _ = _MOMENTS.unpack_from(self.past)
+        return before_ms, before_offset
+
+
+def next_commit(before: Committed | None, offset: int, at_ms: int, metadata: str, assigned_ms: int) -> Committed:
+    """Return what is committed from now on. `assigned_ms`: when the group's partitions were last assigned; 0: not
+    known."""
+    if before is None:
+        past, is_first = _MOMENTS.pack(at_ms, offset, at_ms, offset), 0 <= at_ms - assigned_ms <= FIRST_PAUSE_MAX_MS
+        if is_first:
+            past = _paused(past, Pause(assigned_ms, -1, at_ms, offset))
+        return Committed(offset, at_ms, metadata, at_ms, int(is_first), past)
+    if offset == before.offset:
+        return Committed(offset, at_ms, metadata, before.moved_ms, before.step, before.past)
+    past = before.past
+    if offset < before.offset:
+        past = _MOMENTS.pack(at_ms, offset, at_ms, offset) + past[_MOMENTS.size :]
+        return Committed(offset, at_ms, metadata, at_ms, before.step, past)
+    _, _, last_ms, last_offset = _MOMENTS.unpack_from(past)
+    if at_ms - last_ms >= MOMENTS_APART_MS:
+        past = _MOMENTS.pack(last_ms, last_offset, at_ms, offset) + past[_MOMENTS.size :]
+    past = _paused(past, Pause(before.moved_ms, before.offset, at_ms, offset))
+    return Committed(offset, at_ms, metadata, at_ms, offset - before.offset, past)
+
+
+def _paused(past: bytes, pause: Pause) -> bytes:
+    if pause.until_ms - pause.since_ms < PAUSE_MIN_MS:
+        return past
+    if len(past) >= _MOMENTS.size + PAUSES_KEPT * _PAUSE.size:
+        past = past[: _MOMENTS.size] + past[_MOMENTS.size + _PAUSE.size :]
+    return past + _PAUSE.pack(*pause)
