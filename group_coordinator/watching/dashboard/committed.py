@@ -32,6 +32,21 @@ class Pause(NamedTuple):
     """Where it went then."""
 
 
+class NearBegin(NamedTuple):
+    """An offset in the older half of a log, from poll to poll: whether the begin of the log passes it."""
+
+    offset: int
+    """The committed one at the last poll."""
+    polled_ms: int
+    per_ms: float
+    """So fast it went on between the last two polls."""
+    lost: int = 0
+    """Messages that were deleted before they were read, though it has gone on since."""
+    since_ms: int = 0
+    last_ms: int = 0
+    """When they were first and last lost."""
+
+
 class Committed(NamedTuple):
     """The offset of one partition."""
 

@@ -177,6 +177,7 @@ class Documents:
             raise NotFound(f"There is no group {group_id}.")
         with index.lock:
             offsets: dict[tuple[str, int], Committed] = dict(facts.offsets)
+            uncommitted = facts.uncommitted
             moments = tuple(facts.moments())
             settings = index.settings.health
             is_empty = facts.state == GroupState.EMPTY
@@ -186,6 +187,7 @@ class Documents:
             row=row,
             moments=moments,
             offsets=offsets,
+            uncommitted=uncommitted,
             expires_ms=expires,
             epochs=epochs,
             now_ms=now_ms,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
-from group_coordinator.watching.dashboard.committed import Committed, next_commit
+from group_coordinator.watching.dashboard.committed import Committed, NearBegin, next_commit
 from group_coordinator.watching.history.fold import GroupFold
 from group_coordinator.watching.history.holding import Holder
 from group_coordinator.watching.history.reconciliation import Reconciliation, rename
@@ -80,7 +80,7 @@ class GroupFacts(GroupFold):
     __slots__ = (
         "_resolved", "_transitions", "_uncommitted", "asks", "assigned_ms", "completed", "deadline_ms", "departures", "first_ms", "generation_id",
         "group_id", "had_members", "idle", "kind", "last_commit_ms", "last_ms", "leader_id", "members",
-        "offsets", "owned", "partitions", "protocol_name",
+        "near_begin", "offsets", "owned", "partitions", "protocol_name",
         "rebalances", "recent", "refusals", "started", "state", "state_since_ms",
         "topics", "version", "waiting", "way",
     )  # fmt: skip
@@ -115,6 +115,7 @@ class GroupFacts(GroupFold):
         """When any of it was last assigned."""
         self._uncommitted: tuple[Partition, ...] | None = None
         self.offsets: dict[Partition, Committed] = {}
+        self.near_begin: dict[Partition, NearBegin] = {}
         self.had_members = False
         self.started: RebalanceStarted | None = None
         """The last rebalance ..."""

@@ -52,8 +52,8 @@ def losing(group: GroupFacts, findings: Iterable[Finding], now_ms: int) -> Verdi
     if lost:
         since = "" if worst.since is None else f", since {_when(worst.since, now_ms)}"
         reason = (
-            f"{reader} has lost {worst.messages:,} messages of {_place(worst)}: they were deleted before offset "
-            f"{worst.offset} was read{since}"
+            f"{reader} has lost {worst.messages:,} messages of {_place(worst)}{since}: they were deleted before they were "
+            "read"
         )
     else:
         reason = (

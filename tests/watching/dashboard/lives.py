@@ -117,7 +117,7 @@ class Life:
         self._polls, self._generation, self._reads_from_ms = Polls(), 0, 0
         self._rebalances: list[int] = []
         self.stuck_from_ms: dict[int, int] = {}
-        """Partitions that are not read any more."""
+        """Partitions whose member is in its handler, for ever."""
         self.silent_from_ms: dict[int, int] = {}
         """Partitions that are read, and for which nothing new is committed."""
         self.stable_ends: dict[int, int] = {}
@@ -135,12 +135,13 @@ class Life:
             # Each member goes and comes again, one after the other.
             self._rebalances = [at_ms + self._random.randrange(40, 70) * SECOND * i for i in range(2 * self.plan.members)]
         for number, log in enumerate(self.logs):
-            self._live(number, log, at_ms)
+            if at_ms < self.stuck_from_ms.get(number, at_ms + 1):
+                self._live(number, log, at_ms)
 
     def _live(self, number: int, log: Log, at_ms: int) -> None:
         plan = self.plan
         readable = min(log.end - plan.markers, self.stable_ends.get(number, log.end))
-        if at_ms >= self._reads_from_ms and at_ms < self.stuck_from_ms.get(number, at_ms + 1):
+        if at_ms >= self._reads_from_ms:
             ahead = max(self._read[number], log.begin) + int(plan.reads_per_s * STEP_MS / SECOND)
             self._read[number] = max(self._read[number], min(readable, ahead))
         is_time = at_ms - self._committed_ms[number] >= plan.commits_every_ms + self._random.randrange(3) * SECOND

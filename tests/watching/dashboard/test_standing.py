@@ -73,7 +73,7 @@ def test_who_stops_is_found_in_time(plan: Plan, fault: str) -> None:
     alarms(life, plan.learns_ms)
     stops_ms = 5 * HOUR + 4 * MINUTE
     getattr(life, fault)[0] = stops_ms
-    found = alarms(life, stops_ms + 2 * FLOOR_MS, plan.learns_ms)
+    found = alarms(life, stops_ms + (8 if plan.name == "rare" else 2) * FLOOR_MS, plan.learns_ms)
     assert found
     at_ms, row = found[0]
     assert stops_ms < at_ms
@@ -90,10 +90,11 @@ def test_who_stops_is_found_in_time(plan: Plan, fault: str) -> None:
 def test_who_never_commits_is_found_when_messages_come() -> None:
     life = Life(Plan(name="polls", traffic=steady(10), begins_ms=HOUR), Random(1))
     life.silent_from_ms[0] = 0
-    at_ms, row = alarms(life, HOUR + 3 * FLOOR_MS)[0]
+    at_ms, row = alarms(life, HOUR + FLOOR_MS + 4 * POLL_MS)[0]
     assert HOUR + FLOOR_MS < at_ms <= HOUR + FLOOR_MS + 4 * POLL_MS
     assert row.findings[0].offset is None
-    assert (row.lag, row.uncommitted, row.up_to) == (0, 1, life.logs[0].end)
+    assert (row.lag, row.uncommitted) == (0, 1)
+    assert row.up_to > row.findings[0].messages
     assert "m0.1 has committed nothing for t-0, where " in row.reason
 
 
