@@ -18,7 +18,7 @@ from group_coordinator.ground.system.disk_store import DiskStore
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.feed import Feed, FeedItem
 from group_coordinator.watching.dashboard.indexed_groups import IndexedGroup, IndexedGroups, KindAndState
-from group_coordinator.watching.dashboard.lag import EndOffsets
+from group_coordinator.watching.dashboard.lag import EndOffsets, Lag
 from group_coordinator.watching.dashboard.ring import Chunk, values
 from group_coordinator.watching.dashboard.rows import GroupRow, group_row
 from group_coordinator.watching.dashboard.settings import DashboardSettings
@@ -292,6 +292,12 @@ class Index:
             group = self._groups.get(group_id)
             return self._ends_of("" if group is None else group.cluster)
 
+    def topic_lags(self, group_id: str, now_ms: int) -> dict[str, Lag]:
+        """Return the lag of a group in memory, of each topic whose end is known."""
+        with self._lock:
+            group = self._groups.held.get(group_id)
+            return {} if group is None else self._ends_of(group.cluster).topic_lags(group.facts.offsets, now_ms)
+
     def feed(self, after: int = 0, before: int | None = None) -> Iterator[FeedItem]:
         """Records of all groups with numbers between the two, the newest first."""
         with self._lock:
@@ -328,7 +334,7 @@ class Index:
         row, key = group.row, (group.facts.version, ends.version)
         is_old = row is None or key != group.row_key
         if is_old or (row is not None and row.holds_until_ms is not None and row.holds_until_ms <= now_ms):
-            row = group_row(group.facts, ends, now_ms, self.settings.health)
+            row = group_row(group.facts, ends, now_ms, self.settings.health, group.cluster)
             group.row, group.row_key = row, key
         assert row is not None
         return row

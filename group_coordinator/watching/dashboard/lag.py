@@ -150,8 +150,17 @@ class EndOffsets:
         without = [bounds.end - bounds.begin for place in uncommitted if (bounds := self.bounds.get(place)) is not None]
         return total([lag for lag in lags if lag is not None], without)
 
+    def topic_lags(self, offsets: Mapping[Partition, Committed], now_ms: int) -> dict[str, Lag]:
+        """Return the lag of each topic whose end is known."""
+        by_topic: dict[str, list[Lag]] = {}
+        for place, committed in offsets.items():
+            lag = self.lag(place, committed.offset, now_ms, committed.committed_ms)
+            if lag is not None:
+                by_topic.setdefault(place[0], []).append(lag)
+        return {topic: lag for topic, lags in by_topic.items() if (lag := total(lags)) is not None}
 
-def total(lags: Iterable[Lag], without: Iterable[int]) -> Lag | None:
+
+def total(lags: Iterable[Lag], without: Iterable[int] = ()) -> Lag | None:
     """Return the lags of several partitions together. `without`: the messages of each that has no commit."""
     messages = beyond = gone = 0
     behind_ms, at_least, is_known = None, False, False
