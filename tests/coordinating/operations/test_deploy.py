@@ -108,7 +108,7 @@ def test_the_check_finds_mistakes() -> None:
 
 
 def test_label_values_that_are_matched_exist() -> None:
-    values = {
+    values: dict[str, set[str]] = {
         "state": set(STATES),
         "outcome": literals(RebalanceCompleted, "outcome"),
         "reason": {"left", "session_expired", "coordinator_stalled"} | literals(MemberDropped, "reason"),
