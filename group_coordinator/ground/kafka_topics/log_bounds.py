@@ -25,7 +25,8 @@ def log_bounds(admin: AdminClient, partitions: Collection[Partition]) -> dict[Pa
 
 def log_reaches(admin: AdminClient, partitions: Collection[Partition]) -> dict[Partition, Reach]:
     """Return how far the log of each partition can be read, and how old it is; without those that gave no answer."""
-    stable = _listed(admin, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)  # type: ignore[no-untyped-call]
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    stable = _listed(admin, partitions, latest, IsolationLevel.READ_COMMITTED)
     first = _listed(admin, partitions, OffsetSpec.for_timestamp(0))
     return {
         place: Reach(end.offset, first[place].timestamp if first[place].offset >= 0 else None)

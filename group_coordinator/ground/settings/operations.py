@@ -38,5 +38,5 @@ class VerdictSettings:
     """When groups are called unwell."""
 
     stalled_after_ms: int = setting(
-        300_000, "A partition with an owner and messages waiting is stalled when its committed offset has not moved for "
-        "so long, or longer where its past explains it.", at_least=60_000)
+        300_000, "A partition with an owner and messages waiting is stalled when its committed offset has stood for so "
+        "long, or longer where its past explains it.", at_least=60_000)

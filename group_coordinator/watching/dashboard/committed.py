@@ -17,7 +17,7 @@ PAUSE_EXPLAINS_MS = 86_400_000
 FIRST_PAUSE_MAX_MS = 3_600_000
 """A first commit that comes so long after the assignment hardly is the first one: the topic is compacted."""
 MOMENTS_APART_MS = 600_000
-_MOMENTS = Struct("=4q")
+_MOMENT, _MOMENTS = Struct("=2q"), Struct("=4q")
 _PAUSE = Struct("=4q")
 
 
@@ -64,8 +64,8 @@ class Committed(NamedTuple):
         return map(Pause._make, _PAUSE.iter_unpack(self.past[_MOMENTS.size :]))
 
     def moment_before(self) -> tuple[int, int]:
-        """Return when the offset stood where, ten minutes ago or more, where it is known for so long."""
-        before_ms, before_offset, _, _ = _MOMENTS.unpack_from(self.past)
+        """Return when the offset stood where, before the last two times that ten minutes of the clock were over."""
+        before_ms, before_offset = _MOMENT.unpack_from(self.past)
         return before_ms, before_offset
 
 
@@ -74,7 +74,7 @@ def next_commit(before: Committed | None, offset: int, at_ms: int, metadata: str
     known."""
     if before is None:
         past, is_first = _MOMENTS.pack(at_ms, offset, at_ms, offset), 0 <= at_ms - assigned_ms <= FIRST_PAUSE_MAX_MS
-        if is_first:
+        if is_first and at_ms - assigned_ms >= PAUSE_MIN_MS:
             past = _paused(past, Pause(assigned_ms, -1, at_ms, offset))
         return Committed(offset, at_ms, metadata, at_ms, int(is_first), past)
     if offset == before.offset:
@@ -83,16 +83,15 @@ def next_commit(before: Committed | None, offset: int, at_ms: int, metadata: str
     if offset < before.offset:
         past = _MOMENTS.pack(at_ms, offset, at_ms, offset) + past[_MOMENTS.size :]
         return Committed(offset, at_ms, metadata, at_ms, before.step, past)
-    _, _, last_ms, last_offset = _MOMENTS.unpack_from(past)
-    if at_ms - last_ms >= MOMENTS_APART_MS:
-        past = _MOMENTS.pack(last_ms, last_offset, at_ms, offset) + past[_MOMENTS.size :]
-    past = _paused(past, Pause(before.moved_ms, before.offset, at_ms, offset))
+    moved_ms = before.moved_ms
+    if at_ms // MOMENTS_APART_MS > moved_ms // MOMENTS_APART_MS:
+        past = past[_MOMENT.size : _MOMENTS.size] + _MOMENT.pack(at_ms, offset) + past[_MOMENTS.size :]
+    if at_ms - moved_ms >= PAUSE_MIN_MS:
+        past = _paused(past, Pause(moved_ms, before.offset, at_ms, offset))
     return Committed(offset, at_ms, metadata, at_ms, offset - before.offset, past)
 
 
 def _paused(past: bytes, pause: Pause) -> bytes:
-    if pause.until_ms - pause.since_ms < PAUSE_MIN_MS:
-        return past
     if len(past) >= _MOMENTS.size + PAUSES_KEPT * _PAUSE.size:
         past = past[: _MOMENTS.size] + past[_MOMENTS.size + _PAUSE.size :]
     return past + _PAUSE.pack(*pause)

@@ -24,9 +24,9 @@ class EndPoller:
         interval_s: float = 15.0,
         cluster: str = "",
     ) -> None:
-        """`properties` are librdkafka's. `progress`: of the source. Nothing is asked while it has not `caught_up`: beside
-        ends that are newer than what is known of commits a group looks as if it stood. `cluster`: where there are
-        several."""
+        """`properties` are librdkafka's. `progress`: of the source. Nothing is asked while it has not `caught_up`:
+        beside ends that are newer than what is known of commits a group looks as if it stood. `cluster`: where there
+        are several."""
         self._properties = dict(properties)
         self._index = index
         self._progress = progress

@@ -78,7 +78,8 @@ class GroupFacts(GroupFold):
     """One group as it is now, and what recently happened to it."""
 
     __slots__ = (
-        "_resolved", "_transitions", "_uncommitted", "asks", "assigned_ms", "completed", "deadline_ms", "departures", "first_ms", "generation_id",
+        "_resolved", "_transitions", "_uncommitted", "asks", "assigned_ms", "completed", "deadline_ms", "departures",
+        "first_ms", "generation_id",
         "group_id", "had_members", "idle", "kind", "last_commit_ms", "last_ms", "leader_id", "members",
         "near_begin", "offsets", "owned", "partitions", "protocol_name",
         "rebalances", "recent", "refusals", "started", "state", "state_since_ms",

@@ -52,8 +52,8 @@ def losing(group: GroupFacts, findings: Iterable[Finding], now_ms: int) -> Verdi
     if lost:
         since = "" if worst.since is None else f", since {_when(worst.since, now_ms)}"
         reason = (
-            f"{reader} has lost {worst.messages:,} messages of {_place(worst)}{since}: they were deleted before they were "
-            "read"
+            f"{reader} has lost {worst.messages:,} messages of {_place(worst)}{since}: they were deleted before they "
+            "were read"
         )
     else:
         reason = (
@@ -73,8 +73,8 @@ def stalled(group: GroupFacts, findings: Iterable[Finding], now_ms: int) -> Verd
     since = "" if worst.since is None else _when(worst.since, now_ms)
     if worst.offset is None:
         reason = (
-            f"{who} has committed nothing for {_place(worst)}, where {worst.messages:,} messages came since {since}: it "
-            "does not get on, never commits, or keeps its offsets elsewhere"
+            f"{who} has committed nothing for {_place(worst)}, where {worst.messages:,} messages came since {since}: "
+            "it does not get on, never commits, or keeps its offsets elsewhere"
         )
     else:
         how = "that same offset again and again" if worst.commits else "nothing since"

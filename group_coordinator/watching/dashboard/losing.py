@@ -50,7 +50,12 @@ def lost_and_losing(group: GroupFacts, ends: EndOffsets, settings: HealthSetting
 
 
 def _look(
-    group: GroupFacts, place: Partition, committed: Committed, bounds: Bounds, ends: EndOffsets, settings: HealthSettings
+    group: GroupFacts,
+    place: Partition,
+    committed: Committed,
+    bounds: Bounds,
+    ends: EndOffsets,
+    settings: HealthSettings,
 ) -> Finding | None:
     near = _near_begin(group, place, committed, bounds, ends.polled_ms)
     gone, in_ms = bounds.gone(committed.offset), None

@@ -1,4 +1,4 @@
-"""Partitions that have an owner and messages waiting, and whose committed offset stands longer than their past explains.
+"""Partitions with an owner and messages waiting, whose committed offset stands longer than their past explains.
 
 There is no threshold of messages: each partition is judged by its own pace, as Burrow does it over a window of commits.
 A partition stands still when all of this holds:

@@ -133,7 +133,8 @@ class Life:
         every_ms = self.plan.deploys_every_ms
         if every_ms and at_ms and at_ms % every_ms < STEP_MS:
             # Each member goes and comes again, one after the other.
-            self._rebalances = [at_ms + self._random.randrange(40, 70) * SECOND * i for i in range(2 * self.plan.members)]
+            apart_ms = self._random.randrange(40, 70) * SECOND
+            self._rebalances = [at_ms + apart_ms * number for number in range(2 * self.plan.members)]
         for number, log in enumerate(self.logs):
             if at_ms < self.stuck_from_ms.get(number, at_ms + 1):
                 self._live(number, log, at_ms)
@@ -149,7 +150,9 @@ class Life:
         if at_ms >= self.silent_from_ms.get(number, at_ms + 1):
             if plan.commits_same and is_time:
                 self._commit(number, self._committed[number], at_ms)
-        elif is_time and (waiting >= plan.commits_every_messages or (plan.commits_same and self._committed[number] >= 0)):
+            return
+        is_enough = waiting >= plan.commits_every_messages or (plan.commits_same and self._committed[number] >= 0)
+        if is_time and is_enough:
             self._commit(number, self._read[number], at_ms)
 
     def _commit(self, number: int, offset: int, at_ms: int) -> None:

@@ -1,15 +1,22 @@
-"""Partitions that do not move: each planted fault is found in its time, and a week of ordinary lives raises no alarm."""
+"""Partitions that do not move: each planted fault is found in its time; a week of ordinary lives raises no alarm."""
 
 from __future__ import annotations
 
+from datetime import UTC
+from pathlib import Path
 from random import Random
 
 import pytest
 from msgspec.structs import replace
 
+from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition, Reach
+from group_coordinator.watching.commands.observed_source import observed_source
 from group_coordinator.watching.dashboard.committed import PAUSES_KEPT, next_commit
+from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.dashboard.settings import HealthSettings
+from schemas.events import encode_json
+from schemas.history import OffsetsCommitted
 from tests.watching.dashboard.lives import (
     DAY,
     HOUR,
@@ -24,6 +31,7 @@ from tests.watching.dashboard.lives import (
     live,
     steady,
 )
+from tests.watching.observed.recorded import CLUSTERS
 
 SETTINGS = HealthSettings()
 FLOOR_MS = SETTINGS.stalled_after_ms
@@ -122,6 +130,26 @@ def test_a_standstill_that_begins_with_a_rebalance_says_so() -> None:
     _, row = alarms(life, HOUR + 30 * MINUTE)[0]
     assert row.findings[0].rebalanced is not None
     assert "; it began with the rebalance at 01:0" in row.reason
+
+
+@pytest.mark.parametrize("dump", sorted(CLUSTERS.glob("*.offsets.jsonl.gz")), ids=lambda dump: dump.name.split(".")[0])
+def test_recordings_raise_no_alarm(dump: Path) -> None:
+    """Of each log so much is taken to be there as any group has committed so far."""
+    history = observed_source([dump], [], None, UTC, UTC).history
+    index, bounds, polled_ms, alarms = Index(), dict[Partition, Bounds](), 0, []
+    for record in sorted(history, key=lambda record: record.timestamp_ms):
+        if record.timestamp_ms - polled_ms > 15_000:
+            polled_ms = record.timestamp_ms
+            reaches = {place: Reach(bounds[place].end, polled_ms - DAY) for place in index.wanted_reaches()}
+            index.poll_ends(polled_ms, bounds, reaches=reaches)
+            alarms += [row.reason for row in index.rows(polled_ms) if row.stalled or row.losing]
+        index.add_record(record, encode_json(record))
+        if isinstance(record, OffsetsCommitted):
+            for change in record.offsets:
+                place = change.topic, change.partition
+                bounds[place] = Bounds(0, max(change.offset or 0, bounds.get(place, Bounds(0, 0)).end))
+    assert polled_ms
+    assert alarms == []
 
 
 def test_the_past_of_a_partition_is_bounded() -> None:

@@ -126,6 +126,30 @@ def test_lag_is_the_admin_clients_with_deleted_records_transactions_and_compacti
     member.close()
 
 
+def they_are_named(index: Index, topics: dict[str, str]) -> None:
+    stuck, never = row(index, topics["stuck"]), row(index, topics["never"])
+    (finding,) = stuck.findings
+    assert (finding.topic, finding.partition, finding.offset) == (topics["stuck"], 0, 50)
+    assert stuck.who is not None
+    assert stuck.who.startswith("app-stuck")
+    assert finding.rebalanced is not None
+    assert "it began with the rebalance at " in stuck.reason
+    assert "has committed nothing for" in never.reason
+
+
+def they_have_series(index: Index, topics: dict[str, str]) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    values = {
+        (value.metric.name.removeprefix("group_coordinator_"), *value.labels[1:]): value.value
+        for value in lag_values(index, index.rows(now_ms), now_ms, 100)
+    }
+    assert values["group_stalled_partitions", topics["stuck"]] == 1
+    assert values["group_verdict", topics["never"], "stalled"] == 1
+    assert values["group_lost_messages", topics["behind"]] == 30
+    assert values["group_lag_messages", topics["behind"], topics["behind"]] == 10
+    assert values["group_lag_messages", topics["idle"], topics["idle"]] == 0
+
+
 def test_planted_faults_are_found_by_name_and_quiet_groups_stay_green(
     kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
 ) -> None:
@@ -157,30 +181,13 @@ def test_planted_faults_are_found_by_name_and_quiet_groups_stay_green(
             for member in members.values():
                 member.poll(0.05)
             verdicts = {name: row(index, topics[name]).verdict for name in names}
-            assert (verdicts["well"], verdicts["idle"]) == ("stable", "stable")
+            assert (verdicts["well"], verdicts["idle"], verdicts["hanging"]) == ("stable", "stable", "stable")
             waits = [finding.kind for finding in row(index, topics["hanging"]).findings] == ["transaction"]
-            return waits and (verdicts["stuck"], verdicts["never"], verdicts["behind"]) == ("stalled", "stalled", "losing")
+            return waits and [verdicts[name] for name in ("stuck", "never", "behind")] == ["stalled", "stalled", "losing"]
 
         wait_until(live_on, interval_s=0.3)
-        stuck, never = row(index, topics["stuck"]), row(index, topics["never"])
-        (finding,) = stuck.findings
-        assert (finding.topic, finding.partition, finding.offset) == (topics["stuck"], 0, 50)
-        assert stuck.who is not None
-        assert stuck.who.startswith("app-stuck")
-        assert finding.rebalanced is not None
-        assert "it began with the rebalance at " in stuck.reason
-        assert "has committed nothing for" in never.reason
-        assert row(index, topics["hanging"]).verdict == "stable"
-        now_ms = time.time_ns() // 1_000_000
-        values = {
-            (value.metric.name.removeprefix("group_coordinator_"), *value.labels[1:]): value.value
-            for value in lag_values(index, index.rows(now_ms), now_ms, 100)
-        }
-        assert values["group_stalled_partitions", topics["stuck"]] == 1
-        assert values["group_verdict", topics["never"], "stalled"] == 1
-        assert values["group_lost_messages", topics["behind"]] == 30
-        assert values["group_lag_messages", topics["behind"], topics["behind"]] == 10
-        assert values["group_lag_messages", topics["idle"], topics["idle"]] == 0
+        they_are_named(index, topics)
+        they_have_series(index, topics)
         members["stuck"].commit(offsets=[TopicPartition(topics["stuck"], 0, 55)], asynchronous=False)
         wait_until(lambda: row(index, topics["stuck"]).verdict == "stable")
         open_transaction.abort_transaction()
