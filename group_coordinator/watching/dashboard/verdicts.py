@@ -7,8 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 VerdictKind = Literal[
-    "stuck", "losing", "stalled", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable", "empty",
-    "unknown", "dead",
+    "stuck", "losing", "stalled", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable",
+    "empty", "unknown", "dead",
 ]
 """The worst first: the order in which groups are listed."""
 SEVERITY: dict[VerdictKind, int] = {
