@@ -249,6 +249,30 @@ GROUP_REFUSALS = _gauge(
 )
 GROUP_MEMBERS = _gauge("group_members", "Members of the group. The largest ones.", "group")
 
+_OF_GROUP = "cluster", "group"
+_OF_TOPIC = *_OF_GROUP, "topic"
+GROUP_LAG = _gauge(
+    "group_lag_messages", "Messages that the group has yet to read of the topic, without deleted ones.", *_OF_TOPIC
+)
+GROUP_LAG_SECONDS = _gauge(
+    "group_lag_seconds", "How long ago the group's next message of the topic was written, at least.", *_OF_TOPIC
+)
+GROUP_LAST_COMMIT = _gauge("group_last_commit_seconds", "Age of the group's last commit.", *_OF_GROUP)
+GROUP_VERDICT = _gauge("group_verdict", "1 for the dashboard's verdict on a group in trouble.", *_OF_GROUP, "verdict")
+GROUP_STALLED = _gauge(
+    "group_stalled_partitions", "Partitions with an owner and messages waiting that do not move. The most.", *_OF_GROUP
+)
+GROUP_LOST = _gauge(
+    "group_lost_messages", "Messages deleted unread: behind committed offsets, or passed in the last hour.", *_OF_GROUP
+)
+GROUP_LOSES_IN = _gauge(
+    "group_loses_messages_in_seconds", "In about so long messages will be deleted unread. The soonest.", *_OF_GROUP
+)
+GROUP_UNCOMMITTED = _gauge(
+    "group_uncommitted_partitions", "Assigned partitions without a commit: the lag leaves them out.", *_OF_GROUP
+)
+LAG_LEFT_OUT = _gauge("groups_without_lag_series", "Groups with lag that have no series of their own.")
+
 RESPONDER_UP = _gauge("responder_up", "1 while the responder of the shard runs, 0 while it does not.", "shard")
 RESPONDER_LEAD = _gauge(
     "responder_lead_seconds",
@@ -297,7 +321,8 @@ METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) 
 OF_A_WATCHER = (
     REFUSALS, REBALANCES, REBALANCE_SECONDS, MEMBERS_JOINED, MEMBERS_GONE, MEMBERS_FENCED, OFFSETS, COMMITS, GROUPS,
     MEMBERS, EPOCH_BUMPS, TARGETS, READY, GROUP_REBALANCING, GROUP_REBALANCES, GROUP_EXPIRIES, GROUP_MEMBERS,
-    GROUP_HELD_UP, GROUP_PENDING_OFFSETS, SOURCE_AGE, WATCHED_CLUSTERS, ENDED_THREADS,
+    GROUP_HELD_UP, GROUP_PENDING_OFFSETS, GROUP_LAG, GROUP_LAG_SECONDS, GROUP_LAST_COMMIT, GROUP_VERDICT, GROUP_STALLED,
+    GROUP_LOST, GROUP_LOSES_IN, GROUP_UNCOMMITTED, LAG_LEFT_OUT, SOURCE_AGE, WATCHED_CLUSTERS, ENDED_THREADS,
 )  # fmt: skip
 """What a watched cluster tells of its groups, under the names that the coordinator's own groups have."""
 

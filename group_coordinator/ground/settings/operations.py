@@ -31,3 +31,12 @@ class SeriesSettings:
 
     metrics_groups: int = setting(
         20, "How many groups, those that stand out, have series of their own in the metrics. 0: none.", at_least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictSettings:
+    """When groups are called unwell."""
+
+    stalled_after_ms: int = setting(
+        300_000, "A partition with an owner and messages waiting is stalled when its committed offset has stood for so "
+        "long, or longer where its past explains it.", at_least=60_000)

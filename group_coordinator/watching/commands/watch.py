@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.log_options import BrokerLogs, TimeZone, zone
@@ -92,7 +93,7 @@ def watch(
     source = watch_source(config.clusters, broker_log or (), watch_options)
     output_options = OutputOptions(out=out, kind=kind, tables=tables, tables_kind=tables_format, report=report)
     outputs = open_outputs(output_options, config.topics, source.name, has_clusters=bool(config.cluster))
-    index = watch_index(memory_mib, health_settings(config))
+    index = watch_index(memory_mib, replace(health_settings(config), stalled_after_ms=config.stalled_after_ms))
     serve = partial(start_server, host=host, port=port, token=token, index=index)
     _show(partial(_start, serve, source, outputs, config), source)
 

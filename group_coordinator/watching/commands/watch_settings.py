@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.ground.settings.kafka_properties import librdkafka_properties, properties_problems
 from group_coordinator.ground.settings.loading import SERVERS
-from group_coordinator.ground.settings.operations import OperationsSettings, SeriesSettings
+from group_coordinator.ground.settings.operations import OperationsSettings, SeriesSettings, VerdictSettings
 from schemas.group_settings import RetentionSettings
 from schemas.settings import setting
 
@@ -18,12 +18,12 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 """Such a name can be that of a directory, and is told from the group's behind a slash."""
 NAMES = (
     "cluster", "bootstrap_servers", "kafka", "offsets_retention_minutes",
-    "metrics_port", "metrics_host", "metrics_groups",
+    "metrics_port", "metrics_host", "metrics_groups", "stalled_after_ms",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, RetentionSettings):
+class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, VerdictSettings, RetentionSettings):
     """Making one raises `ConfigError`."""
 
     cluster: dict[str, dict[str, str]] = setting(

@@ -9,8 +9,9 @@ from typing import Any
 
 from group_coordinator.ground.system.ended_threads import ended_threads
 from group_coordinator.watching.dashboard.change import Change
+from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.epochs_page import present
-from group_coordinator.watching.dashboard.facts import CLASSIC, CONSUMER, Committed
+from group_coordinator.watching.dashboard.facts import CLASSIC, CONSUMER
 from group_coordinator.watching.dashboard.feed import FeedItem
 from group_coordinator.watching.dashboard.group_page import Now, Window, group_page
 from group_coordinator.watching.dashboard.health import offset_expires_ms
@@ -176,6 +177,7 @@ class Documents:
             raise NotFound(f"There is no group {group_id}.")
         with index.lock:
             offsets: dict[tuple[str, int], Committed] = dict(facts.offsets)
+            uncommitted = facts.uncommitted
             moments = tuple(facts.moments())
             settings = index.settings.health
             is_empty = facts.state == GroupState.EMPTY
@@ -185,6 +187,7 @@ class Documents:
             row=row,
             moments=moments,
             offsets=offsets,
+            uncommitted=uncommitted,
             expires_ms=expires,
             epochs=epochs,
             now_ms=now_ms,

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from group_coordinator.ground.kafka_topics.bounds import Partition
+from group_coordinator.watching.dashboard.committed import Committed, NearBegin, next_commit
 from group_coordinator.watching.history.fold import GroupFold
 from group_coordinator.watching.history.holding import Holder
 from group_coordinator.watching.history.reconciliation import Reconciliation, rename
@@ -44,6 +46,8 @@ RECENT_MAX = 64
 """Rebalances and departures that are remembered one by one."""
 TRANSITIONS_MAX = 1_024
 _WIDTH = 4
+CONNECT_PROTOCOLS = ("sessioned", "compatible", "eager", "default")
+"""Of Kafka Connect's workers: what they run are no partitions of topics."""
 WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value, UNKNOWN)
 
 
@@ -54,14 +58,6 @@ class Recent(NamedTuple):
     client: str
     """Whose doing it was (`client_key`); empty: nobody's in particular."""
     trigger: str
-
-
-class Committed(NamedTuple):
-    """The offset of one partition."""
-
-    offset: int
-    committed_ms: int
-    metadata: str
 
 
 class Moment(NamedTuple):
@@ -82,9 +78,10 @@ class GroupFacts(GroupFold):
     """One group as it is now, and what recently happened to it."""
 
     __slots__ = (
-        "_resolved", "_transitions", "asks", "completed", "deadline_ms", "departures", "first_ms", "generation_id",
+        "_resolved", "_transitions", "_uncommitted", "asks", "assigned_ms", "completed", "deadline_ms", "departures",
+        "first_ms", "generation_id",
         "group_id", "had_members", "idle", "kind", "last_commit_ms", "last_ms", "leader_id", "members",
-        "offsets", "partitions", "protocol_name",
+        "near_begin", "offsets", "owned", "partitions", "protocol_name",
         "rebalances", "recent", "refusals", "started", "state", "state_since_ms",
         "topics", "version", "waiting", "way",
     )  # fmt: skip
@@ -113,7 +110,13 @@ class GroupFacts(GroupFold):
         self.partitions = 0
         self.idle = 0
         """Members that the last assignment gave nothing."""
-        self.offsets: dict[tuple[str, int], Committed] = {}
+        self.owned: dict[str, tuple[AssignedTopic, ...]] = {}
+        """What each member has. What the last ones had stays when nobody is left."""
+        self.assigned_ms = 0
+        """When any of it was last assigned."""
+        self._uncommitted: tuple[Partition, ...] | None = None
+        self.offsets: dict[Partition, Committed] = {}
+        self.near_begin: dict[Partition, NearBegin] = {}
         self.had_members = False
         self.started: RebalanceStarted | None = None
         """The last rebalance ..."""
@@ -177,6 +180,29 @@ class GroupFacts(GroupFold):
             return None
         return record.timestamp_ms + asks.rebalance_timeout_ms if record.state == "unrevoked_partitions" else None
 
+    # -------------------------------------------------------------------------------------------------------- offsets
+
+    def owners(self) -> dict[Partition, str]:
+        """Return the member that has each partition, or was the last to have it."""
+        return {
+            (topic.topic, number): member_id
+            for member_id, topics in self.owned.items()
+            for topic in topics
+            for number in topic.partitions
+        }
+
+    @property
+    def uncommitted(self) -> tuple[Partition, ...]:
+        """Return the partitions that were assigned and have no committed offset."""
+        if self._uncommitted is None:
+            offsets = self.offsets
+            is_connect = self.protocol_name in CONNECT_PROTOCOLS
+            self._uncommitted = () if is_connect else tuple(place for place in self.owners() if place not in offsets)
+        return self._uncommitted
+
+    def _owns(self, record: HistoryRecord, owned: dict[str, tuple[AssignedTopic, ...]]) -> None:
+        self.owned, self.assigned_ms, self._uncommitted = owned, record.timestamp_ms, None
+
     # ------------------------------------------------------------------------------------------------------ the group
 
     def follow(self, record: History) -> None:
@@ -201,6 +227,7 @@ class GroupFacts(GroupFold):
         self.leader_id = self.protocol_name = None
         self.generation_id = 0
         self.topics, self.partitions, self.idle = (), 0, 0
+        self._owns(record, {})
         self.had_members = False
         if self.state in (NO_GROUP, GroupState.DEAD):  # and history does not go back to its creation
             self.state_entered(record, GroupState.EMPTY.value)
@@ -214,6 +241,7 @@ class GroupFacts(GroupFold):
 
     def track_lost(self, record: HistoryRecord, reason: str) -> None:
         self.topics, self.partitions, self.idle = (), 0, 0
+        self._owns(record, {})
 
     def state_entered(self, record: HistoryRecord, state: str) -> None:
         entered = state, record.timestamp_ms, record.generation_id
@@ -224,6 +252,7 @@ class GroupFacts(GroupFold):
             self._forget_members()
         if state == GroupState.DEAD:
             self.offsets = {}
+            self._owns(record, {})
         # A moment is never before the one that came first, so that it can be found by bisection.
         last_ms = self._transitions[-_WIDTH] if self._transitions else record.timestamp_ms
         at_ms = max(last_ms, record.timestamp_ms)
@@ -234,6 +263,8 @@ class GroupFacts(GroupFold):
     # -------------------------------------------------------------------------------------------------------- members
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
+        if not self.members:
+            self._owns(record, {})
         self.members[joined.member.member_id] = joined.member
         self.had_members = True
         self.member_changed(record, joined)
@@ -253,6 +284,7 @@ class GroupFacts(GroupFold):
     ) -> None:
         self.way.replace(old_member_id, member.member_id)
         rename(self.asks, old_member_id, member.member_id)
+        rename(self.owned, old_member_id, member.member_id)
         self.members.pop(old_member_id, None)
         self.members[member.member_id] = member
         if old_member_id in self.waiting:
@@ -270,6 +302,8 @@ class GroupFacts(GroupFold):
 
     def _forget(self, member_id: str) -> None:
         self.members.pop(member_id, None)
+        if self.members and self.owned.pop(member_id, None) is not None:
+            self._uncommitted = None
         self.asks.pop(member_id, None)
         self.way.forget(member_id)
 
@@ -312,13 +346,17 @@ class GroupFacts(GroupFold):
         leader_id: str | None,
         rebalance: int | None,
     ) -> None:
+        self._owns(record, {share.member_id: share.topics for share in assignments if share.topics})
+        self._count(assignments)
+
+    def _count(self, assignments: Sequence[MemberAssignment]) -> None:
         topics = [topic for share in assignments for topic in share.topics or ()]
         self.topics = tuple(sorted({topic.topic for topic in topics}))
         self.partitions = sum(len(topic.partitions) for topic in topics)
         self.idle = sum(share.topics == () for share in assignments)
 
     def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
-        self.partitions_assigned(record, assignments, None, None)
+        self._count(assignments)
         self.way.aim(record.assignment_epoch, assignments)
 
     def partitions_of_member(
@@ -326,6 +364,9 @@ class GroupFacts(GroupFold):
     ) -> None:
         if isinstance(record, MemberReconciled):
             self.way.come(record)
+        if self.kind in (CLASSIC, CONSUMER):
+            self.owned[member.member_id] = topics
+            self._owns(record, self.owned)
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         self.completed = record
@@ -335,13 +376,16 @@ class GroupFacts(GroupFold):
     # ------------------------------------------------------------------------------------ offsets and refused requests
 
     def offsets_committed(self, record: OffsetsCommitted) -> None:
+        at_ms, assigned_ms, offsets = record.timestamp_ms, self.assigned_ms, self.offsets
         for change in record.offsets:
+            place = change.topic, change.partition
+            before = offsets.get(place)
+            if before is None or change.offset is None:
+                self._uncommitted = None
             if change.offset is None:
-                self.offsets.pop((change.topic, change.partition), None)
+                offsets.pop(place, None)
             else:
-                self.offsets[change.topic, change.partition] = Committed(
-                    change.offset, record.timestamp_ms, change.metadata
-                )
+                offsets[place] = next_commit(before, change.offset, at_ms, change.metadata, assigned_ms)
         self.last_commit_ms = record.timestamp_ms
         if not self.partitions:
             self.topics = tuple(sorted({topic for topic, _ in self.offsets}))
@@ -349,6 +393,7 @@ class GroupFacts(GroupFold):
     def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal) -> None:
         for removed in record.offsets:
             self.offsets.pop((removed.topic, removed.partition), None)
+        self._uncommitted = None
 
     def request_refused(self, record: RequestRefused) -> None:
         self.refusals += 1

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.advice import advice
+from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.epochs_page import Present, epochs_document
-from group_coordinator.watching.dashboard.facts import Committed, Moment
+from group_coordinator.watching.dashboard.facts import Moment
 from group_coordinator.watching.dashboard.index import GroupRecords, decoded
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
@@ -38,6 +39,8 @@ class Now(Struct, frozen=True, kw_only=True):
     row: GroupRow
     moments: tuple[Moment, ...]
     offsets: Mapping[Partition, Committed]
+    uncommitted: tuple[Partition, ...]
+    """They were assigned and have no committed offset."""
     expires_ms: Mapping[Partition, int]
     """It has each offset that expires if nothing happens."""
     epochs: Present
@@ -108,7 +111,9 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
         "lanes": [_lane(lane, number_of) for lane in group_lanes],
         "unowned_ms": unowned_ms(group_lanes, now.now_ms),
         "rebalances": [_rebalance(row, window.stories.get((row.epoch, row.seq))) for row in rows],
-        "offsets": offset_documents(window.commits, now.offsets, ends, now.now_ms, now.expires_ms),
+        "offsets": offset_documents(
+            window.commits, now.offsets, ends, now.now_ms, now.expires_ms, now.uncommitted
+        ),
         "rewinds": window.commits.rewinds[-REWINDS_MAX:],
         "epochs": epochs_document(window.life, now.epochs),
         "votes": _votes(window.life),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
-from group_coordinator.watching.dashboard import underway
-from group_coordinator.watching.dashboard.facts import CLASSIC, Committed, GroupFacts, Recent
+from group_coordinator.watching.dashboard import findings, underway
+from group_coordinator.watching.dashboard.committed import Committed
+from group_coordinator.watching.dashboard.facts import CLASSIC, GroupFacts, Recent
+from group_coordinator.watching.dashboard.findings import Finding
 from group_coordinator.watching.dashboard.lag import Lag
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.verdicts import Verdict
@@ -13,13 +16,17 @@ from group_coordinator.watching.narrative import sentences, words
 from schemas.group_states import NO_GROUP, REBALANCING, UNKNOWN, GroupState
 
 
-def verdict(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> Verdict:
-    """Return the worst verdict that is true of the group at this time."""
+def verdict(
+    group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings, partitions: Sequence[Finding] = ()
+) -> Verdict:
+    """Return the worst verdict that is true of the group at this time. `partitions`: what is wrong with single ones."""
     return (
         _stuck(group, now_ms, settings)
+        or findings.losing(group, partitions, now_ms)
+        or findings.stalled(group, partitions, now_ms)
         or _restless(group, now_ms, settings)
         or _empty(group, lag, now_ms, settings)
-        or _calm(group, now_ms, settings)
+        or _calm(group, now_ms, settings, findings.waits(partitions))
     )
 
 
@@ -96,8 +103,10 @@ def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSett
         reason = f"nobody is there, and offsets of {words.count(len(group.offsets), 'partition')} {expiry}"
         return Verdict(kind="expiring", reason=reason, holds_until_ms=now_ms + 60_000)
     warns_ms = None if first_ms is None else first_ms - settings.expiry_warning_ms
-    if lag is not None and lag.messages > 0:
-        reason = f"nobody is there, and {lag.messages:,} messages wait"
+    if lag is not None and (lag.messages > 0 or (lag.up_to > 0 and group.offsets)):
+        up_to = f"; {words.count(lag.uncommitted, 'partition')} without a commit" if lag.uncommitted else ""
+        up_to += f" {'have' if lag.uncommitted > 1 else 'has'} up to {lag.up_to:,} more" if lag.up_to else ""
+        reason = f"nobody is there, and {lag.messages:,} messages wait{up_to}"
         return Verdict(kind="empty_with_lag", reason=reason, holds_until_ms=warns_ms)
     reason = "nobody is there" if group.had_members else "offsets only: nobody ever joined"
     return Verdict(kind="empty", reason=reason, holds_until_ms=warns_ms)
@@ -125,7 +134,7 @@ def offset_expires_ms(group: GroupFacts, committed: Committed, settings: HealthS
     return (group.state_since_ms if from_emptying else committed.committed_ms) + settings.offsets_retention_ms
 
 
-def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
+def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings, waiting: str) -> Verdict:
     if group.state in REBALANCING:
         due_ms = underway.due_ms(group, settings)
         if due_ms is None:
@@ -139,7 +148,7 @@ def _calm(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict:
     if group.state == GroupState.STABLE:
         reason = f"{words.count(len(group.members), 'member')}, {words.count(group.partitions, 'partition')}"
         idle = f"; {words.count(group.idle, 'member')} without a partition" if group.idle else ""
-        return Verdict(kind="stable", reason=reason + idle + _unresolved(group))
+        return Verdict(kind="stable", reason=reason + idle + waiting + _unresolved(group))
     if group.state == NO_GROUP:
         refusals = words.count(group.refusals, "request")
         return Verdict(kind="dead", reason=f"there is no such group; {refusals} for it refused")

@@ -6,18 +6,19 @@ One thread adds records, others read: every method takes the lock for a short ti
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
 
-from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
+from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition, Reach
 from group_coordinator.ground.system.disk_store import DiskStore
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.feed import Feed, FeedItem
 from group_coordinator.watching.dashboard.indexed_groups import IndexedGroup, IndexedGroups, KindAndState
-from group_coordinator.watching.dashboard.lag import EndOffsets
+from group_coordinator.watching.dashboard.lag import EndOffsets, Lag
 from group_coordinator.watching.dashboard.ring import Chunk, values
 from group_coordinator.watching.dashboard.rows import GroupRow, group_row
 from group_coordinator.watching.dashboard.settings import DashboardSettings
@@ -168,12 +169,18 @@ class Index:
                 )
             )
 
-    def poll_ends(self, now_ms: int, bounds: dict[Partition, Bounds], cluster: str = "") -> None:
-        """Take the bounds of a cluster's logs as they are now."""
+    def poll_ends(
+        self,
+        now_ms: int,
+        bounds: dict[Partition, Bounds],
+        cluster: str = "",
+        reaches: Mapping[Partition, Reach] | None = None,
+    ) -> None:
+        """Take the bounds of a cluster's logs as they are now. `reaches`: of those that `wanted_reaches` named."""
         with self._lock:
-            self._ends.setdefault(cluster, EndOffsets()).poll(now_ms, bounds)
+            self._ends.setdefault(cluster, EndOffsets()).poll(now_ms, bounds, reaches)
             for group in self._groups.held.values():
-                if group.cluster == cluster and group.facts.offsets:
+                if group.cluster == cluster and (group.facts.offsets or group.facts.uncommitted):
                     self._changed_groups[group.facts.group_id] = None
 
     # ---------------------------------------------------------------------------------------------------------- reading
@@ -269,16 +276,27 @@ class Index:
             return group_id in self._groups
 
     def places(self, cluster: str = "") -> set[Partition]:
-        """The partitions that any group of a cluster in memory has committed for."""
+        """The partitions that any group of a cluster in memory has committed for, or was assigned."""
         with self._lock:
             groups = [group for group in self._groups.held.values() if group.cluster == cluster]
-            return {place for group in groups for place in group.facts.offsets}
+            return {place for group in groups for place in chain(group.facts.offsets, group.facts.uncommitted)}
+
+    def wanted_reaches(self, cluster: str = "") -> set[Partition]:
+        """The partitions of which a verdict needs more than the bounds, since the last call."""
+        with self._lock:
+            return self._ends[cluster].take_wanted() if cluster in self._ends else set()
 
     def ends_of(self, group_id: str) -> EndOffsets:
         """The ends of the logs of this group's cluster."""
         with self._lock:
             group = self._groups.get(group_id)
             return self._ends_of("" if group is None else group.cluster)
+
+    def topic_lags(self, group_id: str, now_ms: int) -> dict[str, Lag]:
+        """Return the lag of a group in memory, of each topic whose end is known."""
+        with self._lock:
+            group = self._groups.held.get(group_id)
+            return {} if group is None else self._ends_of(group.cluster).topic_lags(group.facts.offsets, now_ms)
 
     def feed(self, after: int = 0, before: int | None = None) -> Iterator[FeedItem]:
         """Records of all groups with numbers between the two, the newest first."""
@@ -316,7 +334,7 @@ class Index:
         row, key = group.row, (group.facts.version, ends.version)
         is_old = row is None or key != group.row_key
         if is_old or (row is not None and row.holds_until_ms is not None and row.holds_until_ms <= now_ms):
-            row = group_row(group.facts, ends.group_lag(group.facts.offsets, now_ms), now_ms, self.settings.health)
+            row = group_row(group.facts, ends, now_ms, self.settings.health, group.cluster)
             group.row, group.row_key = row, key
         assert row is not None
         return row

@@ -52,8 +52,8 @@ class KafkaSource:
 
     def start(self, index: Index) -> None:
         """Start to read. Raises SourceError when Kafka does not answer, or there is no history topic."""
-        follower = self._follower = self._follower or self._follow(index)
-        end_poller = EndPoller(self._properties, index, lambda: follower.has_caught_up, self._interval_s)
+        self._follower = self._follower or self._follow(index)
+        end_poller = EndPoller(self._properties, index, self.progress, self._interval_s)
         end_poller.start()
         self._stack.callback(end_poller.stop)
 

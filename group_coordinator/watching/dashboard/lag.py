@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
-from group_coordinator.watching.dashboard.facts import Committed
+from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition, Reach
+from group_coordinator.watching.dashboard.committed import Committed
 
 SAMPLES_MAX = 240
+BEGINS_MAX = 16
 
 
 class Lag(NamedTuple):
@@ -22,6 +23,13 @@ class Lag(NamedTuple):
     """It is longer than that: polling began later."""
     beyond_end: int
     """Partitions whose committed offset lies beyond the end: the topic was made anew, or truncated."""
+    gone: int = 0
+    """Messages behind the committed offset that were deleted; `messages` does not count them. (kafka-consumer-groups
+    prints the sum of both.)"""
+    uncommitted: int = 0
+    """Partitions that were assigned and have no committed offset."""
+    up_to: int = 0
+    """So many messages they have. How many of them wait depends on the client's `auto.offset.reset`."""
 
 
 class EndOffsets:
@@ -30,20 +38,38 @@ class EndOffsets:
     def __init__(self) -> None:
         self.version = 0
         self.bounds: dict[Partition, Bounds] = {}
+        self.first_ms: int | None = None
+        """When polling began."""
+        self.polled_ms = 0
+        """When it was polled last."""
+        self._reaches: Mapping[Partition, Reach] = {}
+        self._reach_wanted: set[Partition] = set()
+        self._begins: dict[Partition, list[tuple[int, int]]] = {}
+        """The begins of logs that have moved: when each was first seen."""
         self._times: dict[Partition, list[int]] = {}
         self._highs: dict[Partition, list[int]] = {}
 
-    def poll(self, now_ms: int, bounds: Mapping[Partition, Bounds]) -> None:
+    def poll(
+        self, now_ms: int, bounds: Mapping[Partition, Bounds], reaches: Mapping[Partition, Reach] | None = None
+    ) -> None:
         """Take what was polled. Partitions that are no longer asked for are forgotten."""
         self.version += 1
-        self.bounds = dict(bounds)
+        self.first_ms = now_ms if self.first_ms is None else self.first_ms
+        before_ms, self.polled_ms = self.polled_ms, now_ms
+        bounds_before, self.bounds, self._reaches = self.bounds, dict(bounds), reaches or {}
         for partition in self._times.keys() - bounds.keys():
             del self._times[partition], self._highs[partition]
+            self._begins.pop(partition, None)
         for place, log_bounds in bounds.items():
             times, highs = self._times.setdefault(place, []), self._highs.setdefault(place, [])
             if highs and log_bounds.end < highs[-1]:
                 times.clear()  # the log was made anew: what was before says nothing
                 highs.clear()
+                self._begins.pop(place, None)
+            elif highs and place in bounds_before and log_bounds.begin > bounds_before[place].begin:
+                begins = self._begins.setdefault(place, [(before_ms, bounds_before[place].begin)])
+                begins.append((now_ms, log_bounds.begin))
+                del begins[1:-BEGINS_MAX]
             if len(highs) > 1 and highs[-1] == log_bounds.end == highs[-2]:
                 times[-1] = now_ms  # of a log that stands still the first and the last moment are enough
                 continue
@@ -59,39 +85,93 @@ class EndOffsets:
         """Return the polled ends with their times."""
         return list(self._times.get(place, ())), list(self._highs.get(place, ()))
 
-    def lag(self, place: Partition, committed: int, now_ms: int) -> Lag | None:
-        """Return the lag of a committed offset; None if the end of the log is not known."""
+    def reach(self, place: Partition) -> Reach | None:
+        """Return what the log says beyond its bounds. It is asked for from now on, where somebody wants to know it, and
+        is not known before the next poll."""
+        self._reach_wanted.add(place)
+        return self._reaches.get(place)
+
+    def take_wanted(self) -> set[Partition]:
+        """Return the logs whose reach somebody wanted to know since the last call."""
+        wanted, self._reach_wanted = self._reach_wanted, set()
+        return wanted
+
+    def arrived_ms(self, place: Partition, offset: int) -> int | None:
+        """Return when the message with this offset was appended, interpolated between two polls, or the last poll where
+        it was not yet. None: before polling began, or the log is not known."""
+        times, highs = self._times.get(place), self._highs.get(place)
+        if not times or not highs:
+            return None
+        after = bisect_right(highs, offset)
+        if after == 0:
+            return None
+        if after == len(highs):
+            return times[-1]
+        span = highs[after] - highs[after - 1]
+        return times[after - 1] + (times[after] - times[after - 1]) * (offset + 1 - highs[after - 1]) // span
+
+    def growths(self, place: Partition, since_ms: int) -> list[tuple[int, int]]:
+        """Return the polls after this time that found the log longer than the one before: when, and its end then."""
+        times, highs = self._times.get(place, []), self._highs.get(place, [])
+        pairs = zip(times[1:], highs[1:], highs, strict=False)
+        return [(at_ms, high) for at_ms, high, before in pairs if at_ms > since_ms and high > before]
+
+    def passed_ms(self, place: Partition, committed: int) -> int | None:
+        """Return when the begin of the log was first seen beyond a committed offset. None: so it was from the first
+        poll on."""
+        begins = self._begins.get(place, [])
+        at_ms, begin = next(((at_ms, begin) for at_ms, begin in begins if begin > committed), (0, 0))
+        return None if not begin or (at_ms, begin) == begins[0] else at_ms
+
+    def lag(self, place: Partition, committed: int, now_ms: int, committed_ms: int = 0) -> Lag | None:
+        """Return the lag of a committed offset; None if the end of the log is not known.
+
+        `committed_ms`: a commit after the last poll may lie beyond the end that was polled.
+        """
         bounds = self.bounds.get(place)
         if bounds is None:
             return None
-        if committed > bounds.end:
+        if committed > bounds.end and committed_ms < self.polled_ms:
             return Lag(0, None, False, 1)
-        messages = bounds.unread(committed)
+        messages, gone = bounds.unread(committed), bounds.gone(committed)
         if messages == 0:
-            return Lag(0, 0, False, 0)
-        position = bounds.end - messages
-        times, highs = self._times[place], self._highs[place]
-        after = bisect_right(highs, position)
-        if after == 0:
-            return Lag(messages, now_ms - times[0], True, 0)
-        if after == len(highs):
-            return Lag(messages, now_ms - times[-1], False, 0)
-        span = highs[after] - highs[after - 1]
-        # The first message that is not read came when the end went from `position` to one more.
-        passed_ms = times[after - 1] + (times[after] - times[after - 1]) * (position + 1 - highs[after - 1]) // span
-        return Lag(messages, max(now_ms - passed_ms, 0), False, 0)
+            return Lag(0, 0, False, 0, gone)
+        appended_ms = self.arrived_ms(place, bounds.end - messages)
+        if appended_ms is None:
+            return Lag(messages, now_ms - self._times[place][0], True, 0, gone)
+        return Lag(messages, max(now_ms - appended_ms, 0), False, 0, gone)
 
-    def group_lag(self, offsets: Mapping[Partition, Committed], now_ms: int) -> Lag | None:
+    def group_lag(
+        self, offsets: Mapping[Partition, Committed], now_ms: int, uncommitted: Iterable[Partition] = ()
+    ) -> Lag | None:
         """Return all messages together, and the time of the partition that is furthest behind; None if no end is known.
         """
-        messages, behind_ms, at_least, beyond, is_known = 0, None, False, 0, False
+        lags = [self.lag(place, each.offset, now_ms, each.committed_ms) for place, each in offsets.items()]
+        without = [bounds.end - bounds.begin for place in uncommitted if (bounds := self.bounds.get(place)) is not None]
+        return total([lag for lag in lags if lag is not None], without)
+
+    def topic_lags(self, offsets: Mapping[Partition, Committed], now_ms: int) -> dict[str, Lag]:
+        """Return the lag of each topic whose end is known."""
+        by_topic: dict[str, list[Lag]] = {}
         for place, committed in offsets.items():
-            lag = self.lag(place, committed.offset, now_ms)
-            if lag is None:
-                continue
-            is_known = True
-            messages += lag.messages
-            beyond += lag.beyond_end
-            if lag.behind_ms is not None and (behind_ms is None or lag.behind_ms > behind_ms):
-                behind_ms, at_least = lag.behind_ms, lag.at_least
-        return Lag(messages, behind_ms, at_least, beyond) if is_known else None
+            lag = self.lag(place, committed.offset, now_ms, committed.committed_ms)
+            if lag is not None:
+                by_topic.setdefault(place[0], []).append(lag)
+        return {topic: lag for topic, lags in by_topic.items() if (lag := total(lags)) is not None}
+
+
+def total(lags: Iterable[Lag], without: Iterable[int] = ()) -> Lag | None:
+    """Return the lags of several partitions together. `without`: the messages of each that has no commit."""
+    messages = beyond = gone = 0
+    behind_ms, at_least, is_known = None, False, False
+    for lag in lags:
+        is_known = True
+        messages += lag.messages
+        beyond += lag.beyond_end
+        gone += lag.gone
+        if lag.behind_ms is not None and (behind_ms is None or lag.behind_ms > behind_ms):
+            behind_ms, at_least = lag.behind_ms, lag.at_least
+    of_uncommitted = list(without)
+    if not is_known and not of_uncommitted:
+        return None
+    return Lag(messages, behind_ms, at_least, beyond, gone, len(of_uncommitted), sum(of_uncommitted))

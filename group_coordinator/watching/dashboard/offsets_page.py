@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
-from group_coordinator.watching.dashboard.facts import Committed
+from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.tables.record_rows import commit_rows
 from schemas.history import History, OffsetsCommitted
@@ -47,12 +47,13 @@ def offset_documents(
     ends: EndOffsets,
     now_ms: int,
     expires_ms: Mapping[Partition, int],
+    uncommitted: Iterable[Partition] = (),
 ) -> list[dict[str, Any]]:
-    """Return a document for each partition that has, or had, an offset; by topic and number."""
+    """Return a document for each partition that has, or had, an offset, or was assigned; by topic and number."""
     documents = []
-    for place in sorted(offsets.keys() | commits.points.keys()):
-        committed = offsets.get(place)
-        lag = None if committed is None else ends.lag(place, committed.offset, now_ms)
+    for place in sorted({*offsets, *commits.points, *uncommitted}):
+        committed, bounds = offsets.get(place), ends.bounds.get(place)
+        lag = None if committed is None else ends.lag(place, committed.offset, now_ms, committed.committed_ms)
         points = _thinned(commits.points.get(place, []))
         times, highs = ends.samples(place)
         documents.append(
@@ -66,6 +67,11 @@ def offset_documents(
                 "lag": None if lag is None else lag.messages,
                 "lag_ms": None if lag is None else lag.behind_ms,
                 "lag_at_least": lag is not None and lag.at_least,
+                "lost": 0 if lag is None else lag.gone,
+                "up_to": bounds.end - bounds.begin if committed is None and bounds is not None else None,
+                "moved": None if committed is None else committed.moved_ms,
+                "begin": None if bounds is None else bounds.begin,
+                "end": None if bounds is None else bounds.end,
                 "beyond_end": lag is not None and lag.beyond_end > 0,
                 "expires": expires_ms.get(place),
                 "times": [at_ms for at_ms, _ in points],

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec import Struct
 
 from group_coordinator.watching.dashboard.facts import CLASSIC, GroupFacts
+from group_coordinator.watching.dashboard.findings import FINDINGS_SHOWN, Finding
 from group_coordinator.watching.dashboard.health import verdict
-from group_coordinator.watching.dashboard.lag import Lag
+from group_coordinator.watching.dashboard.lag import EndOffsets
+from group_coordinator.watching.dashboard.losing import lost_and_losing
 from group_coordinator.watching.dashboard.settings import HealthSettings
+from group_coordinator.watching.dashboard.standing import standing
 from group_coordinator.watching.dashboard.verdicts import SEVERITY, VerdictKind
 from group_coordinator.watching.narrative import sentences
 
@@ -18,6 +23,8 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     """One row of the list. Times are milliseconds since 1970; the page computes how long ago that is."""
 
     id: str
+    cluster: str
+    """Where there are several, the group's id begins with it."""
     kind: str
     """`classic`, or one of those that count epochs: `consumer`, `share`, `streams`."""
     state: str
@@ -36,6 +43,23 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     lag: int | None
     lag_ms: int | None
     lag_at_least: bool
+    lost: int
+    """Messages that were deleted before they were read: behind committed offsets, or passed over in the last hour.
+    `lag` does not count them."""
+    uncommitted: int
+    """Partitions that were assigned and have no committed offset ..."""
+    up_to: int
+    """... and all their messages, of which nobody knows how many wait; `lag` does not count them."""
+    beyond_end: int
+    """Partitions whose committed offset lies beyond the end of the log."""
+    stalled: int
+    """Partitions that have an owner and messages waiting, and do not move."""
+    losing: int
+    """Partitions whose messages are deleted before they are read, or soon will be ..."""
+    loses_in_ms: int | None
+    """... in about so long."""
+    findings: tuple[Finding, ...]
+    """Those partitions: the first ones."""
     rebalanced: int | None
     """When its last rebalance began."""
     took_ms: int | None
@@ -53,12 +77,18 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     holds_until_ms: int | None
 
 
-def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSettings) -> GroupRow:
-    """Return the group's row as it is now."""
-    judgement = verdict(group, lag, now_ms, settings)
+def group_row(
+    group: GroupFacts, ends: EndOffsets, now_ms: int, settings: HealthSettings, cluster: str = ""
+) -> GroupRow:
+    """Return the group's row as it is now. `ends` are those of its cluster's logs."""
+    lag = ends.group_lag(group.offsets, now_ms, group.uncommitted)
+    found = [*lost_and_losing(group, ends, settings), *standing(group, ends, settings)] if ends.version else []
+    judgement = verdict(group, lag, now_ms, settings, found)
+    kinds = Counter(finding.kind for finding in found)
     started, completed = group.started, group.completed
     return GroupRow(
         id=group.group_id,
+        cluster=cluster,
         kind=group.kind,
         state=group.state,
         since=group.state_since_ms,
@@ -72,6 +102,14 @@ def group_row(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthS
         lag=None if lag is None else lag.messages,
         lag_ms=None if lag is None else lag.behind_ms,
         lag_at_least=lag is not None and lag.at_least,
+        lost=max(0 if lag is None else lag.gone, sum(each.messages for each in found if each.kind == "lost")),
+        uncommitted=len(group.uncommitted),
+        up_to=0 if lag is None else lag.up_to,
+        beyond_end=0 if lag is None else lag.beyond_end,
+        stalled=kinds["stalled"],
+        losing=kinds["lost"] + kinds["will_lose"],
+        loses_in_ms=min((each.in_ms for each in found if each.in_ms is not None), default=None),
+        findings=tuple(found[:FINDINGS_SHOWN]),
         rebalanced=None if started is None else started.timestamp_ms,
         took_ms=None if completed is None else completed.duration_ms,
         cause="" if started is None else sentences.because(started),

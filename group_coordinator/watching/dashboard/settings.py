@@ -27,6 +27,10 @@ class HealthSettings(Struct, frozen=True, kw_only=True):
     at most 15 s."""
     deadline_grace_ms: int = 15_000
     """How far beyond its deadline a rebalance may run before it is called stuck: batches and clocks need a moment."""
+    stalled_after_ms: int = 5 * _MINUTE_MS
+    """A partition with an owner and messages waiting may stand so long, and longer where its past explains it."""
+    losing_warning_ms: int = _DAY_MS
+    """How long before messages are deleted unread the dashboard begins to warn."""
     offsets_retention_ms: int = 7 * _DAY_MS
     """The coordinator's `offsets_retention_ms`."""
     expiry_warning_ms: int = _DAY_MS

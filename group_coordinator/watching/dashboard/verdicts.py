@@ -7,11 +7,14 @@ from typing import Literal
 from msgspec import Struct
 
 VerdictKind = Literal[
-    "stuck", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable", "empty", "unknown", "dead"
+    "stuck", "losing", "stalled", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable",
+    "empty", "unknown", "dead",
 ]
 """The worst first: the order in which groups are listed."""
 SEVERITY: dict[VerdictKind, int] = {
     "stuck": 3,
+    "losing": 3,
+    "stalled": 3,
     "flapping": 3,
     "storming": 3,
     "expiring": 2,

@@ -18,6 +18,7 @@ from group_coordinator.watching.group_metrics.group_table import STATES, GroupTa
 from group_coordinator.watching.group_metrics.tally import HistoryCounts
 from group_coordinator.watching.history.fold import tell
 from group_coordinator.watching.watch.conditions import ConditionState
+from group_coordinator.watching.watch.lag_metrics import lag_values
 from group_coordinator.watching.watch.writing import HistorySource
 from schemas.consumer_group_history import GroupKind
 from schemas.group_states import ASSIGNING, NO_GROUP, REBALANCING, RECONCILING, UNKNOWN, GroupState
@@ -73,6 +74,7 @@ class WatchedGroups(GroupTable):
         yield from [Value(m.MEMBERS, (kind,), members[kind]) for kind in _KINDS]
         if self._named_groups:
             yield from self._of_rows(rows, time_ms)
+            yield from lag_values(self._index, rows, time_ms, self._named_groups)
 
     def _of_rows(self, rows: list[GroupRow], time_ms: int) -> Iterator[Value]:
         running = (

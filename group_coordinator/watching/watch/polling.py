@@ -82,7 +82,7 @@ class PollSource:
         self._index = index
         self._thread = threading.Thread(target=self._run, args=(index,), name="watch-polls", daemon=True)
         self._thread.start()
-        self._end_poller = EndPoller(self._properties, index, self._polled.is_set, cluster=self._cluster_name)
+        self._end_poller = EndPoller(self._properties, index, self.progress, cluster=self._cluster_name)
         self._end_poller.start()
 
     def stop(self) -> None:

@@ -158,7 +158,7 @@ class WatchSource:
         ]
         for thread in self._threads:
             thread.start()
-        self._end_poller = EndPoller(self._properties, index, self._caught_up.is_set, cluster=self._cluster_name)
+        self._end_poller = EndPoller(self._properties, index, self.progress, cluster=self._cluster_name)
         self._end_poller.start()
 
     def stop(self) -> None:

@@ -16,6 +16,7 @@ import yaml
 
 from group_coordinator.coordinating.operations.gateway_metrics import GATEWAY_METRICS
 from group_coordinator.ground.monitoring.metrics import METRICS, Metric
+from group_coordinator.watching.dashboard.verdicts import SEVERITY
 from group_coordinator.watching.group_metrics.group_table import STATES
 from schemas.history import MemberDropped, RebalanceCompleted
 from schemas.settings import settings_of
@@ -107,7 +108,7 @@ def test_the_check_finds_mistakes() -> None:
 
 
 def test_label_values_that_are_matched_exist() -> None:
-    values = {
+    values: dict[str, set[str]] = {
         "state": set(STATES),
         "outcome": literals(RebalanceCompleted, "outcome"),
         "reason": {"left", "session_expired", "coordinator_stalled"} | literals(MemberDropped, "reason"),
@@ -115,6 +116,7 @@ def test_label_values_that_are_matched_exist() -> None:
         "phase": {"triggerExecution"},
         "error": {"NONE", "UNKNOWN_SERVER_ERROR"},
         "api": {"JoinGroup", "SyncGroup"},
+        "verdict": set(SEVERITY),
         "job": {job["job_name"] for job in scrape_jobs()},
     }
     matched = [match for _, text in expressions() for match in re.findall(r'(\w+)(=~|!~|!=|=)"([^"]+)"', text)]

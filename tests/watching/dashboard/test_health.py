@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from group_coordinator.watching.dashboard.facts import Committed, GroupFacts
+from group_coordinator.watching.dashboard.committed import Committed
+from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.health import expires_ms, verdict
 from group_coordinator.watching.dashboard.lag import Lag
 from group_coordinator.watching.dashboard.settings import HealthSettings

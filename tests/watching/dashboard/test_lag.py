@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from group_coordinator.ground.kafka_topics.bounds import Bounds
-from group_coordinator.watching.dashboard.facts import Committed
+from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.lag import SAMPLES_MAX, EndOffsets, Lag
 
 P = ("t", 0)
@@ -28,7 +28,7 @@ def test_seconds_behind_are_when_the_next_message_was_appended() -> None:
 
 
 def test_what_retention_removed_is_no_backlog() -> None:
-    assert polled((0, 1_000), low=900).lag(P, 100, 0) == Lag(100, 0, True, 0)
+    assert polled((0, 1_000), low=900).lag(P, 100, 0) == Lag(100, 0, True, 0, gone=800)
 
 
 def test_an_offset_beyond_the_end_is_told_and_not_negative() -> None:

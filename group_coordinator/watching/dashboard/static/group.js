@@ -104,6 +104,8 @@ export function groupView(app, id, parameters) {
         fact("state", [state(group.state), ` for ${roughly(now - group.since)}`]), KINDS[group.kind] ? fact("kind", KINDS[group.kind]) : null, fact(counts(group), number(group.generation)), group.target_epoch !== null && group.target_epoch !== group.generation ? fact("target of epoch", number(group.target_epoch), "The target assignment of the newest epoch is not computed yet") : null, fact("members", number(group.members)),
         fact("partitions", number(group.partitions)), protocol ? fact("assignor", h("span", { class: "mono" }, protocol)) : null,
         fact("lag", group.lag === null ? "not known" : number(group.lag), group.lag === null ? "The ends of the logs are not known here" : null),
+        group.lost ? fact("lost", number(group.lost), "Messages that were deleted before they were read") : null,
+        group.up_to ? fact("no commit", `${number(group.uncommitted)}, up to ${number(group.up_to)}`, "Partitions without a commit, and all their messages: nobody knows how many wait") : null,
         group.lag_ms === null ? null : fact("behind", `${group.lag_at_least ? "more than " : ""}${duration(group.lag_ms)}`),
         fact("rebalances", number(group.rebalances)), fact("refused requests", isUnheard() && !group.refusals ? "not known" : number(group.refusals)),
         fact("last commit", group.committed ? `${roughly(now - group.committed)} ago` : "–")));

@@ -133,11 +133,18 @@ export function groupsView(app, _, parameters) {
       cell("group-state", state(group.state), h("small", {}, group.state === "none" ? "" : `for ${roughly(now - group.since)}`)),
       cell("number members", number(group.members), h("small", { class: "unit" }, group.members === 1 ? "member" : "members")),
       cell("number gen", number(group.generation), group.kind && group.kind !== "classic" ? h("small", {}, "epoch") : null),
-      cell("number lag", short(group.lag), h("small", { class: "unit" }, "lag")),
+      cell("number lag", short(group.lag), h("small", { class: "unit" }, "lag"), beside(group)),
       cell("number behind", group.lag_ms === null || group.lag_ms === undefined ? "–" : `${group.lag_at_least ? ">" : ""}${roughly(group.lag_ms)}`),
       cell("cause", group.rebalanced ? h("span", {}, ago(group.rebalanced, now), group.took_ms === null ? ", not over" : `, took ${duration(group.took_ms)}`) : "–", h("small", { title: group.cause }, group.cause)),
       cell("spark", sparkline(group.spark ?? [], now), h("span", { class: "total" }, short(group.rebalances))),
     );
+  }
+
+  /** What the lag does not count. */
+  function beside(group) {
+    if (group.lost) return h("small", { class: "bad", title: `${count(group.lost, "message")} deleted before they were read` }, `${short(group.lost)} lost`);
+    if (group.beyond_end) return h("small", { class: "bad", title: "Committed offsets lie beyond the end of the log: the topic was made anew, or truncated." }, "beyond end");
+    return group.up_to ? h("small", { title: `${count(group.uncommitted, "partition")} without a commit: ${count(group.up_to, "message")}, of which nobody knows how many wait` }, `+ up to ${short(group.up_to)}`) : null;
   }
 
   /** Rebalances over the window of the verdicts, a bar for each part of it. */

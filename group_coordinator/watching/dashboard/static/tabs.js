@@ -73,7 +73,8 @@ function offsets(page, { onMoment }) {
   const find = (id) => page.members.find((member) => member.id === id);
   const rows = page.offsets.slice(0, ROWS_MAX).map((partition) => h("tr", {},
     h("td", { class: "mono" }, `${partition.topic}-${partition.partition}`), h("td", { class: "number" }, number(partition.offset)),
-    h("td", { class: "number" }, partition.beyond_end ? h("span", { class: "tag bad", title: "The committed offset lies beyond the end of the log: the topic was made anew, or truncated." }, "beyond the end") : number(partition.lag)),
+    h("td", { class: "number" }, number(partition.begin), " – ", number(partition.end)),
+    h("td", { class: "number" }, lagMark(page, partition), partition.beyond_end ? h("span", { class: "tag bad", title: "The committed offset lies beyond the end of the log: the topic was made anew, or truncated." }, "beyond the end") : partition.up_to ? `up to ${number(partition.up_to)}` : number(partition.lag)),
     h("td", { class: "number" }, partition.lag_ms === null ? "–" : `${partition.lag_at_least ? "> " : ""}${duration(partition.lag_ms)}`),
     h("td", { class: "life" }, trend(partition, page)),
     h("td", { class: "mono" }, partition.committed === null ? "–" : page.now - partition.committed < DAY_MS ? preciseClock(partition.committed) : moment(partition.committed)),
@@ -83,8 +84,19 @@ function offsets(page, { onMoment }) {
   const back = page.rewinds.slice().reverse().map((rewind) => h("tr", {},
     h("td", { class: "mono" }, h("button", { type: "button", class: "linklike", onclick: () => onMoment(rewind.t) }, preciseClock(rewind.t))), h("td", { class: "mono" }, `${rewind.topic}-${rewind.partition}`),
     h("td", { class: "number" }, `${number(rewind.from)} → ${number(rewind.to)}`), h("td", { class: "number" }, number(rewind.from - rewind.to)), h("td", {}, rewind.by ? memberName(find(rewind.by), rewind.by) : h("span", { class: "mono" }, rewind.client ?? "–")), h("td", { class: "mono" }, `offset ${rewind.offset}`)));
-  return [few(page.offsets, "partition", table(["Partition", "#Offset", "#Lag", "#Behind", "Commits over time", "Committed", "By", "Expires", "Metadata"], rows, "No offsets.")),
+  return [few(page.offsets, "partition", table(["Partition", "#Offset", "#Log", "#Lag", "#Behind", "Commits over time", "Committed", "By", "Expires", "Metadata"], rows, "No offsets.")),
     back.length ? [h("h3", {}, `Commits that went back: ${back.length}`), table(["When", "Partition", "#From → to", "#Back by", "By", "Request"], back, "")] : null];
+}
+
+/** What is wrong with a partition. */
+function lagMark(page, { topic, partition, offset, lost, up_to: upTo }) {
+  const found = page.group.findings.find((finding) => finding.topic === topic && finding.partition === partition);
+  const word = { lost: "lost", will_lose: "will lose", stalled: "stalled", transaction: "transaction" }[found?.kind];
+  return [
+    lost ? h("span", { class: "tag bad", title: "Deleted before they were read." }, `${number(lost)} lost`) : null,
+    word && !(lost && word === "lost") ? h("span", { class: `tag ${found.kind === "transaction" ? "" : "bad"}`, title: found.since === null ? "" : `since ${moment(found.since)} UTC` }, word) : null,
+    offset === null && upTo !== null ? h("span", { class: "tag" }, "no commit") : null, " ",
+  ];
 }
 
 /** Committed offsets within the window, and the end of the log above them; where there are fewer than two, words on the last. */

@@ -4,6 +4,8 @@ import { h } from "dashboard/dom";
 
 export const VERDICTS = {
   stuck: { sign: "■", word: "stuck", tone: "bad" },
+  losing: { sign: "▽", word: "losing", tone: "bad" },
+  stalled: { sign: "‖", word: "stalled", tone: "bad" },
   flapping: { sign: "⇅", word: "flapping", tone: "bad" },
   storming: { sign: "≋", word: "storming", tone: "bad" },
   expiring: { sign: "⧗", word: "offsets expire", tone: "warn" },

@@ -1,0 +1,97 @@
+"""The committed offset of a partition, and the pace at which it moved: what its own past explains. Pure.
+
+The past takes a few bytes: two moments, from which the speed follows, and the latest pauses. Shorter pauses than half a
+minute are none, so a partition whose offset moves every few seconds has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+PAUSES_KEPT = 8
+PAUSE_MIN_MS = 30_000
+PAUSE_EXPLAINS_MS = 86_400_000
+"""An older pause explains nothing."""
+FIRST_PAUSE_MAX_MS = 3_600_000
+"""A first commit that comes so long after the assignment hardly is the first one: the topic is compacted."""
+MOMENTS_APART_MS = 600_000
+_MOMENT, _MOMENTS = Struct("=2q"), Struct("=4q")
+_PAUSE = Struct("=4q")
+
+
+class Pause(NamedTuple):
+    """A time in which the offset did not move."""
+
+    since_ms: int
+    offset: int
+    """Where it stood; -1: there was none yet."""
+    until_ms: int
+    next_offset: int
+    """Where it went then."""
+
+
+class NearBegin(NamedTuple):
+    """An offset in the older half of a log, from poll to poll: whether the begin of the log passes it."""
+
+    offset: int
+    """The committed one at the last poll."""
+    polled_ms: int
+    per_ms: float
+    """So fast it went on between the last two polls."""
+    lost: int = 0
+    """Messages that were deleted before they were read, though it has gone on since."""
+    since_ms: int = 0
+    last_ms: int = 0
+    """When they were first and last lost."""
+
+
+class Committed(NamedTuple):
+    """The offset of one partition."""
+
+    offset: int
+    committed_ms: int
+    metadata: str
+    moved_ms: int = 0
+    """When the offset last became another one. Many clients commit the same again and again."""
+    step: int = 0
+    """By how much it last moved forward; 0: it is not known at which pace it moves."""
+    past: bytes = b""
+
+    def pauses(self) -> Iterator[Pause]:
+        """Yield the latest pauses, the oldest first."""
+        return map(Pause._make, _PAUSE.iter_unpack(self.past[_MOMENTS.size :]))
+
+    def moment_before(self) -> tuple[int, int]:
+        """Return when the offset stood where, before the last two times that ten minutes of the clock were over."""
+        before_ms, before_offset = _MOMENT.unpack_from(self.past)
+        return before_ms, before_offset
+
+
+def next_commit(before: Committed | None, offset: int, at_ms: int, metadata: str, assigned_ms: int) -> Committed:
+    """Return what is committed from now on. `assigned_ms`: when the group's partitions were last assigned; 0: not
+    known."""
+    if before is None:
+        past, is_first = _MOMENTS.pack(at_ms, offset, at_ms, offset), 0 <= at_ms - assigned_ms <= FIRST_PAUSE_MAX_MS
+        if is_first and at_ms - assigned_ms >= PAUSE_MIN_MS:
+            past = _paused(past, Pause(assigned_ms, -1, at_ms, offset))
+        return Committed(offset, at_ms, metadata, at_ms, int(is_first), past)
+    if offset == before.offset:
+        return Committed(offset, at_ms, metadata, before.moved_ms, before.step, before.past)
+    past = before.past
+    if offset < before.offset:
+        past = _MOMENTS.pack(at_ms, offset, at_ms, offset) + past[_MOMENTS.size :]
+        return Committed(offset, at_ms, metadata, at_ms, before.step, past)
+    moved_ms = before.moved_ms
+    if at_ms // MOMENTS_APART_MS > moved_ms // MOMENTS_APART_MS:
+        past = past[_MOMENT.size : _MOMENTS.size] + _MOMENT.pack(at_ms, offset) + past[_MOMENTS.size :]
+    if at_ms - moved_ms >= PAUSE_MIN_MS:
+        past = _paused(past, Pause(moved_ms, before.offset, at_ms, offset))
+    return Committed(offset, at_ms, metadata, at_ms, offset - before.offset, past)
+
+
+def _paused(past: bytes, pause: Pause) -> bytes:
+    if len(past) >= _MOMENTS.size + PAUSES_KEPT * _PAUSE.size:
+        past = past[: _MOMENTS.size] + past[_MOMENTS.size + _PAUSE.size :]
+    return past + _PAUSE.pack(*pause)
