@@ -23,7 +23,6 @@ from group_coordinator.coordinating.gateway.config import GatewayConfig, Gateway
 from group_coordinator.coordinating.gateway.group_events import GroupEvent, OnAnswer, without_bulk
 from group_coordinator.coordinating.gateway.handed_answers import HandedAnswers
 from group_coordinator.coordinating.gateway.handover import Handover, TopicRecord, topic_records
-from group_coordinator.coordinating.gateway.late_heartbeats import LateHeartbeats, heartbeat_key
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from group_coordinator.coordinating.gateway.refusals import refusal
 from group_coordinator.coordinating.gateway.request_ids import RequestIds
@@ -43,8 +42,6 @@ from schemas.events import (
 )
 from schemas.java_hash import group_partition
 from schemas.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
     JoinGroupRequest,
     OffsetCommitRequest,
     Response,
@@ -99,7 +96,6 @@ class EventsClient:
         self._metrics = metrics
         self._request_ids = RequestIds()
         self._pending: dict[str, _Pending] = {}
-        self._late_heartbeats = LateHeartbeats()
         self._unsent: list[_Unsent] = []
         self._events_topic = f"{config.topic_prefix}.events"
         self._answered = AnsweredRequests(metrics)
@@ -178,7 +174,6 @@ class EventsClient:
             # Answers come in any order, and there is a deadline for each kind of request: all are looked at.
             for request_id in [number for number, pending in self._pending.items() if pending.deadline_s <= now_s]:
                 self._in_doubt(request_id)
-            self._late_heartbeats.sweep(now_s)
             self._handed_answers.look()
         finally:
             # Whatever one answer ran into: the other deadlines must not be forgotten for it.
@@ -303,9 +298,6 @@ class EventsClient:
         pending = self._pending.pop(request_id, None)
         if pending is None:
             return
-        assert self._loop is not None
-        if isinstance(pending.event.request, HeartbeatRequest):
-            self._late_heartbeats.keep(request_id, heartbeat_key(pending.event.request), self._loop.time())
         self._metrics.in_doubt += 1
         self._metrics.pending = len(self._pending)
         pending.on_answer(refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -327,7 +319,7 @@ class EventsClient:
             self._handover.give(awaited, lambda: self._reader is not None and self._reader.is_stopping)
 
     def _is_awaited(self, request_id: str) -> bool:
-        return request_id in self._pending or request_id in self._late_heartbeats
+        return request_id in self._pending
 
     def _take_read(self, records: list[TopicRecord]) -> None:
         """Take answers that Kafka has. A responder may have handed them over since they were read."""
@@ -337,13 +329,8 @@ class EventsClient:
 
     def _take(self, records: list[TopicRecord]) -> None:
         now_ms = time.time() * 1_000
-        late_records: list[TopicRecord] = []
         for record in records:
-            request_id = record.key.decode(errors="replace")
-            pending = self._pending.pop(request_id, None)
-            if pending is None and request_id in self._late_heartbeats:
-                late_records.append(record)
-                continue
+            pending = self._pending.pop(record.key.decode(errors="replace"), None)
             if pending is None or record.value is None:
                 self._metrics.answers_unexpected += 1  # written twice
                 self._answered.compare(record)
@@ -354,32 +341,7 @@ class EventsClient:
             if isinstance(pending.event.request, SIZED):
                 self._sizes.learn(pending.event.api, pending.event.group_id, len(record.value))
             pending.on_answer(_response_to(pending.event, record.value))
-        if late_records:
-            self._take_late(late_records)  # last: an answer of one's own that came with them is newer
         self._metrics.pending = len(self._pending)
-
-    def _take_late(self, records: list[TopicRecord]) -> None:
-        """An expired heartbeat gets no answer any more; a newer one of the same member and generation may get it."""
-        assert self._loop is not None
-        waiting: dict[bytes, str] = {}
-        for request_id, pending in self._pending.items():
-            if isinstance(pending.event.request, HeartbeatRequest):
-                waiting.setdefault(heartbeat_key(pending.event.request), request_id)
-        for record in records:
-            try:
-                response = None if record.value is None else decode_response_event(record.value)[1]
-            except EventError:
-                response = None
-            error_code = (
-                response.error_code if isinstance(response, HeartbeatResponse) else ErrorCode.UNKNOWN_SERVER_ERROR
-            )
-            heartbeat = self._late_heartbeats.take(record.key.decode(errors="replace"), error_code)
-            newer = None if heartbeat is None else waiting.pop(heartbeat, None)
-            if heartbeat is None or newer is None:
-                self._metrics.answers_unexpected += 1
-                continue
-            self._late_heartbeats.keep(newer, heartbeat, self._loop.time())  # its own answer may serve the next
-            self._pending.pop(newer).on_answer(HeartbeatResponse(error_code=error_code))
 
 
 def _response_to(event: GroupEvent, value: bytes) -> Response:
