@@ -18,7 +18,6 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from group_coordinator.coordinating.gateway.answer_sizes import SIZED, AnswerSizes
-from group_coordinator.coordinating.gateway.answered_requests import AnsweredRequests
 from group_coordinator.coordinating.gateway.config import GatewayConfig, GatewayError
 from group_coordinator.coordinating.gateway.group_events import GroupEvent, OnAnswer, without_bulk
 from group_coordinator.coordinating.gateway.handed_answers import HandedAnswers
@@ -98,7 +97,6 @@ class EventsClient:
         self._pending: dict[str, _Pending] = {}
         self._unsent: list[_Unsent] = []
         self._events_topic = f"{config.topic_prefix}.events"
-        self._answered = AnsweredRequests(metrics)
         self._handed_answers = HandedAnswers(
             config, self._request_ids.run_id, metrics, is_awaited=self._is_awaited, take=self._take
         )
@@ -312,7 +310,6 @@ class EventsClient:
             if self._is_awaited(record.key.decode(errors="replace")):
                 awaited.append(record)
             else:
-                self._answered.compare(record)
                 self._handed_answers.read(record)
         self._metrics.answers_unexpected += len(records) - len(awaited)
         if awaited:
@@ -333,9 +330,7 @@ class EventsClient:
             pending = self._pending.pop(record.key.decode(errors="replace"), None)
             if pending is None or record.value is None:
                 self._metrics.answers_unexpected += 1  # written twice
-                self._answered.compare(record)
                 continue
-            self._answered.note(record)
             self._metrics.coordinator_ms.add(max(0.0, record.timestamp_ms - pending.sent_ms))
             self._metrics.reading_ms.add(max(0.0, now_ms - record.timestamp_ms))
             if isinstance(pending.event.request, SIZED):

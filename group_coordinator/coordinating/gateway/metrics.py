@@ -62,8 +62,6 @@ class GatewayMetrics:
         """Answers that were handed over, and that Kafka may not have: it has not taken them from the gateway."""
         self.groups_left_out = 0
         """Groups that ListGroups does not name, since the start; one that changes counts again."""
-        self.answers_contradicted = 0
-        """Answers that differ from the one that the client was given."""
         self.pending = 0
         """Events without an answer."""
         self.answer_ms: defaultdict[str, Histogram] = defaultdict(Histogram)

@@ -90,11 +90,6 @@ LEFT_OUT = _metric(
     "Groups that ListGroups does not name, because they find no room in `listed_bytes_max`; one that changes counts "
     "again.",
 )
-CONTRADICTED = _metric(
-    "counter",
-    "answers_contradicted_total",
-    "Answers that differ from the one that the client was given: one of the two is not the coordinator's.",
-)
 ANSWER_SECONDS = _metric(
     "histogram",
     "answer_seconds",
@@ -146,7 +141,6 @@ class GatewayCollector(Collector):
         yield _counter(RECORDED, {(): metrics.answers_recorded})
         yield _counter(NOT_RECORDED, {(): metrics.answers_not_recorded})
         yield _counter(LEFT_OUT, {(): metrics.groups_left_out})
-        yield _counter(CONTRADICTED, {(): metrics.answers_contradicted})
         yield _histogram(ANSWER_SECONDS, {(api,): histogram for api, histogram in metrics.answer_ms.copy().items()})
         yield _histogram(COORDINATOR_SECONDS, {(): metrics.coordinator_ms})
         yield _histogram(READING_SECONDS, {(): metrics.reading_ms})

@@ -354,26 +354,3 @@ def test_garbage_in_a_datagram_costs_only_itself(home: str, recorder: Producer) 
         assert problems == []
 
     asyncio.run(story())
-
-
-@pytest.mark.parametrize("through_kafka_first", [True, False])
-def test_another_answer_than_the_client_was_given_is_said(
-    home: str, recorder: Producer, through_kafka_first: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def story() -> None:
-        async with both(home, recorder) as (bench, responder):
-            request_id = await bench.ask()
-            if through_kafka_first:
-                bench.client.read([in_kafka(request_id, ErrorCode.ILLEGAL_GENERATION)])
-            else:
-                responder.hand_over([handed(request_id, ErrorCode.ILLEGAL_GENERATION)])
-            await until(lambda: has(bench, 1))
-            bench.client.read([in_kafka(request_id, ErrorCode.ILLEGAL_GENERATION)])
-            assert bench.metrics.answers_contradicted == 0
-            for _ in range(3):
-                bench.client.read([in_kafka(request_id)])
-            assert bench.metrics.answers_contradicted == 3
-
-    asyncio.run(story())
-    (told,) = [record for record in caplog.records if "another answer to the request" in record.message]
-    assert told.levelname == "ERROR"

@@ -115,7 +115,6 @@ CASES = [
     fires("ResponderDiffers", 11, {f"{P}responder_differences": "0x9 1x20"}),
     quiet("ResponderDiffers", 11, {f"{P}responder_differences": "0x30"}),
     *counters("HandedAnswersNotRecorded", f"{P}gateway_answers_not_recorded_total", 0, 1),
-    *counters("AnswersContradicted", f"{P}gateway_answers_contradicted_total", 0, 1),
     *counters("GroupsLeftOut", f"{P}gateway_groups_left_out_total", 0, 7),
     *counters("ConnectionsRefused", f"{P}gateway_connections_refused_total", 0, 3),
     fires("AnswersInDoubt", 18, {f"{P}gateway_in_doubt_total": "0x9 1+1x20"}),
