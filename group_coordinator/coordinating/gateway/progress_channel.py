@@ -1,4 +1,5 @@
-"""By the progress topic gateways ask responders and watchers of topics, and hear what responders answer.
+"""By the progress topic gateways ask responders and watchers of topics, hear what responders answer, and say that
+clients can be heard.
 
 Where the topic is missing, or may not be read or written, nobody is asked, and the log says so once.
 """
@@ -18,6 +19,7 @@ from group_coordinator.ground.kafka_topics.described import partitions_now
 from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from schemas.query_progress import (
+    GatewayAlive,
     GroupsChanged,
     ProgressRecord,
     decode_progress,
@@ -27,6 +29,8 @@ from schemas.query_progress import (
 
 _WRITE_TIMEOUT_MS = 2_000
 """A question that Kafka has not taken by then is asked no more."""
+SIGN_INTERVAL_S = 1.0
+"""From one sign of life to the next."""
 _log = logging.getLogger(__name__)
 
 
@@ -76,6 +80,14 @@ class ProgressChannel:
         if self._follower is not None:
             self._follower.stop()
 
+    async def give_signs_of_life(self) -> None:
+        """Say to each shard's responder, until it is cancelled, that clients can be heard: it may have to write the
+        clock while the coordinator is away. Runs in the event loop that serves clients."""
+        while True:
+            for shard in range(self.shards):
+                self.write(shard, GatewayAlive())
+            await asyncio.sleep(SIGN_INTERVAL_S)
+
     def write(self, shard: int, record: ProgressRecord) -> None:
         """Write a record, if Kafka takes it."""
         if self._producer is None:
@@ -107,5 +119,6 @@ class ProgressChannel:
             self._has_failed = True
             _log.warning(
                 "Responders and watchers of topics cannot be asked: %s. ListGroups shows what the coordinator has "
-                "published, and a new topic is known when the watcher has seen it (docs/operations.md).", reason,
+                "published, a new topic is known when the watcher has seen it, and no timer fires while the "
+                "coordinator is away (docs/operations.md).", reason,
             )  # fmt: skip

@@ -29,7 +29,6 @@ from group_coordinator.coordinating.gateway.request_bounds import cost_of_listin
 from group_coordinator.coordinating.gateway.request_router import Reply, RequestRouter
 from group_coordinator.coordinating.gateway.rewriting import Locate
 from group_coordinator.coordinating.gateway.shard_count import partition_counts
-from group_coordinator.coordinating.gateway.signs_of_life import SignsOfLife
 from group_coordinator.coordinating.gateway.topic_access import TopicAccess
 from group_coordinator.coordinating.gateway.topic_cache import TopicCache
 from group_coordinator.coordinating.gateway.topic_filter import TopicFilter
@@ -53,9 +52,7 @@ class Gateway(ProxyServer):
         """`ends_with_coordinator`: it is in the coordinator's process, so it says nothing about clients that can be
         heard without the coordinator."""
         super().__init__(config)
-        self._signs: SignsOfLife | None = None
-        if not ends_with_coordinator:
-            self._signs = SignsOfLife(config.coordinator_client_properties, config.topic_prefix)
+        self._ends_with_coordinator = ends_with_coordinator
         self._writing_signs: asyncio.Task[None] | None = None
         self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=False)
         self._sizes = AnswerSizes()
@@ -105,8 +102,8 @@ class Gateway(ProxyServer):
             raise GatewayError(
                 f"Groups and topics could not be read within {_PUBLISHED_TIMEOUT_S:.0f} s: is Kafka there?"
             ) from None
-        if self._signs is not None:
-            self._writing_signs = loop.create_task(self._signs.write())
+        if not self._ends_with_coordinator:
+            self._writing_signs = loop.create_task(self._channel.give_signs_of_life())
 
     async def _finish(self) -> None:
         if self._writing_signs is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.coordinating.gateway import signs_of_life
+from group_coordinator.coordinating.gateway import progress_channel
 from group_coordinator.coordinating.gateway.config import GatewayConfig
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.ground.kafka_topics.reader import read_topic
@@ -32,8 +32,7 @@ def test_they_come_and_end_with_the_gateway(
     topic_settings: TopicSettings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(signs_of_life, "INTERVAL_S", 0.1)
-    monkeypatch.setattr(signs_of_life, "LOOK_INTERVAL_S", 0.1)
+    monkeypatch.setattr(progress_channel, "SIGN_INTERVAL_S", 0.1)
     topic = topic_settings.topics.progress
     with Gateway(gateway_config):
         wait_until(lambda: signs_in(kafka, topic).get(0, 0) > 3)
