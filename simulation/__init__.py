@@ -1,11 +1,9 @@
 """Whole worlds run in one process, without Spark: members with faults, a log, a driver that crashes, and checks of all
 of it.
 
-A seed stands for a case (`run.case_of`). Two of three cases are worlds (`scenario`, `generate`, `world`): processes
-with members of `group_coordinator/coordinating/members/`, a network, a broker, and for each shard a ticker and a driver
-that works as the Spark operator does. The third is a sequence of random requests, right and wrong ones
-(`request_sequence`). Both give a log. In half of both the members use both protocols, or migrate
-(`consumer_request_generator`, `Migrate`).
+A seed stands for a world (`scenario`, `generate`, `world`): processes with members of
+`group_coordinator/coordinating/members/`, a network, a broker, and for each shard a ticker and a driver that works as
+the Spark operator does. It gives a log. In half of the worlds the members use both protocols, or migrate (`Migrate`).
 
 The `checker` handles that log once, one record after another, and asks the `rules` after every step what is wrong. At
 the end the drivers' outputs, with their batches, crashes and repetitions, must be the checker's to the byte. No member

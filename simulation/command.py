@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
+from simulation.generate import scenario_of
 from simulation.narration import narrate
-from simulation.run import case_of, is_world, run_case
+from simulation.run import run_world
 from simulation.shrink import TRIES_MAX, shrink
 
 SEEDS = 500
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def try_seed(seed: int) -> tuple[Finding | None, int]:
     """Return what a seed breaks, if anything, and its number of requests."""
-    outcome = run_case(case_of(seed))
+    outcome = run_world(scenario_of(seed))
     if not outcome.violations:
         return None, outcome.requests
     rules = tuple(violation.rule for violation in outcome.violations)
@@ -91,19 +92,18 @@ def _run_seeds(seeds: range, jobs: int) -> int:
         elif seeds_done % _PROGRESS_EVERY < count:
             print(f"{seeds_done} of {len(seeds)} seeds, {len(findings)} broke a rule", file=sys.stderr, flush=True)
     took_s = time.monotonic() - began_s
-    worlds = sum(is_world(seed) for seed in seeds)
     print(
-        f"{worlds} worlds and {seeds_done - worlds} sequences with {requests} requests in {took_s:.0f} s "
+        f"{seeds_done} worlds with {requests} requests in {took_s:.0f} s "
         f"({seeds_done / took_s:.0f} a second, {jobs} processes): {len(findings)} broke a rule"
     )
     return 1 if findings else 0
 
 
 def _story(seed: int, tries_max: int) -> int:
-    case = case_of(seed)
-    violations = run_case(case).violations
+    scenario = scenario_of(seed)
+    violations = run_world(scenario).violations
     if violations and tries_max:
-        case = shrink(case, violations[0].rule, tries_max)
-    for line in narrate(case, run_case(case, keep_steps=True)):
+        scenario = shrink(scenario, violations[0].rule, tries_max)
+    for line in narrate(scenario, run_world(scenario, keep_steps=True)):
         print(line)
     return 1 if violations else 0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from typing import Any
 
-from coordinator_state import Answer, GroupConfig, Output
+from coordinator_state import Answer, Output
 from schemas.error_codes import ErrorCode
 from schemas.history import (
     GroupCreated,
@@ -25,17 +24,16 @@ from schemas.history import (
 )
 from schemas.messages import JoinGroupResponse
 from simulation.checker import Step
-from simulation.request_sequence import RequestSequence
-from simulation.run import Case, Outcome
+from simulation.run import Outcome
 from simulation.scenario import Fault, Scenario
 from simulation.world import START_MS, TraceLine
 
 
-def narrate(case: Case, outcome: Outcome) -> Iterator[str]:
+def narrate(scenario: Scenario, outcome: Outcome) -> Iterator[str]:
     """Describe a run line by line: first the violations, then what happened, by time."""
     yield from (f"VIOLATED  {violation}" for violation in outcome.violations)
     yield ""
-    yield from cast_of(case) if isinstance(case, Scenario) else [settings_of(case)]
+    yield from cast_of(scenario)
     yield ""
     lines: list[tuple[int, int, str]] = []
     for line in outcome.trace:
@@ -58,12 +56,6 @@ def cast_of(scenario: Scenario) -> Iterator[str]:
         )
     for fault in scenario.faults:
         yield f"fault at {fault.at_ms / 1000:.3f} s: {_fault(fault)}"
-
-
-def settings_of(sequence: RequestSequence) -> str:
-    """Return the settings of a sequence's coordinator that differ from the default."""
-    default, settings = asdict(GroupConfig()), asdict(sequence.config)
-    return ", ".join(f"{name} {value}" for name, value in settings.items() if value != default[name])
 
 
 def _fault(fault: Fault) -> str:

@@ -1,4 +1,4 @@
-"""One seed from beginning to end: make its case, live through it, judge it."""
+"""A world from beginning to end: live through it, judge it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from simulation.checker import CheckResult, Rule, Violation, check_log
-from simulation.generate import scenario_of
 from simulation.life import live_through
-from simulation.request_sequence import RequestSequence, run_driver, sequence_of, write_log
 from simulation.rules import (
     AssignmentsAsDecided,
     EveryRequestOnce,
@@ -52,12 +50,8 @@ RULES_OF_WORLDS: tuple[type[Rule], ...] = (*RULES, OneOwner)
 """And where the leaders know what they do."""
 
 
-Case = Scenario | RequestSequence
-"""What a seed stands for."""
-
-
 class Outcome(NamedTuple):
-    """The outcome of a case."""
+    """What came of a run."""
 
     violations: list[Violation]
     """The first of each rule, in the order in which they were seen."""
@@ -66,29 +60,15 @@ class Outcome(NamedTuple):
     result: CheckResult
 
 
-def is_world(seed: int) -> bool:
-    """Return whether a seed is a world. Two of three are; the third is a sequence of random requests."""
-    return seed % 3 != 2
-
-
-def case_of(seed: int) -> Case:
-    """Return the case of a seed."""
-    return scenario_of(seed) if is_world(seed) else sequence_of(seed)
-
-
-def run_case(case: Case, *, keep_steps: bool = False) -> Outcome:
-    """Run a case and check it against all rules."""
-    return run_sequence(case, keep_steps) if isinstance(case, RequestSequence) else run_world(case, keep_steps)
-
-
-def run_world(scenario: Scenario, keep_steps: bool = False) -> Outcome:
+def run_world(scenario: Scenario, *, keep_steps: bool = False) -> Outcome:
+    """Run a world and check it against all rules."""
     world = World(scenario)
     result = CheckResult()
     try:
         live_through(world)
     except Exception as error:
         # Whatever breaks in a world breaks in the coordinator or in a member, and the log up to there is worth judging.
-        result.report(_broken(error, world.now_ms))
+        result.report(broken(error, world.now_ms))
     check_log(world.log, scenario.config, RULES_OF_WORLDS, result, keep_steps=keep_steps)
     if "NothingBreaks" not in result.violations:
         for violation in check_drivers(world.written, world.drivers, result, world.now_ms):
@@ -100,23 +80,8 @@ def run_world(scenario: Scenario, keep_steps: bool = False) -> Outcome:
     return Outcome(list(result.violations.values()), world.log.requests, world.trace, result)
 
 
-def run_sequence(sequence: RequestSequence, keep_steps: bool = False) -> Outcome:
-    result = CheckResult()
-    log = write_log(sequence)
-    end_ms = log.partitions[0][-1].timestamp_ms
-    check_log(log, sequence.config, RULES, result, keep_steps=keep_steps)
-    if "NothingBreaks" not in result.violations:
-        try:
-            driver, written = run_driver(sequence, log)
-        except Exception as error:
-            result.report(_broken(error, end_ms))
-        else:
-            for violation in check_drivers(written, [driver], result, end_ms):
-                result.report(violation)
-    return Outcome(list(result.violations.values()), log.requests, [], result)
-
-
-def _broken(error: Exception, time_ms: int) -> Violation:
+def broken(error: Exception, time_ms: int) -> Violation:
+    """Return the violation of a coordinator or member that raised something."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{PurePath(frame.filename).name}, line {frame.lineno}"
     return Violation("NothingBreaks", f"{type(error).__name__}: {error} ({place})", "", time_ms)

@@ -1,5 +1,5 @@
-"""Make a failing case as small as it can be while the same rule is still broken: fewer faults, members, steps;
-simpler ones."""
+"""Make a failing world as small as it can be while the same rule is still broken: fewer faults and members, simpler
+ones."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from coordinator_state import GroupConfig
-from simulation.request_sequence import RequestSequence
-from simulation.run import Case, run_case
+from simulation.run import run_world
 from simulation.scenario import BadNetwork, DriverCrash, Fault, Scenario, member_of
 
 T = TypeVar("T")
@@ -20,25 +19,23 @@ _EASIER_PARTS = ("lose_requests", "lose_answers", "double", "late")
 
 
 class _Tries:
-    """Says whether a case still breaks the rule, until there have been too many."""
+    """Says whether a world still breaks the rule, until there have been too many."""
 
     def __init__(self, rule: str, tries_max: int) -> None:
         self._rule = rule
         self._left = tries_max
 
-    def still_fails(self, case: Case) -> bool:
+    def still_fails(self, scenario: Scenario) -> bool:
         if self._left <= 0:
             return False
         self._left -= 1
-        return any(violation.rule == self._rule for violation in run_case(case).violations)
+        return any(violation.rule == self._rule for violation in run_world(scenario).violations)
 
 
-def shrink(case: Case, rule: str, tries_max: int = TRIES_MAX) -> Case:
-    """Return a smaller case that breaks the same rule; the case itself if there is none."""
+def shrink(scenario: Scenario, rule: str, tries_max: int = TRIES_MAX) -> Scenario:
+    """Return a smaller scenario that breaks the same rule; the same one if there is none."""
     tries = _Tries(rule, tries_max)
-    if isinstance(case, RequestSequence):
-        return _shrink_sequence(case, tries)
-    smaller = case
+    smaller = scenario
     while True:
         before = smaller
         smaller = _fewer_faults(smaller, tries)
@@ -51,16 +48,8 @@ def shrink(case: Case, rule: str, tries_max: int = TRIES_MAX) -> Case:
             return smaller
 
 
-def _shrink_sequence(sequence: RequestSequence, tries: _Tries) -> RequestSequence:
-    def with_steps(steps: Sequence[object]) -> RequestSequence:
-        return replace(sequence, steps=tuple(steps))
-
-    steps = _fewer(sequence.steps, lambda left: tries.still_fails(with_steps(left)))
-    return with_steps(steps)
-
-
 def _fewer_faults(scenario: Scenario, tries: _Tries) -> Scenario:
-    faults = _fewer(scenario.faults, lambda left: tries.still_fails(replace(scenario, faults=tuple(left))))
+    faults = fewer(scenario.faults, lambda left: tries.still_fails(replace(scenario, faults=tuple(left))))
     return replace(scenario, faults=tuple(faults))
 
 
@@ -70,10 +59,10 @@ def _fewer_members(scenario: Scenario, tries: _Tries) -> Scenario:
         faults = tuple(fault for fault in scenario.faults if member_of(fault) in (None, *names))
         return replace(scenario, members=tuple(members), faults=faults)
 
-    return with_members(_fewer(scenario.members, lambda left: tries.still_fails(with_members(left))))
+    return with_members(fewer(scenario.members, lambda left: tries.still_fails(with_members(left))))
 
 
-def _fewer(items: Sequence[T], still_fails: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+def fewer(items: Sequence[T], still_fails: Callable[[Sequence[T]], bool]) -> Sequence[T]:
     """Leave out halves, quarters, ... single items, for as long as that is possible."""
     size = max(len(items) // 2, 1)
     while items:

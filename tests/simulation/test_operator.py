@@ -13,11 +13,11 @@ from coordinator_state import Group
 from group_coordinator.ground.settings.topic_names import Topics
 from schemas.output_records import OutputRecord
 from simulation.driver import carry_clock
+from simulation.generate import scenario_of
 from simulation.life import live_through
 from simulation.log import Log, Record
 from simulation.random_streams import RandomStreams
-from simulation.request_sequence import RequestSequence, write_log
-from simulation.run import case_of, run_case
+from simulation.run import run_world
 from simulation.scenario import Scenario
 from simulation.world import World
 from streaming.log_rules import RulesScan
@@ -25,6 +25,7 @@ from streaming.operator import coordinate_rows
 from streaming.operator_config import OperatorConfig
 from streaming.reply_partitions import ReplyPartitions
 from streaming.rows import EventRow, output_record
+from tests.random_requests.request_sequence import RequestSequence, run_sequence, sequence_of, write_log
 
 
 def operator_config(case: Scenario | RequestSequence, shard: int) -> OperatorConfig:
@@ -71,8 +72,9 @@ def written_in_batches(
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 5, 8, 11, 12, 1_001, 1_002])
 def test_the_real_operator_writes_what_the_checker_saw(seed: int) -> None:
-    case = case_of(seed)
-    expected = run_case(case).result.outputs
+    case = sequence_of(seed) if seed % 3 == 2 else scenario_of(seed)
+    outcome = run_sequence(case) if isinstance(case, RequestSequence) else run_world(case)
+    expected = outcome.result.outputs
     for shard, records in enumerate(log_of(case).partitions):
         scan = RulesScan(case.config.tick_ahead_bound_ms)
         for record in records:

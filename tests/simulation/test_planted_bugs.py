@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from simulation.request_sequence import RequestSequence, has_both_protocols
-from simulation.run import Case, case_of, run_case
+from simulation.generate import scenario_of
+from simulation.run import run_world
 from simulation.scenario import BrokerClockJump, Scenario, Subscribe
+from tests.random_requests.request_sequence import has_both_protocols, run_sequence, sequence_of
 from tests.simulation import planted_bugs as bugs
 from tests.simulation import planted_consumer_bugs as consumer_bugs
 from tests.verify_history.histories import verify_histories
@@ -18,32 +19,32 @@ from tests.verify_history.histories import verify_histories
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 Plant = Callable[[pytest.MonkeyPatch], None]
 WORLDS = [seed for seed in range(360) if seed % 3 != 2]
-SOUPS = range(2, 150, 3)
+SEQUENCES = range(2, 1_000_000_000, 3)
+"""These seeds are those of sequences of random requests, all others of worlds."""
+RANDOM_REQUESTS = SEQUENCES[:50]
 CONSUMER_WORLDS = [seed for seed in WORLDS if has_both_protocols(seed)]
-CONSUMER_SOUPS = [seed for seed in SOUPS if has_both_protocols(seed)]
+CONSUMER_REQUESTS = [seed for seed in RANDOM_REQUESTS if has_both_protocols(seed)]
 
 
-def _subscribes_as_static_member(case: Case) -> bool:
-    if isinstance(case, RequestSequence) or len(case.topics) == 1:
+def _subscribes_as_static_member(case: Scenario) -> bool:
+    if len(case.topics) == 1:
         return False
     static = {plan.name for plan in case.members if plan.instance_id is not None}
     return any(isinstance(fault, Subscribe) and fault.member in static for fault in case.faults)
 
 
-def _broker_is_set_back(case: Case) -> bool:
-    return isinstance(case, Scenario) and any(
-        isinstance(fault, BrokerClockJump) and fault.by_ms < -9_000 for fault in case.faults
-    )
+def _broker_is_set_back(case: Scenario) -> bool:
+    return any(isinstance(fault, BrokerClockJump) and fault.by_ms < -9_000 for fault in case.faults)
 
 
 class Seeds:
     """The seeds of worlds of which something holds, looked for when a test asks for them."""
 
-    def __init__(self, end: int, holds: Callable[[Case], bool]) -> None:
+    def __init__(self, end: int, holds: Callable[[Scenario], bool]) -> None:
         self._end, self._holds = end, holds
 
     def __iter__(self) -> Iterator[int]:
-        return (seed for seed in range(self._end) if seed % 3 != 2 and self._holds(case_of(seed)))
+        return (seed for seed in range(self._end) if seed % 3 != 2 and self._holds(scenario_of(seed)))
 
 
 BROKERS_SET_BACK = Seeds(900, _broker_is_set_back)
@@ -53,7 +54,8 @@ STATIC_SUBSCRIBERS = Seeds(4_000, _subscribes_as_static_member)
 def caught_by(seeds: Iterable[int], rules: set[str]) -> set[str]:
     """What the first seed that breaks one of the rules breaks."""
     for seed in seeds:
-        broken = {violation.rule for violation in run_case(case_of(seed)).violations}
+        outcome = run_sequence(sequence_of(seed)) if seed in SEQUENCES else run_world(scenario_of(seed))
+        broken = {violation.rule for violation in outcome.violations}
         if broken & rules:
             return broken
     return set()
@@ -64,17 +66,17 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (bugs.a_process_goes_by_its_own_rules, CONSUMER_SOUPS, {"BatchesCannotBeSeen"}),
     (bugs.all_go_by_the_rules_of_new_logs, CONSUMER_WORLDS, {"RulesAsLogged"}),
     (bugs.two_owners, WORLDS, {"OneOwner"}),
-    (bugs.two_owners, SOUPS, {"AssignmentsAsDecided"}),
+    (bugs.two_owners, RANDOM_REQUESTS, {"AssignmentsAsDecided"}),
     (bugs.a_forgotten_commit, WORLDS, {"CommitsKept"}),
     (bugs.a_commit_that_is_not_logged, WORLDS, {"LogTellsHardState"}),
-    (bugs.no_tombstones, SOUPS, {"LogTellsHardState"}),
-    (bugs.an_old_commit_is_taken, SOUPS, {"OnlyCurrentCommits"}),
+    (bugs.no_tombstones, RANDOM_REQUESTS, {"LogTellsHardState"}),
+    (bugs.an_old_commit_is_taken, RANDOM_REQUESTS, {"OnlyCurrentCommits"}),
     (bugs.a_fenced_member_commits, WORLDS, {"OnlyCurrentCommits"}),
     (bugs.heartbeats_are_not_heard, WORLDS, {"SessionsKept"}),
     (bugs.heartbeats_are_not_heard, WORLDS, {"TheLivingStay"}),
     (bugs.the_dead_stay, WORLDS, {"SessionsKept"}),
     (bugs.a_tick_of_the_future_counts, WORLDS, {"TheFutureIsFar"}),
-    (bugs.a_tick_of_the_future_counts, SOUPS, {"TheFutureIsFar"}),
+    (bugs.a_tick_of_the_future_counts, RANDOM_REQUESTS, {"TheFutureIsFar"}),
     (bugs.time_runs_before_the_first_tick, WORLDS, {"OnlyTicksMoveTime"}),
     (bugs.a_static_member_keeps_its_new_subscription_to_itself, STATIC_SUBSCRIBERS, {"GroupsSettle"}),
     (bugs.the_clock_jumps_after_a_pause, WORLDS, {"TheLivingStay"}),
@@ -86,31 +88,31 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (bugs.the_clock_runs_ahead_of_timers_that_have_not_fired, WORLDS, {"TheLivingStay"}),
     (bugs.a_log_rests_too_soon, [71_000_223, 71_009_913], {"PausesCostNobody"}),
     (bugs.sessions_go_on_after_a_pause, WORLDS, {"PausesCostNobody"}),
-    (bugs.sessions_go_on_after_a_pause, SOUPS, {"SessionsKept"}),
+    (bugs.sessions_go_on_after_a_pause, RANDOM_REQUESTS, {"SessionsKept"}),
     (bugs.a_parked_answer_is_dropped, WORLDS, {"EveryRequestOnce"}),
     (bugs.an_answer_comes_twice, WORLDS, {"EveryRequestOnce"}),
     (bugs.an_answer_goes_to_somebody_else, WORLDS, {"EveryRequestOnce"}),
     (bugs.a_generation_is_skipped, WORLDS, {"GenerationsRise"}),
     (bugs.a_generation_falls, WORLDS, {"GenerationsRise"}),
     (bugs.arrival_order, WORLDS, {"BatchesCannotBeSeen"}),
-    (bugs.arrival_order, SOUPS, {"BatchesCannotBeSeen"}),
+    (bugs.arrival_order, RANDOM_REQUESTS, {"BatchesCannotBeSeen"}),
     (bugs.timers_are_lost_between_batches, WORLDS, {"BatchesCannotBeSeen"}),
-    (bugs.timers_change_their_order_between_batches, SOUPS, {"BatchesCannotBeSeen"}),
+    (bugs.timers_change_their_order_between_batches, RANDOM_REQUESTS, {"BatchesCannotBeSeen"}),
     (bugs.ids_by_chance, WORLDS, {"RepeatsAreEqual", "BatchesCannotBeSeen"}),
     (bugs.time_by_the_batch, WORLDS, {"BatchesCannotBeSeen"}),
-    (bugs.retention_is_over_at_once, SOUPS, {"CommitsKept"}),
-    (bugs.offsets_of_a_topic_that_is_gone_stay, SOUPS, {"CommitsKept"}),
-    (bugs.offsets_without_a_topic_id_outlive_their_topic, SOUPS, {"CommitsKept"}),
-    (bugs.a_topic_made_again_loses_its_offsets, SOUPS, {"CommitsKept"}),
+    (bugs.retention_is_over_at_once, RANDOM_REQUESTS, {"CommitsKept"}),
+    (bugs.offsets_of_a_topic_that_is_gone_stay, RANDOM_REQUESTS, {"CommitsKept"}),
+    (bugs.offsets_without_a_topic_id_outlive_their_topic, RANDOM_REQUESTS, {"CommitsKept"}),
+    (bugs.a_topic_made_again_loses_its_offsets, RANDOM_REQUESTS, {"CommitsKept"}),
     (bugs.offsets_of_a_topic_that_is_gone_stay, WORLDS, {"OffsetsGoWithTheirTopic"}),
     (bugs.topics_are_known_by_name, WORLDS, {"OffsetsGoWithTheirTopic"}),
     (bugs.a_broker_that_is_behind_is_believed, WORLDS, {"OffsetsGoWithTheirTopic"}),
-    (bugs.offsets_without_a_bound, SOUPS, {"OffsetsWithinBound"}),
-    (consumer_bugs.a_partition_is_given_before_it_is_released, CONSUMER_SOUPS, {"OneOwnerAtATime"}),
+    (bugs.offsets_without_a_bound, RANDOM_REQUESTS, {"OffsetsWithinBound"}),
+    (consumer_bugs.a_partition_is_given_before_it_is_released, CONSUMER_REQUESTS, {"OneOwnerAtATime"}),
     (consumer_bugs.a_partition_is_given_before_it_is_released, CONSUMER_WORLDS, {"OneOwnerAtATime"}),
-    (consumer_bugs.a_session_is_armed_only_at_the_join, CONSUMER_SOUPS, {"NativeSessionsKept"}),
+    (consumer_bugs.a_session_is_armed_only_at_the_join, CONSUMER_REQUESTS, {"NativeSessionsKept"}),
     (consumer_bugs.a_session_is_armed_only_at_the_join, CONSUMER_WORLDS, {"TheLivingStay"}),
-    (consumer_bugs.silent_native_members_stay, CONSUMER_SOUPS, {"NativeSessionsKept"}),
+    (consumer_bugs.silent_native_members_stay, CONSUMER_REQUESTS, {"NativeSessionsKept"}),
     (consumer_bugs.silent_native_members_stay, CONSUMER_WORLDS, {"GroupsSettle"}),
     (consumer_bugs.nobody_bumps_the_epoch_when_members_go, CONSUMER_WORLDS, {"GroupsSettle"}),
     (consumer_bugs.the_last_native_member_leaves_a_consumer_group_behind, CONSUMER_WORLDS, {"GroupsSettle"}),

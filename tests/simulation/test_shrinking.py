@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from coordinator_state.classic import kind, sessions, sync_group
-from coordinator_state.classic.group import classic_group, classic_or_none
-from coordinator_state.classic.kind import ClassicKind
+from coordinator_state.classic import kind, sessions
+from coordinator_state.classic.group import classic_group
 from coordinator_state.step import Step
 from simulation.command import main
+from simulation.generate import scenario_of
 from simulation.narration import narrate
-from simulation.request_sequence import RequestSequence
-from simulation.run import case_of, run_case
-from simulation.scenario import Scenario
+from simulation.run import run_world
 from simulation.shrink import shrink
 
 
@@ -29,60 +25,34 @@ def the_dead_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kind, "session_timer_expired", expire)
 
 
-@pytest.fixture
-def third_generation_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = sync_group.sync_group
-
-    def sync(step: Step, request: Any) -> None:
-        real(step, request)
-        group = classic_or_none(step.group)
-        if group is not None and group.generation_id == 3 and group.state == "Stable":
-            raise RuntimeError("the third generation is stable")
-
-    monkeypatch.setattr(ClassicKind, "sync_group", staticmethod(sync))
-
-
-def first_seed(kind: type, rule: str) -> int:
+def first_seed(rule: str) -> int:
     for seed in range(300):
-        case = case_of(seed)
-        if not isinstance(case, kind):
+        scenario = scenario_of(seed)
+        if len(scenario.faults) < 4 or scenario.coordinator_starts_ms:
             continue
-        if isinstance(case, Scenario) and (len(case.faults) < 4 or case.coordinator_starts_ms):
-            continue
-        if any(violation.rule == rule for violation in run_case(case).violations):
+        if any(violation.rule == rule for violation in run_world(scenario).violations):
             return seed
     raise AssertionError(f"no seed breaks {rule}")
 
 
 def test_a_world_shrinks_to_the_fault_that_matters(the_dead_stay: None) -> None:
-    case = case_of(first_seed(Scenario, "SessionsKept"))
-    assert isinstance(case, Scenario)
+    case = scenario_of(first_seed("SessionsKept"))
     small = shrink(case, "SessionsKept", tries_max=60)
-    assert isinstance(small, Scenario)
-    assert any(violation.rule == "SessionsKept" for violation in run_case(small).violations)
+    assert any(violation.rule == "SessionsKept" for violation in run_world(small).violations)
     assert len(small.faults) <= 1
     assert len(small.members) <= 2
     assert len(small.faults) < len(case.faults)
 
 
-def test_a_sequence_shrinks_to_few_steps(third_generation_breaks: None) -> None:
-    case = case_of(first_seed(RequestSequence, "NothingBreaks"))
-    small = shrink(case, "NothingBreaks")
-    assert isinstance(case, RequestSequence)
-    assert isinstance(small, RequestSequence)
-    assert len(small.steps) < len(case.steps) / 2
-    assert any(violation.rule == "NothingBreaks" for violation in run_case(small).violations)
-
-
 def test_a_case_that_does_not_fail_stays_as_it_is() -> None:
-    case = case_of(0)
+    case = scenario_of(0)
     assert shrink(case, "OneOwner", tries_max=20) == case
 
 
 def test_a_failing_seed_prints_the_command_that_tells_its_story(
     the_dead_stay: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seed = first_seed(Scenario, "SessionsKept")
+    seed = first_seed("SessionsKept")
     assert main(["--seed", str(seed)]) == 1
     assert f"python -m simulation --seed {seed} --story" in capsys.readouterr().out
     assert main(["--seed", str(seed), "--story", "--whole"]) == 1
@@ -93,9 +63,8 @@ def test_a_failing_seed_prints_the_command_that_tells_its_story(
 
 
 def test_a_story_is_in_the_order_of_time_and_names_who_does_what() -> None:
-    case = case_of(0)
-    assert isinstance(case, Scenario)
-    lines = list(narrate(case, run_case(case, keep_steps=True)))
+    case = scenario_of(0)
+    lines = list(narrate(case, run_world(case, keep_steps=True)))
     name = case.members[0].name
     assert any(line.startswith(f"{name} is ") for line in lines)
     timed_lines = [line for line in lines if " s  " in line[:14]]

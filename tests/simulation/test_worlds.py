@@ -1,4 +1,4 @@
-"""Worlds and soups by the hundred: nothing that must hold is ever broken.
+"""Worlds by the hundred: nothing that must hold is ever broken.
 `make simulate SEEDS=5000` lives through more."""
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import pytest
 from coordinator_state import GroupConfig, publication
 from simulation.command import main, try_seed
 from simulation.driver import encode_output
-from simulation.request_sequence import RequestSequence
-from simulation.run import case_of, run_case
+from simulation.generate import scenario_of
+from simulation.run import run_world
 from simulation.scenario import BrokerPause, Close, MemberPlan, Scenario, SlowPoll, Subscribe
 from tests.hash_seeds import printed_with
 
-SEEDS = 1_500
-"""A thousand worlds, and half as many sequences."""
+SEEDS = 1_000
 CHUNK = 20
 
 
@@ -27,10 +26,8 @@ def test_nothing_is_broken(first: int) -> None:
 
 
 FOUND_ONCE = (
-    1_004_050, 1_010_584, 20_003_083, 20_043_072, 21_004_024, 22_029_502, 22_054_875, 24_100_348, 1_553,
-    71_000_177, 71_000_223, 71_001_411, 71_001_583, 71_006_054, 71_008_086, 71_009_913,
-    91_000_970, 150_001_114, 777_000_258, 777_003_760, 777_004_835, 777_009_201, 777_010_373, 777_010_625,
-    888_005_333,
+    1_004_050, 1_010_584, 20_003_083, 20_043_072, 21_004_024, 22_029_502, 22_054_875, 24_100_348, 71_000_223,
+    71_001_411, 71_001_583, 71_008_086, 71_009_913, 150_001_114, 777_000_258, 777_003_760, 777_009_201,
 )  # fmt: skip
 """Seeds that a long search found: six by faults of the coordinator, all others by faults of the judges."""
 
@@ -49,16 +46,10 @@ def test_groups_that_are_published_seldom_do_the_same(first: int, monkeypatch: p
     test_nothing_is_broken(first)
 
 
-def test_both_kinds_of_cases_are_lived_through() -> None:
-    kinds = [type(case_of(seed)) for seed in range(30)]
-    assert kinds.count(Scenario) == 20
-    assert kinds.count(RequestSequence) == 10
-
-
 def digest(seeds: range) -> str:
     hashed = sha256()
     for seed in seeds:
-        outcome = run_case(case_of(seed))
+        outcome = run_world(scenario_of(seed))
         for key, outputs in outcome.result.outputs.items():
             hashed.update(repr(key).encode())
             for output in outputs:
@@ -76,7 +67,7 @@ def test_a_seed_is_the_same_world_in_every_process() -> None:
 def test_everything_that_can_go_wrong_does() -> None:
     texts: list[str] = []
     for seed in range(0, 150, 3):
-        texts += [line.text for line in run_case(case_of(seed)).trace]
+        texts += [line.text for line in run_world(scenario_of(seed)).trace]
     for words in (
         "crashes",
         "closes",
@@ -113,7 +104,7 @@ def test_a_broker_that_stands_still_before_the_first_tick_costs_nobody_anything(
         members=members,
         faults=(BrokerPause(at_ms=379, for_ms=8_000),),
     )
-    outcome = run_case(scenario)
+    outcome = run_world(scenario)
     assert outcome.violations == []
     assert outcome.result.expiries == []
 
@@ -156,7 +147,7 @@ def test_topics_with_which_a_static_member_comes_back_wait_for_the_next_rebalanc
         batch_every_ms=(200, 1_500),
         batch_records_max=1_000,
     )
-    outcome = run_case(scenario)
+    outcome = run_world(scenario)
     assert outcome.violations == []
     assert any("readers-0: gets orders-0, orders-1" in f"{line.who}: {line.text}" for line in outcome.trace[-3:])
 
@@ -193,7 +184,7 @@ def test_what_a_static_member_gave_up_before_it_closed_waits_for_the_next_rebala
         coordinator_starts_ms=1_000,
         batch_every_ms=(50, 50),
     )
-    outcome = run_case(scenario)
+    outcome = run_world(scenario)
     assert outcome.violations == []
     texts = [f"{line.who}: {line.text}" for line in outcome.trace]
     assert "readers-2: gives up orders-0" in texts

@@ -16,11 +16,11 @@ from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.kafka_versions import OF_OLD_LOGS
 from schemas.consumer_group_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.events import SESSION_RENEWAL, TopicsDeleted, encode_json, encode_request_event
-from simulation.consumer_request_generator import ConsumerRequestGenerator
 from simulation.kinds import consumer_of
-from simulation.random_cluster import RandomCluster
-from simulation.request_generator import GeneratedRequest, RequestGenerator
-from simulation.request_sequence import facts_told, some_topics
+from tests.random_requests.consumer_request_generator import ConsumerRequestGenerator
+from tests.random_requests.random_cluster import RandomCluster
+from tests.random_requests.request_generator import GeneratedRequest, RequestGenerator
+from tests.random_requests.request_sequence import facts_told, some_topics
 
 SETTINGS: dict[str, Any] = {
     "group_initial_rebalance_delay_ms": 1_000,

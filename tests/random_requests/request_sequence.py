@@ -1,4 +1,4 @@
-"""A sequence has random requests, right and wrong ones, with random waits.
+"""A sequence has random requests, right and wrong ones, with random waits, judged by the simulation's rules.
 
 The generator looks at the groups of a coordinator that handles what it makes, so that many requests make sense; the
 sequence itself is plain data, so that steps can be left out of it.
@@ -28,13 +28,16 @@ from schemas.events import (
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.messages import Request
 from schemas.ticks import CLOCK_MAX_MS
-from simulation.consumer_request_generator import ConsumerRequestGenerator
+from simulation.checker import CheckResult, check_log
 from simulation.driver import BatchFailed, Driver, Row, Written, to_event
 from simulation.kinds import classic_of, consumer_of, existing
 from simulation.log import Log, Record
-from simulation.random_cluster import NAMES, RandomCluster
 from simulation.random_streams import RandomStreams
-from simulation.request_generator import TOPIC_IDS, TOPICS, RequestGenerator
+from simulation.rules_of_worlds import check_drivers
+from simulation.run import RULES, Outcome, broken
+from tests.random_requests.consumer_request_generator import ConsumerRequestGenerator
+from tests.random_requests.random_cluster import NAMES, RandomCluster
+from tests.random_requests.request_generator import TOPIC_IDS, TOPICS, RequestGenerator
 
 START_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -308,3 +311,25 @@ def run_driver(sequence: RequestSequence, log: Log) -> tuple[Driver, list[Writte
         except BatchFailed:
             continue
     return driver, written
+
+
+def run_sequence(sequence: RequestSequence) -> Outcome:
+    """Run a sequence and check it against the rules that hold of every group."""
+    result = CheckResult()
+    log = write_log(sequence)
+    end_ms = log.partitions[0][-1].timestamp_ms
+    check_log(log, sequence.config, RULES, result)
+    if "NothingBreaks" not in result.violations:
+        try:
+            driver, written = run_driver(sequence, log)
+        except Exception as error:
+            result.report(broken(error, end_ms))
+        else:
+            for violation in check_drivers(written, [driver], result, end_ms):
+                result.report(violation)
+    return Outcome(list(result.violations.values()), log.requests, [], result)
+
+
+def problems_of(seed: int) -> str:
+    """Return what the sequence of a seed breaks; empty if nothing."""
+    return "; ".join(map(str, run_sequence(sequence_of(seed)).violations))

@@ -34,8 +34,8 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 from simulation.kinds import classic_of, consumer_of
-from simulation.random_cluster import BROKEN_REGEX, NAMES, REGEXES, RandomCluster
-from simulation.request_generator import INSTANCES, PROTOCOL_NAMES, GeneratedRequest, RequestGenerator
+from tests.random_requests.random_cluster import BROKEN_REGEX, NAMES, REGEXES, RandomCluster
+from tests.random_requests.request_generator import INSTANCES, PROTOCOL_NAMES, GeneratedRequest, RequestGenerator
 
 MENU = {
     "ConsumerGroupHeartbeat": 60,
