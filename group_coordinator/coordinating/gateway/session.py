@@ -19,15 +19,15 @@ from group_coordinator.coordinating.gateway.connection import Connection
 from group_coordinator.coordinating.gateway.fair_scheduler import SLICE_S, FairScheduler
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from group_coordinator.coordinating.gateway.pending_request import AnyResponse, PendingRequest
-from group_coordinator.coordinating.gateway.rate_limited_log import RateLimitedLog
 from group_coordinator.coordinating.gateway.request_router import Reply
+from group_coordinator.ground.monitoring.line_limit import LineLimit
 
 _CONNECT_TIMEOUT_S = 10.0
 _LAST_WORDS_S = 10.0
 """How long a client may take to read what was written to it before its connection was closed."""
 _UNSENT_BYTES_MAX = 1_048_576
 """Bytes for a broker that is not connected yet, after which no more are read."""
-_lines = RateLimitedLog(logging.getLogger(__name__))
+_lines = LineLimit(logging.getLogger(__name__), logging.INFO, "connections")
 
 Ask = Callable[[PendingRequest, int | None, Reply], None]
 """Answer a request, now or later; the number is the broker for which the gateway stands."""
@@ -326,7 +326,7 @@ class Session(asyncio.Protocol):
     def _break(self, reason: str) -> None:
         if self._client is not None:
             self._metrics.count_broken(reason.split(":")[0])
-            _lines.info("connection of %s closed: %s", self._machine.client_host, reason)
+            _lines.write("connection of %s closed: %s", self._machine.client_host, reason)
         self.end()
 
     async def _connect(self) -> None:
@@ -341,7 +341,7 @@ class Session(asyncio.Protocol):
                         server_hostname=address.host if self._backing.tls else None,
                     )
             except (OSError, TimeoutError) as problem:
-                _lines.info("broker %s cannot be reached: %s", address, problem)
+                _lines.write("broker %s cannot be reached: %s", address, problem)
                 continue
             self._connecting, self._broker = None, broker
             self.flush()

@@ -3,7 +3,6 @@ whatever it names and however often."""
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 from uuid import uuid4
 
@@ -17,13 +16,11 @@ from msgspec.structs import replace
 
 from group_coordinator.coordinating.gateway.connection import Connection
 from group_coordinator.coordinating.gateway.held_requests import EACH_MAX
-from group_coordinator.coordinating.gateway.rate_limited_log import LINES_PER_WINDOW, WINDOW_S, RateLimitedLog
 from group_coordinator.coordinating.gateway.refusals import refusal
 from group_coordinator.coordinating.gateway.request_bounds import cost_of_listing
 from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupRequest, SyncGroupRequest
 from tests.coordinating.gateway import wire
-from tests.coordinating.gateway.accounts import Clock
 from tests.coordinating.gateway.filtered_connections import HONEST, SECRET, connection
 from tests.coordinating.gateway.machines import carried
 from tests.coordinating.gateway.raw_requests import produce, varint
@@ -236,18 +233,3 @@ def test_a_list_of_few_groups_is_begun_when_it_comes() -> None:
     machine.listing_cost = lambda: cost_of_listing(40)
     machine.from_client(list_groups(2))
     assert len(machine.to_coordinator) == 1
-
-
-# ----------------------------------------------------------------------------------------------------- lines of the log
-
-
-def test_connections_that_come_and_go_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
-    lines = RateLimitedLog(logging.getLogger("test"), clock)
-    with caplog.at_level(logging.INFO):
-        for _ in range(5_000):
-            lines.info("connection of %s closed", "somebody")
-        assert len(caplog.messages) == LINES_PER_WINDOW
-        clock.now = WINDOW_S
-        lines.info("connection of %s closed", "another")
-    assert caplog.messages[-2:] == ["4900 more lines about connections were left out", "connection of another closed"]
