@@ -7,6 +7,7 @@ sequence itself is plain data, so that steps can be left out of it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple
@@ -103,8 +104,8 @@ def sequence_of(seed: int) -> RequestSequence:
         group_id = dice.choices(("a", "b", ""), (85, 13, 2))[0]
         group = groups[group_id]
         new_rules = rules.choice(("4.3", "4.4")) if rules.random() < (0.04 if number else 0.7) else None
-        for handled in groups.values() if new_rules is not None else ():
-            handled.change_rules(RuleChange(number - 1, START_MS + clock_ms, new_rules))
+        if new_rules is not None:
+            _change_rules(groups.values(), RuleChange(number - 1, START_MS + clock_ms, new_rules))
         group.begin_step(number, START_MS + now_ms, START_MS + clock_ms)
         renews = pauses.random() < 0.06
         moves_time = renews and pauses.random() < 0.3
@@ -156,6 +157,11 @@ class _HandledGroup:
         with suppress(Exception):
             self._coordinator.handle(to_event(self._group_id, Row(record, self._clock_ms)))
             self._coordinator.take_outputs()
+
+
+def _change_rules(groups: Iterable[_HandledGroup], change: RuleChange) -> None:
+    for group in groups:
+        group.change_rules(change)
 
 
 def has_both_protocols(seed: int) -> bool:
