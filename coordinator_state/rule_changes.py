@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from coordinator_state.kafka_versions import rules_named
 from coordinator_state.timers import Timer
-from schemas.events import EventError, EventProblem, decode_rules
+from schemas.events import EventError, EventProblem
+from schemas.rules_events import decode_rules
 
 
 class RuleChange(NamedTuple):

@@ -2,11 +2,10 @@
 
 An event is a record of the events topic. Its key is the group id (UTF-8); its value is a JSON object whose `type` says
 what it is: `request` (one request to one group), `renew_sessions` (the clock had stood still), `topics_deleted` (topics
-of which the group may have offsets are gone), `transaction_ended` (of a producer that may have committed offsets of the
+are gone of which the group may have offsets), `transaction_ended` (of a producer that may have committed offsets of the
 group in it), `topic_metadata`, `regexes_resolved` and `group_config` (what a consumer group must know of the cluster,
-and its own settings) or, with a null key, `tick` (the clock) and `kafka_rules` (the version by whose rules the groups
-of the partition are coordinated from here on). In the events of a recording there are also those of
-`schemas.recorded`. What cannot be read raises `EventError` and becomes a dead letter; it never changes a group.
+and its own settings) or, with a null key, `tick` (the clock) or that of `schemas.rules_events`. Recordings also have
+those of `schemas.recorded`. What cannot be read raises `EventError` and becomes a dead letter; it changes no group.
 """
 
 from __future__ import annotations
@@ -76,17 +75,6 @@ class Tick(Struct, frozen=True, kw_only=True, tag_field="type", tag="tick"):
 
     clock_ms: INT64
     """Time has reached this (milliseconds since 1970)."""
-
-
-class KafkaRules(Struct, frozen=True, kw_only=True, tag_field="type", tag="kafka_rules"):
-    """From here on groups of this partition go by these rules. Its key is null.
-
-    A log without it goes by those of 4.3."""
-
-    rules: str
-    """A version of Kafka: 4.3 or 4.4."""
-    schema_version: Literal[1] = 1
-    """Version of this event."""
 
 
 @final
@@ -238,7 +226,6 @@ class ResponseDocument(ResponseHeader, frozen=True, kw_only=True, tag_field="typ
 
 _decode_group_event = msgspec.json.Decoder(RequestEnvelope | GroupEventBody).decode
 _decode_tick = msgspec.json.Decoder(Tick).decode
-_decode_rules = msgspec.json.Decoder(KafkaRules).decode
 _decode_response_envelope = msgspec.json.Decoder(ResponseEnvelope).decode
 _decode_request: dict[str, Callable[[Raw], Any]] = {
     name: msgspec.json.Decoder(api.request).decode for name, api in APIS.items()
@@ -246,8 +233,7 @@ _decode_request: dict[str, Callable[[Raw], Any]] = {
 _decode_response: dict[str, Callable[[Raw], Any]] = {
     name: msgspec.json.Decoder(api.response).decode for name, api in APIS.items()
 }
-_encoder = msgspec.json.Encoder()
-encode_json = _encoder.encode
+encode_json = msgspec.json.Encoder().encode
 
 
 def decode_group_id(key: bytes | None) -> str:
@@ -268,14 +254,6 @@ def decode_tick(value: bytes) -> Tick:
         return _decode_tick(value)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise EventError(EventProblem.MALFORMED_TICK, str(error)) from None
-
-
-def decode_rules(value: bytes) -> KafkaRules:
-    """Read an event that changes the rules. Raises `EventError`."""
-    try:
-        return _decode_rules(value)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise EventError(EventProblem.MALFORMED_RULES, str(error)) from None
 
 
 def decode_group_event(group_id: str, value: bytes | None) -> tuple[RequestEnvelope, Request] | GroupEventBody:
@@ -387,7 +365,7 @@ def encode_request_event(
     recorded: RecordedRequest | UnsetType = UNSET,
 ) -> bytes:
     """Write a request event's value; its key is the group id in UTF-8."""
-    return _encoder.encode(
+    return encode_json(
         RequestDocument(
             request_id=request_id,
             reply_partition=reply_partition,

@@ -75,7 +75,7 @@ class Row(NamedTuple):
 
 
 def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tuple[list[Row], int]:
-    """Return all records but valid ticks and changes of the rules, each with the last tick before it, and the last tick of all."""
+    """Return all records but valid ticks and changes of rules, each with the last tick before it, and the last one."""
     clock_ms = floor_ms
     rows = []
     for record in records:

@@ -17,10 +17,11 @@ from coordinator_state import Answer
 from group_coordinator.coordinating.members.action_queue import ActionQueue
 from group_coordinator.coordinating.members.effects import Send
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
-from schemas.events import KafkaRules, encode_json, encode_request_event
+from schemas.events import encode_json, encode_request_event
 from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, Request
+from schemas.rules_events import encode_rules
 from simulation.driver import BatchFailed, Driver, Written
 from simulation.log import Log
 from simulation.process import Process
@@ -116,7 +117,7 @@ class World:
     def write_rules(self, rules: str) -> None:
         """Write to each shard's log by which rules it goes from here on."""
         for shard in range(len(self.log.partitions)):
-            self.append(shard, None, encode_json(KafkaRules(rules=rules)))
+            self.append(shard, None, encode_rules(rules))
 
     def run_until(self, end_ms: int) -> None:
         while (next_ms := self._actions.next_ms()) is not None and next_ms <= end_ms:

@@ -259,15 +259,11 @@ class _Shard:
 
     def _start_query(self) -> StreamingQuery:
         config, report, number, changes = self._config, self._report, self.number, self._rule_changes
+        source_options = config.source_options | (COMPRESSED_SOURCE_OPTIONS if report.compressed_events else {})
         events = events_stream(
-            self._spark,
-            report.topics.events,
-            number,
-            config.source_options | (COMPRESSED_SOURCE_OPTIONS if report.compressed_events else {}),
-            config.max_events_per_batch,
-            tick_ahead_max_ms=config.group.tick_ahead_bound_ms,
-            known_changes=[change.offset for change in changes],
-        )
+            self._spark, report.topics.events, number, source_options, config.max_events_per_batch,
+            tick_ahead_max_ms=config.group.tick_ahead_bound_ms, known_changes=[change.offset for change in changes],
+        )  # fmt: skip
         operator = config.operator_config(report.partitions, number, is_live=True, rule_changes=changes)
         return start_query(
             coordinate_stream(events, operator),

@@ -59,7 +59,8 @@ class ClockPosition(NamedTuple):
 def find_clock_position(
     reader: TopicReader, topic: str, partition: int, ahead_max_ms: int, tickless_until: int = 0
 ) -> ClockPosition | None:
-    """Return the position of a log's clock; None if the log is empty, or tells its rules and nothing else. Raises KafkaException if it cannot be read.
+    """Return the position of a log's clock; None if the log is empty, or tells its rules and nothing else. Raises
+    KafkaException if it cannot be read.
 
     `tickless_until`: before this offset there is no tick, as an earlier look has found.
     """

@@ -10,7 +10,7 @@ from coordinator_state.rule_changes import rules_in
 from group_coordinator.ground.kafka_topics.bounds import Bounds
 from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import TopicReader, offset_of
-from schemas.events import KafkaRules, encode_json
+from schemas.rules_events import encode_rules
 from streaming.config import StreamingConfig
 from streaming.events_tail import TAIL_RECORDS
 from streaming.topics import TopicError
@@ -28,7 +28,7 @@ def write_rules(config: StreamingConfig, shards: Iterable[int], rules: str) -> d
     events, shards = config.topics.events, tuple(shards)
     producer = new_producer(config.client_properties, {"enable.idempotence": True})
     for shard in shards:
-        producer.produce(events, value=encode_json(KafkaRules(rules=rules)), partition=shard, on_delivery=delivered)
+        producer.produce(events, value=encode_rules(rules), partition=shard, on_delivery=delivered)
     producer.flush()
     if missing := [shard for shard in shards if shard not in offsets]:
         raise TopicError([f"{events}, partition {shard}, takes no record." for shard in missing])

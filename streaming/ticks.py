@@ -1,8 +1,8 @@
 """Ticks among the records of the events topic, and the clock that they give to each request.
 
 A tick is a record with a null key that `schemas.ticks.read_tick` takes for one. The clock of a request is the largest
-tick before it in its partition: a tick that goes back or repeats changes nothing. A change of the log's rules has a null
-key as well; a query that does not know of one fails at it (`streaming.log_rules`).
+tick before it in its partition: a tick that goes back or repeats changes nothing. A change of the log's rules has a
+null key as well; a query that does not know of one fails at it (`streaming.log_rules`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from schemas.events import (
     OUTPUT_TOO_LARGE,
     EventProblem,
     GroupEventBody,
-    KafkaRules,
     RequestDocument,
     ResponseDocument,
     Tick,
@@ -21,6 +20,7 @@ from schemas.known_topics import KnownTopic, VersionsBegin
 from schemas.messages import APIS
 from schemas.query_progress import ProgressRecord
 from schemas.recorded import RecordedGroup
+from schemas.rules_events import KafkaRules
 from tests.documents.fields import field_list, first_paragraph
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "topics.md"

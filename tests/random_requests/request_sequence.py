@@ -7,6 +7,7 @@ sequence itself is plain data, so that steps can be left out of it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple
@@ -19,7 +20,6 @@ from schemas.events import (
     RENEWAL_AT_PRESENT,
     SESSION_RENEWAL,
     DeletedTopic,
-    KafkaRules,
     TopicsDeleted,
     encode_json,
     encode_request_event,
@@ -27,6 +27,7 @@ from schemas.events import (
 )
 from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.messages import Request
+from schemas.rules_events import encode_rules
 from schemas.ticks import CLOCK_MAX_MS
 from simulation.checker import CheckResult, check_log
 from simulation.driver import BatchFailed, Driver, Row, Written, to_event
@@ -93,8 +94,7 @@ def sequence_of(seed: int) -> RequestSequence:
     steps = []
     strangers = RandomStreams(seed).of("strangers")
     rules = RandomStreams(seed).of("rules")
-    clock_ms = now_ms = 0
-    hurry = dice.choice((0.7, 0.9, 0.97))
+    clock_ms, now_ms, hurry = 0, 0, dice.choice((0.7, 0.9, 0.97))
     for number in range(dice.randint(10, 90)):
         wait_ms = _wait(dice, hurry)
         ticks = dice.random() < 0.7
@@ -108,8 +108,7 @@ def sequence_of(seed: int) -> RequestSequence:
         group = groups[group_id]
         new_rules = rules.choice(("4.3", "4.4")) if rules.random() < (0.04 if number else 0.7) else None
         if new_rules is not None:
-            for handled in groups.values():
-                handled.change_rules(number - 1, START_MS + clock_ms, new_rules)
+            _change_rules(groups.values(), RuleChange(number - 1, START_MS + clock_ms, new_rules))
         group.begin_step(number, START_MS + now_ms, START_MS + clock_ms)
         renews = pauses.random() < 0.06
         moves_time = renews and pauses.random() < 0.3
@@ -127,8 +126,9 @@ def sequence_of(seed: int) -> RequestSequence:
             else generator.request(group_id, group.group)
         )
         attached = cluster.told() if cluster is not None and protocols.random() < 0.4 else None
-        step = SequenceStep(wait_ms, ticks, group_id, *made, renews, moves_time, deleted, facts, attached, new_rules, stray_ms)
-        steps.append(step)
+        steps.append(step := SequenceStep(
+            wait_ms, ticks, group_id, *made, renews, moves_time, deleted, facts, attached, new_rules, stray_ms
+        ))  # fmt: skip
         group.handle(_request_value(step, number))
     return RequestSequence(seed=seed, config=config, steps=tuple(steps))
 
@@ -152,14 +152,19 @@ class _HandledGroup:
         with suppress(Exception):
             self._coordinator.advance_to(clock_ms)
 
-    def change_rules(self, offset: int, clock_ms: int, rules: str) -> None:
-        self._coordinator.change_rules(RuleChange(offset, clock_ms, rules))
+    def change_rules(self, change: RuleChange) -> None:
+        self._coordinator.change_rules(change)
 
     def handle(self, value: bytes) -> None:
         record = Record(self._number, self._now_ms, self._group_id.encode(), value, self._now_ms)
         with suppress(Exception):
             self._coordinator.handle(to_event(self._group_id, Row(record, self._clock_ms)))
             self._coordinator.take_outputs()
+
+
+def _change_rules(groups: Iterable[_HandledGroup], change: RuleChange) -> None:
+    for group in groups:
+        group.change_rules(change)
 
 
 def has_both_protocols(seed: int) -> bool:
@@ -280,7 +285,7 @@ def write_log(sequence: RequestSequence) -> Log:
             log.append(0, now_ms, None, encode_tick(now_ms))
             ticked_ms = now_ms
         if step.rules is not None:
-            log.append(0, now_ms, None, encode_json(KafkaRules(rules=step.rules)))
+            log.append(0, now_ms, None, encode_rules(step.rules))
         if step.stray_ms is not None:
             log.append(0, now_ms, None, encode_tick(now_ms + step.stray_ms))
         key = step.group_id.encode()

@@ -12,11 +12,12 @@ from typing import Any, get_args
 
 import msgspec
 
-from schemas.events import GroupEventBody, KafkaRules, RequestDocument, ResponseDocument, Tick
+from schemas.events import GroupEventBody, RequestDocument, ResponseDocument, Tick
 from schemas.history import GroupSnapshot, History
 from schemas.known_topics import KnownTopic
 from schemas.messages import APIS
 from schemas.query_progress import ProgressRecord
+from schemas.rules_events import KafkaRules
 from tests.documents.fields import field_texts
 
 Schema = dict[str, Any]

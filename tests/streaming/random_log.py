@@ -16,9 +16,7 @@ from schemas.error_codes import ErrorCode
 from schemas.events import (
     SESSION_RENEWAL,
     EventError,
-    KafkaRules,
     decode_group_event,
-    encode_json,
     encode_request_event,
     encode_tick,
 )
@@ -40,6 +38,7 @@ from schemas.messages import (
     SyncGroupRequest,
 )
 from schemas.records_file import Record
+from schemas.rules_events import encode_rules
 from schemas.ticks import NO_CLOCK, read_tick
 from tests.streaming.mixed_groups import SETTINGS, MixedGroups
 
@@ -164,7 +163,7 @@ def with_rules(log: list[Record], *rules: str) -> list[Record]:
     records: list[Record] = []
     for number, name in enumerate(rules):
         begin, end = number * stretch, None if number == len(rules) - 1 else (number + 1) * stretch
-        changed = Record(partition=0, timestamp_ms=log[begin].timestamp_ms, key=None, value=encode_json(KafkaRules(rules=name)))
+        changed = Record(partition=0, timestamp_ms=log[begin].timestamp_ms, key=None, value=encode_rules(name))
         records += [changed, *log[begin:end]]
     return [
         msgspec.structs.replace(record, partition=0, offset=offset) for offset, record in enumerate(records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from coordinator_state import GroupConfig, RuleChange
 from group_coordinator.coordinating.responder.answering import AnsweringShard
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
-from schemas.events import KafkaRules, encode_json
 from schemas.output_records import OutputRecord
 from schemas.records_file import Record
+from schemas.rules_events import encode_rules
 from streaming import batch_replay
 from streaming.config import StreamingConfig
-from streaming.event_log import RECORD_COLUMNS, records_of_files, records_of_topic
+from streaming.event_log import RECORD_ARROW, RECORD_COLUMNS, records_of_files, records_of_topic
 from streaming.events_tail import open_reader
 from streaming.log_rules import RulesScan, UnknownRules
 from streaming.packed_outputs import output_records
@@ -101,8 +101,8 @@ def test_a_batch_says_the_same(log: list[Record], monkeypatch: pytest.MonkeyPatc
 
 def test_a_query_fails_at_a_change_that_it_does_not_know(log: list[Record]) -> None:
     columns = {name: [getattr(record, name) for record in log] for name in ("key", "offset", "value", "timestamp_ms")}
-    schema = {"key": pa.binary(), "offset": pa.int64(), "value": pa.binary(), "timestamp_ms": pa.int64()}
-    batch = pa.RecordBatch.from_pydict(columns, pa.schema(schema))
+    schema = pa.schema({name: RECORD_ARROW.field(name).type for name in columns})
+    batch = pa.RecordBatch.from_pydict(columns, schema)
     offsets = [change.offset for change in changes_of(log)]
     assert len(list(carry_clock([batch], AHEAD_MS, known_changes=offsets))) == 1
     with pytest.raises(UnknownRules, match=f"at offset {offsets[-1]},"):
@@ -160,9 +160,9 @@ def test_a_running_coordinator_changes_its_rules(spark: SparkSession, kafka: Emb
         assert last_rules(reader, config.topics.events, 0) == (changed_at, "4.3")
     rows = records_of_topic(spark, config, config.topics.events).collect()
     events = [Record(**{name: _plain(row[name]) for name in RECORD_COLUMNS}) for row in rows]
-    assert events[0].value == encode_json(KafkaRules(rules="4.4"))
+    assert events[0].value == encode_rules("4.4")
     assert changes_of(events) == state.state.rule_changes
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value

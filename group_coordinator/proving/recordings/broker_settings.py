@@ -8,7 +8,7 @@ from dataclasses import fields
 from msgspec import Struct, field
 
 from coordinator_state.config import GroupConfig, GroupSettings
-from coordinator_state.kafka_versions import OF_NEW_LOGS, OF_OLD_LOGS, KafkaVersion, name_with, rules_named
+from coordinator_state.kafka_versions import OF_OLD_LOGS, KafkaVersion
 from group_coordinator.proving.recordings.broker_versions import version_of_requests
 from group_coordinator.proving.recordings.consumer_group_settings import (
     NO_EVIDENCE,
@@ -20,7 +20,7 @@ from group_coordinator.proving.recordings.consumer_group_settings import (
 from group_coordinator.proving.recordings.expectations import CLOCK_MS, LATE_MS
 from group_coordinator.proving.recordings.group_requests import GroupRequest, Json
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, value_version
-from group_coordinator.proving.recordings.shown_rules import shown_rules
+from group_coordinator.proving.recordings.shown_rules import shown_rules, with_shown_rules
 from schemas.consumer_group_records import METADATA_TYPE
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
@@ -170,15 +170,9 @@ def _infer_version(shown: tuple[KafkaVersion, str] | None, inferred: dict[str, t
 
 
 def _infer_rules(shown: Mapping[str, tuple[bool, str]], inferred: dict[str, tuple[Setting, str]]) -> None:
-    """Take what shows single rules in place of what the version says: between 4.3 and 4.4 a broker may have some."""
-    name, why = inferred.get(RULES, (OF_OLD_LOGS, f"kafka.rules = {OF_OLD_LOGS} (nothing shows another version)"))
-    version = rules_named(str(name))
-    if version.name not in (OF_OLD_LOGS, OF_NEW_LOGS):
-        return
-    rules = name_with(version, {rule: holds for rule, (holds, _) in shown.items()})
-    if rules != version.name:
-        others = "; ".join(reason for rule, (holds, reason) in shown.items() if getattr(version, rule) != holds)
-        inferred[RULES] = rules, f"kafka.rules = {rules} (as the log shows: {others}); for the rest {why}"
+    version, why = inferred.get(RULES, (OF_OLD_LOGS, "those of 4.3, as nothing shows another version"))
+    if (rules := with_shown_rules(str(version), shown)) is not None:
+        inferred[RULES] = rules[0], f"kafka.rules = {rules[0]} (as the log shows: {rules[1]}; for the rest {why})"
 
 
 def _take_told(told: Mapping[str, str], inferred: dict[str, tuple[Setting, str]]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from coordinator_state.kafka_versions import OF_NEW_LOGS, OF_OLD_LOGS, name_with, rules_named
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.watching.observed.offsets_log import CommitRecord
@@ -51,6 +52,16 @@ def shown_rules(
         for rule, holds, why in _GroupRequests().read(requests):
             shown.setdefault(rule, (holds, why))
     return shown
+
+
+def with_shown_rules(name: str, shown: Mapping[str, tuple[bool, str]]) -> tuple[str, str] | None:
+    """Return the name of the rules of a version with those that something shows, and what shows what is otherwise; None
+    where nothing is. Between 4.3 and 4.4 a broker may have some."""
+    version = rules_named(name)
+    other = {rule: why for rule, (holds, why) in shown.items() if getattr(version, rule) != holds}
+    if not other or name not in (OF_OLD_LOGS, OF_NEW_LOGS):
+        return None
+    return name_with(version, {rule: shown[rule][0] for rule in other}), "; ".join(other.values())
 
 
 def _of_commits(records: Iterable[LoggedRecord]) -> Iterator[_Shown]:

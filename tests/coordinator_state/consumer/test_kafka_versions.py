@@ -1,4 +1,4 @@
-"""What earlier versions of Kafka do otherwise with a consumer group, as `coordinator_version` has it."""
+"""What earlier versions of Kafka do otherwise with a consumer group, as `kafka_rules` has it."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_agrees_with_the_first_coordinator_of_kafka_4() -> None:
     assert report.log_entries.equal == report.log_entries.total == 78
     # A broker that is started again looks up all expressions again: it takes all topics for new.
     assert [difference.broker.split("(")[0] for difference in report.differences] == ["RegularExpression"]
-    assert "coordinator.version = 4.0 (as the broker's log tells: Kafka 4.0)" in report.settings
+    assert "kafka.rules = 4.0 (as the broker's log tells: Kafka 4.0)" in report.settings
     assert any("which Kafka 4.0 alone writes: they are not compared" in doubt for doubt in report.doubts)
 
 
@@ -133,7 +133,7 @@ def test_the_answers_of_a_broker_show_its_version(name: str) -> None:
     """Without its log, and without a dump: consumer groups are followed from their first heartbeats on."""
     report = verify_recording(CLUSTERS / f"{name}.request.log.gz")
     version = name.rpartition("-")[2]
-    assert f"coordinator.version = {version} (as the answers to ApiVersions show)" in report.settings
+    assert f"kafka.rules = {version} (as the answers to ApiVersions show)" in report.settings
     assert report.requests.equal > 800
 
 
