@@ -92,7 +92,7 @@ def test_a_topic_that_the_watcher_has_not_seen_is_waited_for_and_has_its_version
 
 
 def test_a_member_that_has_joined_waits_for_no_brokers_while_its_group_is_not_yet_published() -> None:
-    """It says at once what it has given up: another member waits for that, for a heartbeat interval if it comes late."""
+    """It says at once what it has given up. Another member that asks a moment before waits for a heartbeat interval."""
     world = World(new=Topic(topic_id(2), 2))
     world.images.take([record(2, "new", 2)])
     world.send(heartbeat("new"))
