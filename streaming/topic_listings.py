@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -13,7 +14,8 @@ from group_coordinator.ground.kafka_topics.described import racks_of, topic_id_o
 from streaming.topic_knowledge import TopicListing
 
 LOOK_TIMEOUT_S = 5.0
-_NAMES_PER_REQUEST = 1_000
+NAMES_PER_REQUEST = 100
+"""Between two requests of a look its caller may do what cannot wait."""
 _NO_ANSWER = (
     KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT,
     KafkaError._RESOLVE,
@@ -39,17 +41,21 @@ class TopicListings:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return cluster_id, frozenset(metadata.topics)
 
-    def look(self, names: frozenset[str], *, at_all: bool = True) -> TopicListing:
-        """Ask for topics by their names; `at_all`: these are all there are. Raises KafkaException where there is no
-        answer at all."""
+    def look(
+        self, names: frozenset[str], *, at_all: bool = True, between: Callable[[], None] = lambda: None
+    ) -> TopicListing:
+        """Ask for topics by their names; `at_all`: these are all there are. `between` is called between two requests.
+        Raises KafkaException where there is no answer at all."""
         topics: dict[str, str] = {}
         racks: dict[str, Racks] = {}
         absent: set[str] = set()
         hidden: set[str] = set()
         looked_at = 0
         in_order = sorted(names)
-        for start in range(0, len(in_order), _NAMES_PER_REQUEST):
-            requested = TopicCollection(in_order[start : start + _NAMES_PER_REQUEST])
+        for start in range(0, len(in_order), NAMES_PER_REQUEST):
+            if start:
+                between()
+            requested = TopicCollection(in_order[start : start + NAMES_PER_REQUEST])
             for name, future in self._admin.describe_topics(requested, request_timeout=LOOK_TIMEOUT_S).items():
                 try:
                     description = future.result()

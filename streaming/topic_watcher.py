@@ -39,7 +39,7 @@ SETTLE_S = 60.0
 the way."""
 REST_PER_PARTITION_S = 0.0007
 """A look costs by the partitions of the cluster, 35 us of CPU each; the watcher rests for twenty times that, at the
-least."""
+least. What others have seen does not wait for the rest, nor for the look: somebody joins with it."""
 _EVENT_BYTES_MAX = 50_000
 """Of an event that could be split."""
 _BATCH_BYTES = 1_000_000
@@ -159,7 +159,9 @@ class TopicWatcher:
             with open_reader(self._properties) as reader:
                 self._knowledge = TopicKnowledge(self._records.load(reader, cluster_id))
         self._cluster_id = cluster_id
-        self._learn(listings.look(listed | self._knowledge.names), self._knowledge, writer)
+        names = listed | self._knowledge.names
+        listing = listings.look(names, between=lambda: self._look_at_seen(listings, writer))
+        self._learn(listing, self._knowledge, writer)
 
     def _learn(
         self, listing: TopicListing, knowledge: TopicKnowledge, writer: ShardWriter, names: frozenset[str] | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
@@ -23,6 +25,8 @@ from schemas.query_progress import SeenTopic
 from schemas.records import GroupMetadataKey, OffsetCommitKey, encode_key
 from streaming.committed_topics import CommittedTopics
 from streaming.events_tail import open_reader
+from streaming.topic_knowledge import TopicListing
+from streaming.topic_listings import NAMES_PER_REQUEST, TopicListings
 from tests.streaming.watched_cluster import EVERYTHING, GARBAGE, OFFSETS_PARTITIONS, TIMEOUT_S, Cluster
 from tests.waiting import wait_until
 
@@ -305,3 +309,45 @@ def test_topics_that_others_have_seen_are_looked_at_at_once(cluster: Cluster, to
         wait_until(lambda: cluster.told() != [], TIMEOUT_S, "its group is told")
     assert cluster.told() == [("reader", (DeletedTopic(name=short, topic_id=short_id),))]
     assert {old_id, new_id} <= cluster.kept().keys()
+
+
+def test_topics_that_others_have_seen_do_not_wait_for_a_look_at_all_topics(
+    cluster: Cluster, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look costs by the partitions of the cluster; a member that joins waits for its new topic a second at most."""
+    new = f"{topic_prefix}-new"
+
+    kept = threading.Event()
+
+    class LongLooks(TopicListings):
+        looks = 0
+
+        def look(
+            self, names: frozenset[str], *, at_all: bool = True, between: Callable[[], None] = lambda: None
+        ) -> TopicListing:
+            self.looks += at_all
+            if at_all and self.looks > 1 and not kept.is_set():
+                new_id = cluster.make(new)
+
+                def is_kept() -> bool:
+                    cluster.say_seen(SeenTopic(new, new_id))
+                    between()
+                    return new_id in cluster.kept()
+
+                wait_until(is_kept, TIMEOUT_S, "it is kept in the midst of the look")
+                kept.set()
+            return super().look(names, at_all=at_all, between=between)
+
+    monkeypatch.setattr("streaming.topic_watcher.TopicListings", LongLooks)
+    with cluster.watched():
+        assert kept.wait(2 * TIMEOUT_S)
+
+
+def test_a_look_at_all_topics_goes_in_pieces(cluster: Cluster, topic_prefix: str) -> None:
+    names = [f"{topic_prefix}-{number}" for number in range(2 * NAMES_PER_REQUEST + 1)]
+    made = {name: cluster.make(name) for name in (names[0], names[-1])}
+    between: list[None] = []
+    listing = TopicListings(cluster.admin).look(frozenset(names), between=lambda: between.append(None))
+    assert listing.topics == made
+    assert listing.absent == frozenset(names[1:-1])
+    assert len(between) == 2

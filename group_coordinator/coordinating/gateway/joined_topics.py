@@ -16,7 +16,7 @@ from msgspec import UnsetType
 from group_coordinator.coordinating.gateway.published_groups import PublishedGroup
 from group_coordinator.coordinating.gateway.topic_cache import Absent, Answers, Topic, TopicCache
 from group_coordinator.coordinating.gateway.topic_images import TopicImages
-from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
+from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest
@@ -29,6 +29,8 @@ TOLD_FOR_S = 1.0
 TOLD_MAX = 10_000
 """Topics that were told, after which some may be told again."""
 TOPICS_PER_RECORD = 500
+AGREED_MAX = 10_000
+"""Topics of groups that brokers were found to know as published, after which they may be asked about some again."""
 
 Joining = ConsumerGroupHeartbeatRequest | JoinGroupRequest
 Attached = TopicMetadata | UnsetType
@@ -66,17 +68,19 @@ class JoinedTopics:
         self._call_later = call_later
         self.now_s = now_s
         self._told: dict[tuple[int, SeenTopic], float] = {}
+        self._agreed: set[tuple[str, str, int | None]] = set()
+        """Group, topic and the published version that was like what brokers knew. A member that has joined brings it
+        along again without a question, while its group has yet to be published: others may wait for what it says."""
 
     def attached(self, request: Joining) -> Attached | None:
         """Return what goes with the request; None if `look_up` must ask for it."""
-        published = self._published(request.group_id)
-        names = dict.fromkeys(self._images.named(request, published), -1)
+        names = self._to_ask(request)
         if not names or not self._channel.shards:
-            return self._images.metadata_for(request, published)
+            return self.as_published(request)
         answers = self._cache.known(names, at_present=True)
-        if answers is None or self._images.unlike(request.group_id, answers):
+        if answers is None or self._unlike(request.group_id, answers):
             return None
-        return self._images.metadata_for(request, published)
+        return self.as_published(request)
 
     def as_published(self, request: Joining) -> Attached:
         """Return the same without asking anybody."""
@@ -84,7 +88,7 @@ class JoinedTopics:
 
     def look_up(self, request: Joining, on_known: Callable[[Attached], None]) -> None:
         """Let brokers and watcher be asked; `on_known` is called once, later, with what goes with the request."""
-        names = dict.fromkeys(self._images.named(request, self._published(request.group_id)), -1)
+        names = self._to_ask(request)
         answers = self._cache.known(names, at_present=True)
 
         def compare(answers: Answers) -> None:
@@ -104,14 +108,34 @@ class JoinedTopics:
         if self._cluster_id() is not None:
             self._write(group_id, [SeenTopic(name, one) for name, ids in topic_ids.items() for one in sorted(ids)])
 
+    def _to_ask(self, request: Joining) -> dict[str, int]:
+        """Return the topics about which brokers must be asked, with the partition that must be there: any."""
+        group_id, names = request.group_id, self._images.named(request, self._published(request.group_id))
+        is_member = isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch != JOIN_EPOCH
+        return {
+            name: -1
+            for name in names
+            if not is_member or (group_id, name, self._images.version_of(group_id, name)) not in self._agreed
+        }
+
+    def _unlike(self, group_id: str, answers: Answers) -> Mapping[str, Topic | Absent]:
+        """Return the topics that brokers know otherwise than they are published, and note the others."""
+        unlike = self._images.unlike(group_id, answers)
+        if len(self._agreed) + len(answers) > AGREED_MAX:
+            self._agreed.clear()
+        self._agreed |= {
+            (group_id, name, self._images.version_of(group_id, name))
+            for name, verdict in answers.items()
+            if isinstance(verdict, Topic) and not verdict.is_doubtful and name not in unlike
+        }
+        return unlike
+
     def _compare(self, request: Joining, answers: Answers, on_known: Callable[[Attached], None]) -> None:
         group_id = request.group_id
 
-        def unlike() -> Mapping[str, object]:
-            return self._images.unlike(group_id, answers)
-
         def answer() -> None:
-            on_known(self._images.metadata_for(request, self._published(group_id), unlike()))
+            unlike = self._unlike(group_id, answers)
+            on_known(self._images.metadata_for(request, self._published(group_id), unlike))
 
         other = self._images.unlike(group_id, answers)
         self._tell(group_id, other)

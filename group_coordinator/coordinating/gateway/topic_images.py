@@ -73,6 +73,10 @@ class TopicImages:
                 found[name] = verdict
         return found
 
+    def version_of(self, group_id: str, name: str) -> int | None:
+        """Return the version of a topic as the group's shard knows it; None: that has no such topic."""
+        return self._table(group_id).version_of(name)
+
     def named(
         self, request: ConsumerGroupHeartbeatRequest | JoinGroupRequest, published: PublishedGroup | None
     ) -> dict[str, None]:

@@ -91,6 +91,34 @@ def test_a_topic_that_the_watcher_has_not_seen_is_waited_for_and_has_its_version
     assert len(world.told) == 1
 
 
+def test_a_member_that_has_joined_waits_for_no_brokers_while_its_group_is_not_yet_published() -> None:
+    """It says at once what it has given up. Another member that asks a moment before waits for a heartbeat interval."""
+    world = World(new=Topic(topic_id(2), 2))
+    world.images.take([record(2, "new", 2)])
+    world.send(heartbeat("new"))
+    world.pass_time(5.0)
+    assert (world.answers, world.questions) == ([of_version(2, 2)], 1)
+    world.send(heartbeat("new", epoch=1))
+    assert (world.answers, world.questions) == (2 * [of_version(2, 2)], 1)
+    world.topics["new"] = Topic(topic_id(2), 3)
+    world.images.take([record(2, "new", 3, partitions=3)])
+    world.send(heartbeat("new", epoch=1))
+    world.pass_time(0.1)
+    assert (len(world.answers), world.questions) == (3, 2), "a version that brokers have not been asked about"
+    world.pass_time(5.0)
+    world.send(heartbeat("new"))
+    world.send(heartbeat("later", epoch=1))
+    world.pass_time(0.1)
+    asked = world.questions
+    assert len(world.answers) == 5
+    assert asked > 2, "who joins is told what is there now"
+    world.topics["later"] = Topic(topic_id(4), 1)
+    world.pass_time(5.0)
+    world.send(heartbeat("later", epoch=1))
+    world.pass_time(0.1)
+    assert world.questions > asked, "and a topic that was not there is asked for"
+
+
 def test_one_that_was_made_again_is_not_assigned_as_it_was() -> None:
     world = World(new=Topic(topic_id(3), 2))
     world.images.take([record(2, "new", 2)])
