@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from group_coordinator.coordinating.jars.java import find_java
+from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
 from group_coordinator.coordinating.jars.resolving import broker_jars
 
 SOURCES = Path(__file__).with_name("java")
@@ -48,7 +48,8 @@ def compiled(sources: Path, beside: Path | None = None) -> Iterator[Callable[...
     with TemporaryDirectory(prefix="group-coordinator-java-") as classes:
         class_path = os.pathsep.join([classes, *map(str, jars)])
         files = [str(path) for path in sorted(sources.glob("*.java"))]
-        options = ["-proc:none", "-d", classes, "-cp", class_path]
+        short_lived = [f"-J{option}" for option in SHORT_LIVED]
+        options = [*short_lived, "-proc:none", "-d", classes, "-cp", class_path]
         _run([str(compiler), *options, "-sourcepath", str(beside or sources), *files], 120)
         yield lambda *options: [str(java), *options, "-cp", class_path]
 
