@@ -5,11 +5,13 @@ A Java compiler is needed beside the Java that Spark runs on; nothing else is do
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,12 +30,21 @@ class Mismatch(AssertionError):
 
 
 def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> list[str]:
-    """Compile the drivers, run one of them, and return the lines that it printed. Raises `JvmError`."""
-    with compiled(SOURCES) as command:
-        # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too
-        # late: with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
-        java = command("-XX:+UseSerialGC", "-Xbatch", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-        return _run([*java, name, *arguments], timeout_seconds).splitlines()
+    """Run one of the drivers, which are compiled when the first one is, and return the lines that it printed. Raises
+    `JvmError`."""
+    # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too late:
+    # with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
+    java = _drivers()("-XX:+UseSerialGC", "-Xbatch", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+    return _run([*java, name, *arguments], timeout_seconds).splitlines()
+
+
+@cache
+def _drivers() -> Callable[..., list[str]]:
+    """Compile the drivers. What was compiled is removed when this process ends."""
+    with ExitStack() as stack:
+        command = stack.enter_context(compiled(SOURCES))
+        atexit.register(stack.pop_all().close)
+    return command
 
 
 @contextmanager
