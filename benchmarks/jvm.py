@@ -5,15 +5,17 @@ A Java compiler is needed beside the Java that Spark runs on; nothing else is do
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from group_coordinator.coordinating.jars.java import find_java
+from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
 from group_coordinator.coordinating.jars.resolving import broker_jars
 
 SOURCES = Path(__file__).with_name("java")
@@ -28,12 +30,21 @@ class Mismatch(AssertionError):
 
 
 def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> list[str]:
-    """Compile the drivers, run one of them, and return the lines that it printed. Raises `JvmError`."""
-    with compiled(SOURCES) as command:
-        # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too
-        # late: with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
-        java = command("-XX:+UseSerialGC", "-Xbatch", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-        return _run([*java, name, *arguments], timeout_seconds).splitlines()
+    """Run one of the drivers, which are compiled when the first one is, and return the lines that it printed. Raises
+    `JvmError`."""
+    # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too late:
+    # with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
+    java = _drivers()("-XX:+UseSerialGC", "-Xbatch", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+    return _run([*java, name, *arguments], timeout_seconds).splitlines()
+
+
+@cache
+def _drivers() -> Callable[..., list[str]]:
+    """Compile the drivers. What was compiled is removed when this process ends."""
+    with ExitStack() as stack:
+        command = stack.enter_context(compiled(SOURCES))
+        atexit.register(stack.pop_all().close)
+    return command
 
 
 @contextmanager
@@ -50,7 +61,8 @@ def compiled(
     with TemporaryDirectory(prefix="group-coordinator-java-") as classes:
         class_path = os.pathsep.join([classes, *map(str, jars)])
         files = [str(path) for path in sorted(sources.glob("*.java"))]
-        options = ["-proc:none", "-d", classes, "-cp", class_path]
+        short_lived = [f"-J{option}" for option in SHORT_LIVED]
+        options = [*short_lived, "-proc:none", "-d", classes, "-cp", class_path]
         source_path = os.pathsep.join([str(beside or sources), str(_sources_of(kafka_version(jars)))])
         _run([str(compiler), *options, "-sourcepath", source_path, *files], 600)
         yield lambda *options: [str(java), *options, "-cp", class_path]

@@ -58,6 +58,7 @@ LONG_FIRST = (
     "coordinating/gateway/test_consumer_protocol.py",
     "crash/test_lost_checkpoint.py",
     "watching/tables/test_sql.py",
+    "benchmarks/test_jvm.py",
     "watching/watch/test_read_only.py",
     "watching/watch/test_killed.py",
     "crash/test_backlog.py",

@@ -90,16 +90,15 @@ def foreign_modules(tmp_path: Path) -> Path:
     return directory
 
 
-def test_modules_in_the_working_directory_do_no_harm(tmp_path: Path, foreign_modules: Path, kafka_jars: Path) -> None:
-    with command(tmp_path, "replay", str(REQUEST_LOG), cwd=foreign_modules) as process:
-        assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
-    assert "Replayed " in (tmp_path / "out").read_text()
-
-
-def test_a_replay_on_spark_writes_what_one_without_spark_does(tmp_path: Path, kafka_jars: Path) -> None:
+def test_a_replay_on_spark_writes_what_one_without_spark_does(
+    tmp_path: Path, foreign_modules: Path, kafka_jars: Path
+) -> None:
+    """Modules that lie in the working directory do it no harm."""
     for name, flags in (("spark", ()), ("plain", ("--in-process",))):
-        with command(tmp_path, "replay", str(REQUEST_LOG), *flags, "--out", str(tmp_path / name)) as process:
+        arguments = ("replay", str(REQUEST_LOG), *flags, "--out", str(tmp_path / name))
+        with command(tmp_path, *arguments, cwd=foreign_modules) as process:
             assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
+        assert "Replayed " in (tmp_path / "out").read_text()
         assert session_of(process) == []
     for file in (tmp_path / "plain").iterdir():
         assert file.read_bytes() == (tmp_path / "spark" / file.name).read_bytes()

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
-from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
-from group_coordinator.coordinating.jars.resolving import tools_jars
-
-TIMEOUT_S = 120.0
+from tests import kafka_programs
 
 
 def run_tool(name: str, *arguments: str, passing_over: str | None = None) -> str:
@@ -17,10 +12,7 @@ def run_tool(name: str, *arguments: str, passing_over: str | None = None) -> str
 
     `passing_over`: what is in a stack trace that the tool prints and takes no harm from.
     """
-    class_path = os.pathsep.join(map(str, tools_jars()))
-    java = [str(find_java()), "-Xmx192m", *SHORT_LIVED, "-cp", class_path]
-    logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    done = subprocess.run([*java, *logging, name, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S)
+    done = kafka_programs.run_tool(name, *arguments, log_level="warn")
     assert done.returncode == 0, f"{name} {' '.join(arguments)}\n{done.stdout}\n{done.stderr}"
     assert "Exception" not in done.stderr or (passing_over is not None and passing_over in done.stderr), done.stderr
     return done.stdout

@@ -23,6 +23,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -31,7 +32,7 @@ from confluent_kafka import KafkaException
 
 from group_coordinator.coordinating.jars.class_archives import class_archive_options
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
-from group_coordinator.coordinating.jars.resolving import broker_jars
+from group_coordinator.coordinating.jars.resolving import broker_jars, jars_directory
 from group_coordinator.ground.errors import ExpectedError
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka import broker_properties
@@ -69,6 +70,10 @@ _DEAF = (
         "SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
     ),
 )  # fmt: skip
+
+
+_FEATURES = "bootstrap.checkpoint"
+"""The features of a new cluster (KIP-584), which depend on Kafka's version alone."""
 
 
 class EmbeddedKafkaError(ExpectedError):
@@ -271,14 +276,26 @@ class EmbeddedKafka:
         ]
 
     def _format_storage(self) -> None:
-        # The first byte keeps the id from beginning with a dash, which the tool would take for an option.
-        cluster_id = base64.urlsafe_b64encode(b"\x00" + secrets.token_bytes(15)).rstrip(b"=").decode()
+        """Kafka's tool formats a storage. What it writes beside the ids is kept with the jars: the next one needs no
+        JVM for it."""
+        cluster_id, kept = _new_id(), jars_directory() / _FEATURES
+        is_ours = self._jars is None and not self._properties
+        if is_ours and kept.exists():
+            self._storage.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(kept, self._storage / _FEATURES)
+            ids = {"cluster.id": cluster_id, "node.id": "1", "directory.id": _new_id(), "version": "1"}
+            broker_properties.write(self._storage / "meta.properties", ids)
+            return
         tool = [*self._java("-Xmx128m"), "kafka.tools.StorageTool", "format"]
         command = [*tool, "--cluster-id", cluster_id, "--config", str(self._properties_file)]
         with self.log_file.open("ab") as log:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         if done.returncode != 0:
             raise self._failure("The broker's storage could not be formatted.")
+        if is_ours:
+            with suppress(OSError):  # nobody has to be able to write beside the jars
+                written = shutil.copyfile(self._storage / _FEATURES, f"{kept}.{os.getpid()}")
+                os.replace(written, kept)
 
     def _spawn(self) -> None:
         command = [*self._java(f"-Xmx{self._heap_mb}m", *self._java_options), "kafka.Kafka", str(self._properties_file)]
@@ -326,6 +343,12 @@ class EmbeddedKafka:
         if self._broker is not None:
             self._broker.wait()
         self._guard = None
+
+
+def _new_id() -> str:
+    """Return an id as Kafka's own. The first byte keeps it from beginning with a dash, which the tool would take for
+    an option."""
+    return base64.urlsafe_b64encode(b"\x00" + secrets.token_bytes(15)).rstrip(b"=").decode()
 
 
 def _telling_lines(log: str) -> list[str]:

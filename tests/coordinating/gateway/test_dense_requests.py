@@ -3,6 +3,7 @@ whatever it names and however often."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -77,29 +78,36 @@ def fetch(name: str, partitions: int) -> FetchRequest:
 
 
 @pytest.mark.parametrize(
-    "request_",
+    "make",
     [
-        metadata(*[SECRET] * 2_500),
-        metadata(*[f"coordinator.{number}" for number in range(2_500)]),
-        metadata(HONEST, *[f"coordinator.{number}" for number in range(2_500)], HONEST),
-        described(*[f"coordinator.{number}" for number in range(2_500)]),
-        offsets(SECRET, 20_000),
-        fetch(SECRET, 20_000),
+        lambda: metadata(*[SECRET] * 2_500),
+        lambda: metadata(*[f"coordinator.{number}" for number in range(2_500)]),
+        lambda: metadata(HONEST, *[f"coordinator.{number}" for number in range(2_500)], HONEST),
+        lambda: described(*[f"coordinator.{number}" for number in range(2_500)]),
+        lambda: offsets(SECRET, 20_000),
+        lambda: fetch(SECRET, 20_000),
     ],
     ids=["repeated", "others", "between", "described", "offsets", "fetched"],
 )
-def test_what_is_refused_and_put_together_again_is_bounded(request_: Any) -> None:
+def test_what_is_refused_and_put_together_again_is_bounded(make: Callable[[], Any]) -> None:
     """Each name that is masked costs as much as a small request, twice: in the request and in its answer."""
-    machine = begun(request_)
+    machine = begun(make())
     assert machine.closing is not None
     assert "refused" in machine.closing
     assert carried(machine.to_broker) == b""
 
 
 @pytest.mark.parametrize(
-    "request_", [offsets(HONEST, 20_000), fetch(HONEST, 20_000), metadata(*[f"orders-{n}" for n in range(2_500)])]
+    "make",
+    [
+        lambda: offsets(HONEST, 20_000),
+        lambda: fetch(HONEST, 20_000),
+        lambda: metadata(*[f"orders-{number}" for number in range(2_500)]),
+    ],
+    ids=["offsets", "fetched", "names"],
 )
-def test_what_is_not_refused_has_no_such_bound(request_: Any) -> None:
+def test_what_is_not_refused_has_no_such_bound(make: Callable[[], Any]) -> None:
+    request_ = make()
     machine = begun(request_)
     assert machine.closing is None
     assert carried(machine.to_broker) == wire.request(request_, 5)

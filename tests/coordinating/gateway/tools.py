@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from pathlib import Path
-
 from group_coordinator.coordinating.gateway.server import Gateway
-from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
-from group_coordinator.coordinating.jars.resolving import tools_jars
+from tests.kafka_programs import run_tool
 
 
 def tool(gateway: Gateway, *arguments: str) -> str:
@@ -22,11 +17,7 @@ def configs(bootstrap_servers: str, *arguments: str) -> str:
 
 
 def _run(program: str, bootstrap_servers: str, *arguments: str) -> str:
-    command = [
-        str(find_java()), "-Xmx128m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-        "-cp", os.pathsep.join(map(str, tools_jars())), program, "--bootstrap-server", bootstrap_servers, *arguments,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=Path("/"))
+    done = run_tool(program, "--bootstrap-server", bootstrap_servers, *arguments)
     return done.stdout + done.stderr
 
 

@@ -14,10 +14,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from group_coordinator.coordinating.jars.java import find_java
-from group_coordinator.coordinating.jars.resolving import tools_jars
 from group_coordinator.proving.embedded_kafka import broker_properties
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, EmbeddedKafkaError, free_port
+from tests.kafka_programs import run_tool
 from tests.waiting import wait_until
 
 
@@ -161,14 +160,26 @@ def test_topics_are_not_made_by_mistake(kafka: EmbeddedKafka, topic_prefix: str)
 
 @pytest.mark.kafka
 def test_kafkas_own_tools_speak_to_it(kafka: EmbeddedKafka) -> None:
-    command = [str(find_java()), "-cp", os.pathsep.join(map(str, tools_jars())), "org.apache.kafka.tools.ClusterTool"]
-    done = subprocess.run(
-        [*command, "cluster-id", "--bootstrap-server", kafka.bootstrap_servers],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_tool("org.apache.kafka.tools.ClusterTool", "cluster-id", "--bootstrap-server", kafka.bootstrap_servers)
     assert kafka.cluster_id in done.stdout
+
+
+@pytest.mark.kafka
+def test_a_new_cluster_has_the_features_of_its_version(kafka: EmbeddedKafka) -> None:
+    """Also one whose storage was formatted without Kafka's tool, as the second one is."""
+    with EmbeddedKafka() as second:
+        described = [
+            run_tool("org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", servers, "describe").stdout
+            for servers in (kafka.bootstrap_servers, second.bootstrap_servers)
+        ]
+    first_features, second_features = (
+        [line.partition("Epoch")[0] for line in text.splitlines() if line.startswith("Feature")] for text in described
+    )
+    assert second_features == first_features
+    levels = {line.split()[1]: (line.split()[5], line.split()[7]) for line in first_features}
+    assert levels.pop("kraft.version") == ("1", "0"), "it has one node"
+    assert all(supported == finalized for supported, finalized in levels.values())
+    assert levels["group.version"] == ("1", "1")
 
 
 @pytest.mark.kafka

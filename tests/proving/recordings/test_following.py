@@ -32,8 +32,10 @@ from tests.proving.recordings.broker_logs import (
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
-def test_owners_of_every_generation_are_the_broker_s(path: Path) -> None:
-    assert owners_told(outputs_of(followed(path))) == owners_of_broker(path)
+def test_owners_of_every_generation_are_the_broker_s_and_nothing_is_doubted(path: Path) -> None:
+    outputs = outputs_of(followed(path))
+    assert owners_told(outputs) == owners_of_broker(path)
+    assert not [output for output in outputs if isinstance(output, RecordingGap | GroupRecorded)]
 
 
 LOGGED = [dump for dump in CLUSTERS if request_logs_of(dump)]
@@ -70,12 +72,6 @@ def _stored(owners: Owners) -> Owners:
         group_id: [(generation, shares) for generation, shares in of_group if generation or shares]
         for group_id, of_group in owners.items()
     }
-
-
-@pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
-def test_nothing_is_doubted_in_a_whole_log(path: Path) -> None:
-    outputs = outputs_of(followed(path))
-    assert not [output for output in outputs if isinstance(output, RecordingGap | GroupRecorded)]
 
 
 # ------------------------------------------------------------------------------------------- logs that are less clean

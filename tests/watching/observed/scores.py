@@ -78,10 +78,10 @@ class Scores(Struct, kw_only=True):
     """By how much in all departures are told at other times than in the broker's log."""
 
 
+@cache
 def scores(name: str, sources: Sources) -> Scores:
     """Return the scores of a recording by some of its sources."""
-    result = Scores()
-    rows = tuple(fold(history(name, sources)))
+    result, rows = Scores(), _rows(name, sources)
     _score_polls(result, name, rows)
     _score_commits(result, name, rows)
     _score_generations(result, name, sources)
@@ -112,6 +112,11 @@ def history(name: str, sources: Sources) -> tuple[History, ...]:
             if record.topic == config.topics.history and record.value is not None
         )
     return (*told, *source.told_by_records)
+
+
+@cache
+def _rows(name: str, sources: Sources) -> tuple[AnyRow, ...]:
+    return tuple(fold(history(name, sources)))
 
 
 # -------------------------------------------------------------------------------------------------------------- polls
@@ -189,19 +194,20 @@ def _not_in_sight(name: str) -> dict[tuple[str, str], _OutOfSight]:
 def _score_generations(result: Scores, name: str, sources: Sources) -> None:
     """Hold owners of each generation against those that lie in the offsets log: a static member that is back writes the
     same generation again, and a group may be born twice."""
-    told = _assignments(history(name, sources))
-    for generation, stored in _assignments(history(name, frozenset({DUMP}))).items():
+    told = _assignments(name, sources)
+    for generation, stored in _assignments(name, frozenset({DUMP})).items():
         if generation in _stored_generations(name):
             result.generations_checked += 1
             result.generations_wrong += not any(owners in told.get(generation, ()) for owners in stored)
 
 
-def _assignments(records: Sequence[History]) -> dict[tuple[str, int], list[object]]:
+@cache
+def _assignments(name: str, sources: Sources) -> dict[tuple[str, int], list[object]]:
     """Group and generation -> what its members got, each time that there was one of the number. A group that becomes
     classic keeps what its members own: nobody assigns it."""
     told: dict[tuple[str, int], list[object]] = {}
-    owned = [row for row in fold(records) if isinstance(row, Ownership)]
-    for record in records:
+    owned = [row for row in _rows(name, sources) if isinstance(row, Ownership)]
+    for record in history(name, sources):
         owners: defaultdict[str, set[tuple[str, int]]] = defaultdict(set)
         if isinstance(record, AssignmentReceived):
             for each in record.assignments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -90,11 +90,11 @@ def _plain(value: Any) -> Any:
     return list(value.values()) if isinstance(value, dict) else value
 
 
-def tables_in(spark: Any, directory: Path, kind: Format) -> Rows:
+def tables_in(spark: Any, directory: Path, kind: Format, names: Collection[str] = TABLES) -> Rows:
     """What Spark reads from a directory of tables."""
     sink = open_sink(spark, str(directory), kind)
     rows_by_table: Rows = {}
-    for table in TABLES.values():
+    for table in map(TABLES.__getitem__, names):
         rows = sink.read(table).select(*[column.name for column in columns(table)])
         rows_by_table[table.name] = sorted(
             (tuple(_plain(_row(value)) for value in row) for row in rows.collect()), key=repr

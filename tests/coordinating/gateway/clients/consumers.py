@@ -17,6 +17,7 @@ import pytest
 
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
 from group_coordinator.coordinating.jars.resolving import tools_jars
+from tests.kafka_programs import java
 from tests.waiting import wait_until
 
 Library = Literal["librdkafka", "kafka-python", "java", "franz-go", "sarama"]
@@ -246,8 +247,8 @@ def compile_java(directory: Path) -> Path:
     """Compile the Java consumer into a directory, which is returned."""
     compiler = find_java().with_name("javac")
     command = [
-        str(compiler if compiler.exists() else "javac"), "-cp", _class_path(), "-d", str(directory),
-        str(_HERE / "ConsumerProgram.java"),
+        str(compiler if compiler.exists() else "javac"), *(f"-J{option}" for option in SHORT_LIVED),
+        "-cp", os.pathsep.join(map(str, tools_jars())), "-d", str(directory), str(_HERE / "ConsumerProgram.java"),
     ]  # fmt: skip
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return directory
@@ -262,22 +263,13 @@ def compile_go(directory: Path, timeout_s: float = 300.0) -> None:
 
 def _command(library: Library, programs: Path) -> list[str]:
     if library == "java":
-        return _java(programs)
+        return [*java(heap_mb=64, classes=programs), "ConsumerProgram"]
     if library in GO_LIBRARIES:
         return [str(programs / library)]
     # kafka-python spins while a heartbeat is unanswered for longer than its interval: ten of it would leave the
     # coordinator that they wait for no core to start on.
     polite = ["nice", "-n", "10"] if library == "kafka-python" else []
     return [*polite, sys.executable, "-m", f"tests.coordinating.gateway.clients.{library.replace('-', '_')}_consumer"]
-
-
-def _java(classes: Path) -> list[str]:
-    options = ["-Xmx64m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    return [str(find_java()), *options, "-cp", os.pathsep.join([str(classes), _class_path()]), "ConsumerProgram"]
-
-
-def _class_path() -> str:
-    return os.pathsep.join(map(str, tools_jars()))
 
 
 def _translated(library: Library, settings: dict[str, str]) -> dict[str, str]:
