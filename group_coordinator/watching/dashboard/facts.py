@@ -134,11 +134,11 @@ class GroupFacts(GroupFold):
 
     def at(self, time_ms: int) -> Moment | None:
         """Return the group as it was; None if it did not exist, or if that is longer ago than is remembered."""
-        starts = self._transitions[0::_WIDTH]
-        number = bisect_right(starts, time_ms) - 1
+        transitions = self._transitions[:]  # others may ask while records come
+        number = bisect_right(range(0, len(transitions), _WIDTH), time_ms, key=transitions.__getitem__) - 1
         if number < 0:
             return None
-        since_ms, state, generation_id, members = self._transitions[number * _WIDTH : (number + 1) * _WIDTH]
+        since_ms, state, generation_id, members = transitions[number * _WIDTH : (number + 1) * _WIDTH]
         return Moment(since_ms, STATES[state], generation_id, members)
 
     def moments(self) -> list[Moment]:

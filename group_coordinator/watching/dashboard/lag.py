@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
@@ -34,12 +34,20 @@ class EndOffsets:
         self._highs: dict[Partition, list[int]] = {}
 
     def poll(self, now_ms: int, bounds: Mapping[Partition, Bounds]) -> None:
-        """Take what was polled. Partitions that are no longer asked for are forgotten."""
+        """Take all that was polled."""
+        self.take(now_ms, bounds.items())
+        self.polled(bounds)
+
+    def polled(self, partitions: Collection[Partition]) -> None:
+        """Note that these partitions were polled, and all were taken. Others are forgotten."""
         self.version += 1
-        self.bounds = dict(bounds)
-        for partition in self._times.keys() - bounds.keys():
-            del self._times[partition], self._highs[partition]
-        for place, log_bounds in bounds.items():
+        for place in [place for place in self.bounds if place not in partitions]:
+            del self.bounds[place], self._times[place], self._highs[place]
+
+    def take(self, now_ms: int, bounds: Iterable[tuple[Partition, Bounds]]) -> None:
+        """Take some of what was polled."""
+        for place, log_bounds in bounds:
+            self.bounds[place] = log_bounds
             times, highs = self._times.setdefault(place, []), self._highs.setdefault(place, [])
             if highs and log_bounds.end < highs[-1]:
                 times.clear()  # the log was made anew: what was before says nothing

@@ -84,7 +84,7 @@ def of_consumer_protocol() -> Index:
 
 def test_groups_that_count_epochs(of_consumer_protocol: Index) -> None:
     documents = Documents(of_consumer_protocol)
-    assert {row.id: row.kind for row in documents.groups()["rows"]} == dict.fromkeys(
+    assert {row.id: row.kind for row in of_consumer_protocol.rows(documents.now_ms)} == dict.fromkeys(
         ("pattern", "shop", "site"), "consumer"
     )
     page = documents.group("pattern")
