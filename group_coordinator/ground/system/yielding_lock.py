@@ -19,10 +19,16 @@ class YieldingLock:
     one that waits must be woken first. So the working thread lets those that wait go first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, yield_max_s: float = _YIELD_MAX_S) -> None:
         self._lock = Lock()
+        self._yield_max_s = yield_max_s
         self._waiting: list[None] = []
         """One for each thread that waits: adding and removing one is a single step of the interpreter."""
+
+    @property
+    def waiting(self) -> int:
+        """How many threads wait."""
+        return len(self._waiting)
 
     def __enter__(self) -> None:
         if self._lock.acquire(blocking=False):
@@ -40,7 +46,7 @@ class YieldingLock:
     def yielding(self) -> Iterator[None]:
         """Hold the lock once those that wait have had it."""
         if self._waiting:
-            give_up_s = time.monotonic() + _YIELD_MAX_S
+            give_up_s = time.monotonic() + self._yield_max_s
             while self._waiting and time.monotonic() < give_up_s:
                 time.sleep(_YIELD_S)
         self._lock.acquire()

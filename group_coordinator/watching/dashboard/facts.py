@@ -135,10 +135,13 @@ class GroupFacts(GroupFold):
     def at(self, time_ms: int) -> Moment | None:
         """Return the group as it was; None if it did not exist, or if that is longer ago than is remembered."""
         transitions = self._transitions[:]  # others may ask while records come
-        number = bisect_right(range(0, len(transitions), _WIDTH), time_ms, key=transitions.__getitem__) - 1
-        if number < 0:
+        begin = len(transitions) - _WIDTH  # mostly it is the last one
+        if begin >= 0 and transitions[begin] > time_ms:
+            starts = range(0, len(transitions), _WIDTH)
+            begin = (bisect_right(starts, time_ms, key=transitions.__getitem__) - 1) * _WIDTH
+        if begin < 0:
             return None
-        since_ms, state, generation_id, members = transitions[number * _WIDTH : (number + 1) * _WIDTH]
+        since_ms, state, generation_id, members = transitions[begin : begin + _WIDTH]
         return Moment(since_ms, STATES[state], generation_id, members)
 
     def moments(self) -> list[Moment]:

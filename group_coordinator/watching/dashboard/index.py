@@ -84,6 +84,8 @@ class Index:
         self._groups = IndexedGroups(self.settings, self._list, disk)
         self._feed = Feed(self.settings.feed_max, self.settings.feed_max_bytes)
         self._dead_letters_seen = 0
+        self._asked: dict[str, str] = {}
+        """Groups whose records were asked for, and their clusters."""
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -241,6 +243,7 @@ class Index:
             group = self._groups.get(group_id)
             if group is None:
                 return None
+            self._asked[group_id] = group.cluster
             return GroupRecords(
                 group.facts.version,
                 group.life.freeze(),
@@ -249,6 +252,14 @@ class Index:
                 group.dropped,
                 group.dropped_commits,
             )
+
+    def take_asked(self, cluster: str = "") -> list[str]:
+        """Return the groups of a cluster whose records were asked for since the last call."""
+        with self._lock.yielding():
+            asked = [group_id for group_id, of_cluster in self._asked.items() if of_cluster == cluster]
+            for group_id in asked:
+                del self._asked[group_id]
+            return asked
 
     def group_ids(self, cluster: str | None = None) -> list[str]:
         """Return the ids of the groups of one cluster, or of all."""

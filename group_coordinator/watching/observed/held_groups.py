@@ -1,7 +1,7 @@
 """The groups of an observer: in memory while they find room there, on disk beyond that.
 
-A group comes back from the disk when something comes of it, or when it is looked at. What is told of it is the same: it
-is followed anew, through all of its evidence.
+A group comes back from the disk when something comes of it, or when it is looked at; commits wait until there are some
+of them. What is told of it is the same: it is followed anew, through all of its evidence.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from group_coordinator.watching.observed.evidence import Bounds, GroupEvidence, 
 from group_coordinator.watching.observed.following import Following
 from group_coordinator.watching.observed.group import ObservedGroup
 from group_coordinator.watching.observed.group_state import GroupState, decode_group, encode_group
+from group_coordinator.watching.observed.later_commits import LaterCommits
 from group_coordinator.watching.observed.modern_records import kind_of
-from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord
 from group_coordinator.watching.observed.transactions import Commits, Fact
 from schemas.history import History
 
@@ -78,6 +79,7 @@ class HeldGroups:
         self._bounds = bounds
         self._shares = Shares(bounds.commits_max)
         self._disk = None if bounds.memory_bytes is None else DiskStore()
+        self._later = LaterCommits(bounds.memory_bytes or 0)
         self._held: OrderedDict[str, Group] = OrderedDict()
         """Those in memory, the one that was of use last at the end."""
         self.bytes = 0
@@ -94,6 +96,22 @@ class HeldGroups:
     def ids(self) -> list[str]:
         """Return the ids of all groups, in order."""
         return sorted([*self._held, *(() if self._disk is None else self._disk.names())])
+
+    def add_later(self, commit: CommitRecord) -> int:
+        """Keep a commit of a group on disk, which stays there; return how many it has by now. 0: it is in memory, and
+        nothing is kept here."""
+        group_id = commit.key.group_id
+        if self._disk is None or group_id in self._held or not (group_id in self._later or group_id in self._disk):
+            return 0
+        return self._later.add(commit)
+
+    def has_later(self, group_id: str) -> bool:
+        """Return whether a group on disk has commits that it was not followed through."""
+        return group_id in self._later
+
+    def longest_waiting(self, most: int) -> list[str]:
+        """Return the groups on disk whose commits wait longest, so many at most."""
+        return self._later.longest_waiting(most)
 
     def get(self, group_id: str) -> Group:
         """Return a group, which is a new one where nothing was known of it. Raises OSError."""
@@ -116,7 +134,8 @@ class HeldGroups:
             yield group.encoded()
         if self._disk is not None:
             for group_id in self._disk.names():
-                data = self._disk.get(group_id)
+                group_on_disk = self._from_disk(group_id, take=False) if group_id in self._later else None
+                data = self._disk.get(group_id) if group_on_disk is None else group_on_disk.encoded()
                 assert data is not None
                 yield data
 
@@ -173,8 +192,13 @@ class HeldGroups:
         group.evidence.restore(state.facts, state.whole_from, is_counted=True)
         for line in state.lines:
             group.evidence.add_line(line)
+        later, counted = self._later.get(group_id, take=take), self._shares.partitions
+        for commit in later:
+            group.evidence.add(commit)
+        if not take:
+            self._shares.partitions = counted
         group.has_topic_ids = any(isinstance(fact, LogRecord) and has_topic_ids(fact) for fact in state.facts)
-        group.bytes += sum(map(_bytes_of, (*state.facts, *state.lines)))
+        group.bytes += sum(map(_bytes_of, (*state.facts, *state.lines, *later)))
         return group
 
     def _marked(self, *marks: int) -> list[str]:
