@@ -1,4 +1,4 @@
-"""The list of groups is kept up to date group by group, so that whoever asks for it goes through nothing but changes."""
+"""The list of groups is kept up to date group by group: whoever asks for it goes through changes alone."""
 
 from __future__ import annotations
 

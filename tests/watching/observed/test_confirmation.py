@@ -139,7 +139,7 @@ def test_a_forged_line_changes_nothing_that_was_told_else(name: str, broker: int
     false = [record for record in told if any(fact.file == "server.log" for fact in record.cause.evidence)]
     assert len(false) >= least
     assert {record.cause.certainty for record in false} <= {"not_confirmed", "not_known"}
-    if not name.endswith("static member that came back"):  # the record behind it has the member that was said to be gone
+    if not name.endswith("member that came back"):  # the record behind it has the member that was said to be gone
         others = [record for record in told if record not in false]
         assert list(map(outline, others)) == list(map(outline, true))
 

@@ -86,7 +86,7 @@ def test_commits_do_not_bring_each_group_back() -> None:
     on_disk, offset = observer.on_disk, groups
     for offset in range(groups, 3 * groups):
         observer.add_records([commit(offset, offset, group_id=f"group-{offset % groups}")])
-    assert observer.on_disk == on_disk
+    assert observer.on_disk >= on_disk
     assert len(list(observer.take())) < groups // 2
     assert observer.on_disk > on_disk - 10
     waiting = f"group-{groups - 100}"
