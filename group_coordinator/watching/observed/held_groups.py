@@ -29,6 +29,8 @@ _RECORD_BYTES, _RECORD_BYTES_FACTOR = 1_000, 5
 """A record, and each of its bytes, that is decoded."""
 _COMMIT_BYTES = 550
 _LINE_BYTES = 700
+_CAUGHT_UP_AT_ONCE = 4
+"""So many groups on disk come back by themselves at a time, because their commits have waited longest."""
 _TOPIC_IDS, _LINES = 1, 2
 """These flags say of a group on disk that its records name topics by ids, and that it has lines."""
 
@@ -98,10 +100,12 @@ class HeldGroups:
         return sorted([*self._held, *(() if self._disk is None else self._disk.names())])
 
     def add_later(self, commit: CommitRecord) -> int:
-        """Keep a commit of a group on disk, which stays there; return how many it has by now. 0: it is in memory, and
-        nothing is kept here."""
+        """Keep a commit of a group on disk, which stays there; return how many it has by now. 0: nothing is kept, since
+        it is in memory or this is a tombstone or in a transaction."""
         group_id = commit.key.group_id
-        if self._disk is None or group_id in self._held or not (group_id in self._later or group_id in self._disk):
+        if self._disk is None or group_id in self._held or commit.value is None or commit.producer_id is not None:
+            return 0
+        if group_id not in self._later and group_id not in self._disk:
             return 0
         return self._later.add(commit)
 
@@ -109,9 +113,9 @@ class HeldGroups:
         """Return whether a group on disk has commits that it was not followed through."""
         return group_id in self._later
 
-    def longest_waiting(self, most: int) -> list[str]:
-        """Return the groups on disk whose commits wait longest, so many at most."""
-        return self._later.longest_waiting(most)
+    def longest_waiting(self) -> list[str]:
+        """Return a few groups on disk, whose commits wait longest."""
+        return self._later.longest_waiting(_CAUGHT_UP_AT_ONCE)
 
     def get(self, group_id: str) -> Group:
         """Return a group, which is a new one where nothing was known of it. Raises OSError."""
@@ -128,16 +132,24 @@ class HeldGroups:
         """Return a group to be looked at: one that lies on disk stays there, and this is a copy. Raises OSError."""
         return self._held.get(group_id) or self._from_disk(group_id, take=False) or self.get(group_id)
 
+    @property
+    def parts(self) -> int:
+        """How many parts `encoded` yields."""
+        return len(self) + len(self._later)
+
     def encoded(self) -> Iterator[bytes]:
-        """Yield the evidence of each group for a file."""
+        """Yield the evidence of each group for a file, and behind a group the commits that wait for it: so many parts
+        as `parts` says."""
         for group in self._held.values():
             yield group.encoded()
         if self._disk is not None:
             for group_id in self._disk.names():
-                group_on_disk = self._from_disk(group_id, take=False) if group_id in self._later else None
-                data = self._disk.get(group_id) if group_on_disk is None else group_on_disk.encoded()
+                data = self._disk.get(group_id)
                 assert data is not None
                 yield data
+                if group_id in self._later:
+                    later = self._later.get(group_id, take=False)
+                    yield encode_group(GroupState(group_id=group_id, facts=later, lines=(), whole_from=None))
 
     def with_topic_ids(self) -> list[str]:
         """Return the groups whose records name topics by ids."""

@@ -46,6 +46,10 @@ class LaterCommits:
             self._write()
         return count
 
+    def __len__(self) -> int:
+        """Return how many groups have some."""
+        return len(self._counts)
+
     def __contains__(self, group_id: str) -> bool:
         return group_id in self._counts
 

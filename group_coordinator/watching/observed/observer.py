@@ -37,9 +37,6 @@ from group_coordinator.watching.observed.transactions import (
 )
 from schemas.history import History
 
-_CAUGHT_UP_AT_ONCE = 4
-"""So many groups on disk come back by themselves when news are taken, because their commits have waited longest."""
-
 
 class GroupUpdate(Struct, frozen=True, kw_only=True):
     """What is new of one group."""
@@ -139,13 +136,11 @@ class Observer:
             self._touch(self._groups.with_topic_ids())
 
     def _add_fact(self, fact: Fact) -> None:
-        if isinstance(fact, CommitRecord) and fact.value is not None and fact.producer_id is None:
-            waiting = self._groups.add_later(fact)
-            if waiting:
-                self._note_topic_id(fact)
-                if waiting >= LATER_MAX:
-                    self._touched[fact.group_id] = None
-                return
+        if isinstance(fact, CommitRecord) and (waiting := self._groups.add_later(fact)):
+            self._note_topic_id(fact)
+            if waiting >= LATER_MAX:
+                self._touched[fact.group_id] = None
+            return
         group = self._groups.get(fact.group_id)
         group.evidence.add(fact)
         self._groups.added(group, fact)
@@ -182,6 +177,11 @@ class Observer:
         """About how many groups something has come that was not taken."""
         return len(self._touched)
 
+    @property
+    def parts(self) -> int:
+        """How many parts `evidence` yields."""
+        return self._groups.parts + 1
+
     def evidence(self) -> Iterator[bytes]:
         """Yield the evidence of each group, as `group_state` encodes it, and last the lines that tell of partitions."""
         yield from self._groups.encoded()
@@ -195,7 +195,10 @@ class Observer:
 
     def restore_group(self, state: GroupState) -> None:
         """Take what `evidence` gave before a restart."""
-        if state.facts or state.group_id != NO_GROUP:  # else they are lines of partitions
+        later = [fact for fact in state.facts if isinstance(fact, CommitRecord) and fact.value is not None]
+        for commit in later:
+            self._add_fact(commit)
+        if (state.facts or state.group_id != NO_GROUP) and not later:  # else they are lines of partitions
             group = self._groups.get(state.group_id)
             group.evidence.restore(state.facts, state.whole_from)
             for fact in state.facts:
@@ -255,7 +258,7 @@ class Observer:
         Groups that are not taken wait for the next call.
         """
         self._estimate_skews()
-        self.want(self._groups.longest_waiting(_CAUGHT_UP_AT_ONCE))
+        self.want(self._groups.longest_waiting())
         for group_id in list(self._touched):
             del self._touched[group_id]
             group = self._groups.get(group_id)
