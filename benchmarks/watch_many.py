@@ -28,7 +28,7 @@ from msgspec import Struct
 from benchmarks.arguments import command_parser
 from benchmarks.process_times import cpu_times
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
-from group_coordinator.watching.watch.offsets_topic import OFFSETS_TOPIC
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 from schemas.java_hash import group_partition
 from schemas.records import (

@@ -10,14 +10,13 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from group_coordinator.watching.observed.offsets_log import dump_line
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC, dump_line
 from schemas.kafka.record_batches import RawRecord, read_stretch
 from tests.clusters.cluster import Broker, running_cluster
 from tests.clusters.driver import Driver, Journal
 from tests.clusters.story import Step
 from tests.clusters.versions import Version
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _MUCH = re.compile(r'"requestApiKeyName":"(?:FETCH|PRODUCE|API_VERSIONS|\w*QUORUM\w*|BROKER_\w+)"')
 _KEPT_OF_MUCH = 0.02
 

@@ -43,6 +43,15 @@ class DiskStore:
             self._database.execute("INSERT INTO held VALUES (?, ?, ?)", (_key(name), mark, value))
             self._count += 1
 
+    def append(self, name: str, value: bytes) -> None:
+        """Put more behind the value of a name, which may have none."""
+        with self._lock, _Explaining():
+            longer = "UPDATE held SET value = CAST(value || ? AS BLOB) WHERE name = ?"
+            cursor = self._database.execute(longer, (value, _key(name)))
+            if not cursor.rowcount:
+                self._database.execute("INSERT INTO held VALUES (?, 0, ?)", (_key(name), value))
+                self._count += 1
+
     def get(self, name: str) -> bytes | None:
         """Return the value of a name; None: it has none."""
         found = self._select("SELECT value FROM held WHERE name = ?", (_key(name),)) if self._count else []

@@ -14,9 +14,10 @@ from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs
 from group_coordinator.proving.recordings.following import Following, follow, moments_us
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.offsets_log import OffsetsLog, read_offsets_log
-from group_coordinator.watching.commands.observed_source import OFFSETS_TOPIC, cluster_of, files_of
+from group_coordinator.watching.commands.observed_source import files_of
 from group_coordinator.watching.dashboard.watched import WatchedSource
 from group_coordinator.watching.narrative import words
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC
 
 
 class Evidence(Struct, frozen=True):
@@ -51,9 +52,11 @@ def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: 
         raise CommandError("Request logs go with one dump of the offsets topic.", WRONG_USE)
     try:
         logs = files_of(broker_logs)
+        dump = read_offsets_log(dumps[0]) if dumps else None
+        of_cluster = None if dump is None else dump.cluster_id
         return Evidence(
-            read_offsets_log(dumps[0]) if dumps else None,
-            read_coordinator_logs(logs, time_zone, cluster_of(dumps)) if broker_logs else None,
+            dump,
+            read_coordinator_logs(logs, time_zone, of_cluster) if broker_logs else None,
             tuple(_sources(dumps, logs)),
         )
     except (OSError, ValueError) as problem:

@@ -118,21 +118,6 @@ class ClusterTopics(Struct, kw_only=True):
     """Topics that were created, and whose ids nothing tells."""
     left_out: int = 0
 
-    def ids_at(self, us: int) -> dict[str, str]:
-        """Return the topics that there were at a time: name -> id."""
-        return {name: topic.topic_id for name, topic in self.at(us).items()}
-
-    def at(self, us: int) -> dict[str, DescribedTopic]:
-        """Return the topics that there were at a time, by name."""
-        topics: dict[str, DescribedTopic] = {}
-        for change in self.changes:
-            if change.at_us > us:
-                break
-            topics.pop(change.name, None)
-            if change.topic is not None:
-                topics[change.name] = change.topic
-        return topics
-
 
 def cluster_topics(log: ClusterLog, shift_us: Callable[[int, int], int]) -> ClusterTopics:
     """Make one story of all that was told. `shift_us`: by how much a line's times are put right, by file and line."""

@@ -64,6 +64,8 @@ class OffsetsLog(Struct):
     left_out: dict[str, int] = field(default_factory=dict)
     """What cannot be compared -> how many records."""
     damage: Damage = field(default_factory=Damage)
+    cluster_id: str | None = None
+    """None: the dump does not name its cluster."""
 
     def add(self, record: LoggedRecord) -> None:
         """Take the next record of a group."""
@@ -85,6 +87,7 @@ def read_offsets_log(path: Path) -> OffsetsLog:
     left_out["come again"] = dump.repeated
     left_out["lie where another record lies: several logs are mixed"] = dump.contradicted
     log = OffsetsLog(left_out={kind: count for kind, count in left_out.items() if count}, damage=dump.damage)
+    log.cluster_id = next(iter(dump.clusters), None)
     partitions: dict[int, OpenTransactions[bytes, LoggedRecord]] = {}
     for entry in dump.entries():
         transactions = partitions.setdefault(entry.partition, OpenTransactions())

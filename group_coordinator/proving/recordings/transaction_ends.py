@@ -11,12 +11,11 @@ import msgspec
 from msgspec import Raw, Struct
 
 from group_coordinator.proving.recordings.group_requests import GroupRequest
-from group_coordinator.watching.observed.offsets_log import TransactionMarker
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC, TransactionMarker
 from schemas.events import TransactionEnded
 from schemas.java_hash import group_partition
 from schemas.messages import TxnOffsetCommitRequest
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _SAME_END_US = 250_000
 """So far apart the marker and the answer that it is written may be; a producer needs a new transaction for another."""
 

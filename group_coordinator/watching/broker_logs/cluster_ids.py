@@ -8,15 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
-import msgspec
-from msgspec import Struct
-
-from group_coordinator.watching.broker_logs.text_files import lines_of
-
-_LINES_LOOKED_AT = 100
-"""The id stands in the first line of a dump, or of a part of it."""
 _NAMED = re.compile(
     rb"INFO Cluster ID = ([\w-]{1,64})(?:[ \r\n\"\\]|$)"
     rb"|\[BrokerLifecycleManager id=\d+\] Incarnation [\w-]+ of broker \d+ in cluster ([\w-]{1,64}) is now "
@@ -29,23 +21,6 @@ def cluster_id_in(entry: bytes) -> str | None:
     """Return the cluster that the first line of an entry of a broker's log names."""
     match = _NAMED.search(entry) if b"luster" in entry else None
     return None if match is None else next(name for name in match.groups() if name is not None).decode()
-
-
-class _Line(Struct):
-    cluster_id: str | None = None
-
-
-def cluster_id_of_dump(path: Path) -> str | None:
-    """Return the cluster that a dump of an offsets topic names; None where it names none. Raises as `lines_of`."""
-    for number, line, _ in lines_of(path):
-        if number > _LINES_LOOKED_AT:
-            return None
-        if b'"cluster_id"' in line:
-            try:
-                return msgspec.json.decode(line, type=_Line).cluster_id
-            except msgspec.DecodeError:
-                continue
-    return None
 
 
 def is_foreign(named: Iterable[str], cluster_id: str | None) -> bool:

@@ -6,24 +6,23 @@ from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
-from group_coordinator.watching.broker_logs.cluster_ids import cluster_id_of_dump
 from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError, topic_id_from_kafka
-from group_coordinator.watching.dashboard.watched import Watched, WatchedSource
+from group_coordinator.watching.dashboard.watched import Watched
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.clock_skew import Skew
 from group_coordinator.watching.observed.cluster import observe
 from group_coordinator.watching.observed.doubts import doubts, unnamed_topics
 from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, read_raw
-from group_coordinator.watching.watch.cluster_status import Cluster, not_known, of_logs
+from group_coordinator.watching.watch.cluster_status import OFFSETS_LOG, Cluster, not_known, of_logs
 from schemas.history import History
 
-OFFSETS_TOPIC = "__consumer_offsets"
 DUMP_SUFFIXES = (".offsets.jsonl", ".offsets.jsonl.gz")
 
 
@@ -64,14 +63,13 @@ def observed_source(
     )
 
 
-def cluster_of(dumps: Sequence[Path]) -> str | None:
+def cluster_of(dump: OffsetsDump[Any]) -> str | None:
     """Return the id of the cluster that dumps are of; None where none tells. Raises CommandError where they are of
-    several, and as `lines_of`."""
-    ids = {path: cluster_id for path in dumps if (cluster_id := cluster_id_of_dump(path)) is not None}
-    if len(set(ids.values())) > 1:
-        of_each = "; ".join(f"{path} is of cluster {cluster_id}" for path, cluster_id in ids.items())
+    several."""
+    if len(dump.clusters) > 1:
+        of_each = "; ".join(f"{path} is of cluster {cluster_id}" for cluster_id, path in dump.clusters.items())
         raise CommandError(f"These dumps are of several clusters: {of_each}. Give those of one.")
-    return next(iter(ids.values()), None)
+    return next(iter(dump.clusters), None)
 
 
 def read_files(
@@ -84,7 +82,7 @@ def read_files(
             dump.read_file(path, read_raw)
     except (OSError, ValueError) as problem:
         raise CommandError(str(problem)) from problem
-    return dump, read_logs(broker_logs, time_zone, cluster_of(dumps))
+    return dump, read_logs(broker_logs, time_zone, cluster_of(dump))
 
 
 def read_logs(names: Sequence[str], time_zone: tzinfo, of_cluster: str | None) -> BrokerLog:
@@ -137,7 +135,7 @@ def _watched(
     last_ms = max(entry.timestamp_ms for entry in dump.places.values())
     partitions = len({partition for partition, _ in dump.places})
     detail = f"{words.count(partitions, 'partition')}, {words.count(len(dump.places), 'record')}"
-    offsets = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, detail=f"{name}; {detail}", last_ms=last_ms)
+    offsets = OFFSETS_LOG(detail=f"{name}; {detail}", last_ms=last_ms)
     sources = (offsets, *of_logs(log.files, Cluster(servers=name), skews))
     return Watched(cluster=name, sources=sources, not_known=tuple(not_known(sources)))
 

@@ -23,6 +23,8 @@ from group_coordinator.watching.dashboard.sources import Source
 
 _GZIP_MIN_BYTES = 1_000
 _KEEP_ALIVE_S = 15.0
+_PATIENCE_S = 0.05
+"""For rows of the list that have changed within the last moment: the stream brings those that are late."""
 
 
 def application(documents: Documents, source: Source, news: News, token: str | None = None) -> App:
@@ -97,7 +99,7 @@ class _Requests:
         return {**self._documents.overview(), "source": source.name, "progress": source.progress(), "report": False}
 
     def groups(self, request: Request) -> Any:
-        return self._documents.groups(_number(request, "at"))
+        return self._documents.groups(_number(request, "at"), _PATIENCE_S)
 
     def group(self, request: Request) -> Any:
         return self._documents.group(_group(request))

@@ -76,10 +76,10 @@ class Documents:
             "dead_letters": len(index.dead_letters),
         }
 
-    def groups(self, at_ms: int | None = None) -> dict[str, Any]:
-        """The list, as it is or as it was."""
+    def groups(self, at_ms: int | None = None, patience_s: float | None = None) -> dict[str, Any]:
+        """The list, as it is (within `patience_s`, as of `GroupList.rows`) or as it was."""
         now_ms = self.now_ms
-        rows = self.index.rows(now_ms) if at_ms is None else self.index.rows_at(at_ms)
+        rows = self.index.encoded_rows(now_ms, patience_s) if at_ms is None else self.index.rows_at(at_ms)
         return {"now": now_ms, "at": at_ms, "rows": rows, "on_disk": self.index.on_disk().total()}
 
     def _not_listed(self) -> Iterator[str]:

@@ -137,11 +137,14 @@ class GroupFacts(GroupFold):
 
     def at(self, time_ms: int) -> Moment | None:
         """Return the group as it was; None if it did not exist, or if that is longer ago than is remembered."""
-        starts = self._transitions[0::_WIDTH]
-        number = bisect_right(starts, time_ms) - 1
-        if number < 0:
+        transitions = self._transitions[:]  # others may ask while records come
+        begin = len(transitions) - _WIDTH  # mostly it is the last one
+        if begin >= 0 and transitions[begin] > time_ms:
+            starts = range(0, len(transitions), _WIDTH)
+            begin = (bisect_right(starts, time_ms, key=transitions.__getitem__) - 1) * _WIDTH
+        if begin < 0:
             return None
-        since_ms, state, generation_id, members = self._transitions[number * _WIDTH : (number + 1) * _WIDTH]
+        since_ms, state, generation_id, members = transitions[begin : begin + _WIDTH]
         return Moment(since_ms, STATES[state], generation_id, members)
 
     def moments(self) -> list[Moment]:

@@ -1,22 +1,23 @@
 """The dashboard's memory: of every group what it is now and its latest records, bounded by the settings. No I/O.
 
-One thread adds records, others read: every method takes the lock for a short time only.
+One thread adds records, others read: every method takes the lock for a short time only, and those that read have it
+first. The list of groups is read without it.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
-from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
 
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition, Reach
 from group_coordinator.ground.system.disk_store import DiskStore
+from group_coordinator.ground.system.yielding_lock import YieldingLock
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.feed import Feed, FeedItem
+from group_coordinator.watching.dashboard.group_list import GroupList
 from group_coordinator.watching.dashboard.indexed_groups import IndexedGroup, IndexedGroups, KindAndState
 from group_coordinator.watching.dashboard.lag import EndOffsets, Lag
 from group_coordinator.watching.dashboard.ring import Chunk, values
@@ -25,6 +26,9 @@ from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.watched import Watched
 from schemas.group_states import GroupState
 from schemas.history import History, OffsetsCommitted, decode_history
+
+_ENDS_AT_ONCE = 1_000
+"""The lock is held for so many partitions."""
 
 Frozen = tuple[tuple[Chunk, ...], tuple[bytes, ...]]
 
@@ -75,11 +79,13 @@ class Index:
         self.on_news: Callable[[History], None] | None = None
         """Called with each new record, at once, in the thread that adds it."""
         self.dead_letters: deque[DeadLetter] = deque(maxlen=self.settings.dead_letters_max)
-        self._groups = IndexedGroups(self.settings, disk)
+        self._lock = YieldingLock()
+        self._list = GroupList(self._lock, self._row_of)
+        self._groups = IndexedGroups(self.settings, self._list, disk)
         self._feed = Feed(self.settings.feed_max, self.settings.feed_max_bytes)
         self._dead_letters_seen = 0
-        self._changed_groups: dict[str, None] = {}
-        self._lock = Lock()
+        self._asked: dict[str, str] = {}
+        """Groups whose records were asked for, and their clusters."""
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -123,7 +129,7 @@ class Index:
 
         `cluster`: whose group it is, where there are several.
         """
-        with self._lock:
+        with self._lock.yielding():
             group = self._groups.get(record.group_id) or self._groups.begin(record.group_id, cluster)
             is_new = self._add(group, record, value)
             self._groups.make_room()
@@ -134,7 +140,7 @@ class Index:
 
         The feed gets what is later than all that it has had of the group.
         """
-        with self._lock:
+        with self._lock.yielding():
             before = self._groups.get(group_id)
             group = self._groups.begin(group_id, cluster)
             last_ms = None
@@ -142,7 +148,7 @@ class Index:
                 last_ms, group.facts.version = before.facts.last_ms, before.facts.version + 1
             for record, value in records:
                 self._add(group, record, value, is_news=last_ms is None or record.timestamp_ms > last_ms)
-            self._changed_groups[group_id] = None
+            self._list.changed((group_id,))
             self._groups.make_room()
 
     def add_dead_letter(
@@ -177,54 +183,52 @@ class Index:
         reaches: Mapping[Partition, Reach] | None = None,
     ) -> None:
         """Take the bounds of a cluster's logs as they are now. `reaches`: of those that `wanted_reaches` named."""
-        with self._lock:
-            self._ends.setdefault(cluster, EndOffsets()).poll(now_ms, bounds, reaches)
-            for group in self._groups.held.values():
-                if group.cluster == cluster and (group.facts.offsets or group.facts.uncommitted):
-                    self._changed_groups[group.facts.group_id] = None
+        ends = self._ends.setdefault(cluster, EndOffsets())
+        polled = list(bounds.items())
+        for begin in range(0, len(polled), _ENDS_AT_ONCE):
+            with self._lock.yielding():
+                ends.take(now_ms, polled[begin : begin + _ENDS_AT_ONCE])
+        with self._lock.yielding():
+            ends.polled(now_ms, bounds, reaches)
+        groups = [group for group in list(self._groups.held.values()) if group.cluster == cluster]
+        with self._lock.yielding():
+            self._list.changed(
+                group.facts.group_id for group in groups if group.facts.offsets or group.facts.uncommitted
+            )
 
     # ---------------------------------------------------------------------------------------------------------- reading
 
-    def rows(self, now_ms: int) -> list[GroupRow]:
-        """Return the groups in memory as they are now, by id."""
-        with self._lock:
-            held = self._groups.held
-            return [self._row(held[group_id], now_ms) for group_id in sorted(held)]
+    def rows(self, now_ms: int, patience_s: float | None = None) -> list[GroupRow]:
+        """Return the groups in memory as they are now, by id. `patience_s`: as of `GroupList.rows`."""
+        return self._list.rows(now_ms, patience_s)
+
+    def encoded_rows(self, now_ms: int, patience_s: float | None = None) -> list[msgspec.Raw]:
+        """Return the same rows as JSON."""
+        return self._list.encoded(now_ms, patience_s)
 
     def on_disk(self) -> Counter[KindAndState]:
         """Return how many groups find no room in memory, by kind and state as they were when they went to disk."""
-        with self._lock:
-            return Counter(self._groups.on_disk)
+        return self._groups.on_disk.copy()
 
     def rows_at(self, time_ms: int) -> list[dict[str, Any]]:
         """Return the groups in memory as they were at a time: state, generation and number of members."""
-        with self._lock:
-            held = self._groups.held
-            moments = ((group_id, held[group_id].facts.at(time_ms)) for group_id in sorted(held))
-            return [
-                {
-                    "id": group_id,
-                    "state": moment.state,
-                    "since": moment.since_ms,
-                    "generation": moment.generation_id,
-                    "members": moment.members,
-                }
-                for group_id, moment in moments
-                if moment is not None and moment.state != GroupState.DEAD
-            ]
+        groups = self._groups.held.copy()
+        moments = ((group_id, groups[group_id].facts.at(time_ms)) for group_id in sorted(groups))
+        return [
+            {
+                "id": group_id,
+                "state": moment.state,
+                "since": moment.since_ms,
+                "generation": moment.generation_id,
+                "members": moment.members,
+            }
+            for group_id, moment in moments
+            if moment is not None and moment.state != GroupState.DEAD
+        ]
 
     def take_changed(self, now_ms: int) -> list[GroupRow]:
         """The rows of groups that have changed since the last call, by record or by time. For one caller only."""
-        with self._lock:
-            due = [
-                group_id
-                for group_id, group in self._groups.held.items()
-                if group.row is not None and group.row.holds_until_ms is not None and group.row.holds_until_ms <= now_ms
-            ]
-            group_ids = self._changed_groups | dict.fromkeys(due)
-            self._changed_groups = {}
-            held = self._groups.held
-            return [self._row(held[group_id], now_ms) for group_id in group_ids if group_id in held]
+        return self._list.take_changed(now_ms)
 
     def facts(self, group_id: str) -> GroupFacts | None:
         """Return a group's present facts. They go on changing: read them under `lock`."""
@@ -238,7 +242,7 @@ class Index:
             return None if group is None else self._row(group, now_ms)
 
     @property
-    def lock(self) -> Lock:
+    def lock(self) -> YieldingLock:
         return self._lock
 
     def group_records(self, group_id: str) -> GroupRecords | None:
@@ -247,6 +251,7 @@ class Index:
             group = self._groups.get(group_id)
             if group is None:
                 return None
+            self._asked[group_id] = group.cluster
             return GroupRecords(
                 group.facts.version,
                 group.life.freeze(),
@@ -256,6 +261,14 @@ class Index:
                 group.dropped_commits,
             )
 
+    def take_asked(self, cluster: str = "") -> list[str]:
+        """Return the groups of a cluster whose records were asked for since the last call."""
+        with self._lock.yielding():
+            asked = [group_id for group_id, of_cluster in self._asked.items() if of_cluster == cluster]
+            for group_id in asked:
+                del self._asked[group_id]
+            return asked
+
     def group_ids(self, cluster: str | None = None) -> list[str]:
         """Return the ids of the groups of one cluster, or of all."""
         with self._lock:
@@ -263,8 +276,7 @@ class Index:
 
     def listed_ids(self) -> list[str]:
         """Return the groups in memory, in order."""
-        with self._lock:
-            return sorted(self._groups.held)
+        return sorted(self._groups.held)
 
     @property
     def listed(self) -> int:
@@ -277,13 +289,12 @@ class Index:
 
     def places(self, cluster: str = "") -> set[Partition]:
         """The partitions that any group of a cluster in memory has committed for, or was assigned."""
-        with self._lock:
-            groups = [group for group in self._groups.held.values() if group.cluster == cluster]
-            return {place for group in groups for place in chain(group.facts.offsets, group.facts.uncommitted)}
+        groups = [group for group in list(self._groups.held.values()) if group.cluster == cluster]
+        return {place for group in groups for place in (*list(group.facts.offsets), *list(group.facts.uncommitted))}
 
     def wanted_reaches(self, cluster: str = "") -> set[Partition]:
         """The partitions of which a verdict needs more than the bounds, since the last call."""
-        with self._lock:
+        with self._lock.yielding():
             return self._ends[cluster].take_wanted() if cluster in self._ends else set()
 
     def ends_of(self, group_id: str) -> EndOffsets:
@@ -324,10 +335,14 @@ class Index:
                 self.on_news(record)
         self.first_ms = record.timestamp_ms if self.first_ms is None else min(self.first_ms, record.timestamp_ms)
         self.last_ms = max(self.last_ms, record.timestamp_ms)
-        self._changed_groups[record.group_id] = None
+        self._list.changed((record.group_id,))
         is_commit = isinstance(record, OffsetsCommitted)
         self._groups.keep(group, group.commits if is_commit else group.life, value)
         return True
+
+    def _row_of(self, group_id: str, now_ms: int) -> GroupRow | None:
+        group = self._groups.held.get(group_id)
+        return None if group is None else self._row(group, now_ms)
 
     def _row(self, group: IndexedGroup, now_ms: int) -> GroupRow:
         ends = self._ends_of(group.cluster)

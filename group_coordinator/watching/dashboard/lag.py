@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition, Reach
@@ -52,22 +52,33 @@ class EndOffsets:
     def poll(
         self, now_ms: int, bounds: Mapping[Partition, Bounds], reaches: Mapping[Partition, Reach] | None = None
     ) -> None:
-        """Take what was polled. Partitions that are no longer asked for are forgotten."""
+        """Take all that was polled."""
+        self.take(now_ms, bounds.items())
+        self.polled(now_ms, bounds, reaches)
+
+    def polled(
+        self, now_ms: int, partitions: Collection[Partition], reaches: Mapping[Partition, Reach] | None = None
+    ) -> None:
+        """Note that these partitions were polled, and all were taken. Others are forgotten."""
         self.version += 1
         self.first_ms = now_ms if self.first_ms is None else self.first_ms
-        before_ms, self.polled_ms = self.polled_ms, now_ms
-        bounds_before, self.bounds, self._reaches = self.bounds, dict(bounds), reaches or {}
-        for partition in self._times.keys() - bounds.keys():
-            del self._times[partition], self._highs[partition]
-            self._begins.pop(partition, None)
-        for place, log_bounds in bounds.items():
+        self.polled_ms, self._reaches = now_ms, reaches or {}
+        for place in [place for place in self.bounds if place not in partitions]:
+            del self.bounds[place], self._times[place], self._highs[place]
+            self._begins.pop(place, None)
+
+    def take(self, now_ms: int, bounds: Iterable[tuple[Partition, Bounds]]) -> None:
+        """Take some of what was polled."""
+        for place, log_bounds in bounds:
+            before = self.bounds.get(place)
+            self.bounds[place] = log_bounds
             times, highs = self._times.setdefault(place, []), self._highs.setdefault(place, [])
             if highs and log_bounds.end < highs[-1]:
                 times.clear()  # the log was made anew: what was before says nothing
                 highs.clear()
                 self._begins.pop(place, None)
-            elif highs and place in bounds_before and log_bounds.begin > bounds_before[place].begin:
-                begins = self._begins.setdefault(place, [(before_ms, bounds_before[place].begin)])
+            elif highs and before is not None and log_bounds.begin > before.begin:
+                begins = self._begins.setdefault(place, [(self.polled_ms, before.begin)])
                 begins.append((now_ms, log_bounds.begin))
                 del begins[1:-BEGINS_MAX]
             if len(highs) > 1 and highs[-1] == log_bounds.end == highs[-2]:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import msgspec
 
 from group_coordinator.watching.dashboard.documents import Documents, event_document
-from group_coordinator.watching.dashboard.rows import GroupRow
 
 INTERVAL_S = 0.4
 ROWS_MAX = 1_000
@@ -28,7 +27,6 @@ class News:
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
         self._queues: list[asyncio.Queue[Item | None]] = []
-        self._last_sent: dict[str, GroupRow] = {}
         self._last_number = documents.index.records
         self._closed = False
 
@@ -61,11 +59,7 @@ class News:
         """Return the changes since the last call."""
         documents = self._documents
         now_ms = documents.now_ms
-        changed = [row for row in documents.index.take_changed(now_ms) if self._last_sent.get(row.id) != row]
-        self._last_sent |= {row.id: row for row in changed}
-        if len(self._last_sent) > documents.index.listed + ROWS_MAX:
-            listed = set(documents.index.listed_ids())
-            self._last_sent = {group_id: row for group_id, row in self._last_sent.items() if group_id in listed}
+        changed = documents.index.take_changed(now_ms)
         items_new = list(documents.index.feed(after=self._last_number))
         self._last_number = max(self._last_number, items_new[0].number if items_new else 0)
         clock = {"now": now_ms, "records": documents.index.records, "groups": len(documents.index)}

@@ -49,6 +49,8 @@ class Standing(NamedTuple):
     members: Mapping[str, MemberIdentity]
     given_ids: Collection[str]
     """Ids that were given out and not used yet."""
+    instance_of: Callable[[str], str | None]
+    """Returns the instance id that a member has in any record of the group."""
 
 
 CONFIRMED = Confirmation(True, -1)
@@ -81,9 +83,9 @@ def confirmation(
             used = later.is_used(event.member_id)
             return Confirmation(event.member_id in standing.given_ids and not used.is_confirmed, used.place)
         case line_events.StaticMemberReplaced():
-            return later.is_replaced(event.old_member_id, event.group_instance_id)
+            return later.is_replaced(event)
         case line_events.InstanceFenced():
-            return Confirmation(_holds(standing.members, event), standing.place)
+            return Confirmation(_is_fenced(standing, event), standing.place)
         case _:
             return CONFIRMED
 
@@ -96,11 +98,11 @@ def take_over_confirmed(
     return _Later(standing, items, stored_at).is_taken_over(event)
 
 
-def _holds(members: Mapping[str, MemberIdentity], fenced: line_events.InstanceFenced) -> bool:
-    """Return whether another member than the fenced one has its instance id, as far as it is known."""
-    return any(
+def _is_fenced(standing: Standing, fenced: line_events.InstanceFenced) -> bool:
+    """Return whether a record has the fenced member with its instance id, and another member has that now."""
+    return standing.instance_of(fenced.member_id) == fenced.group_instance_id and any(
         identity.group_instance_id == fenced.group_instance_id and member_id != fenced.member_id
-        for member_id, identity in members.items()
+        for member_id, identity in standing.members.items()
         if fenced.owner_member_id in (None, member_id)
     )
 
@@ -188,13 +190,18 @@ class _Later:
 
         return self._judged(judge, most=_USED_WITHIN)
 
-    def is_replaced(self, old_member_id: str, instance_id: str) -> Confirmation:
-        """Whether the instance id is another member's from then on."""
+    def is_replaced(self, replaced: line_events.StaticMemberReplaced) -> Confirmation:
+        """Whether the instance id is another member's from then on: the one that is told, until it is replaced too."""
+        instance_id, owners = replaced.group_instance_id, {replaced.member_id}
+
         def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
+            if isinstance(event, line_events.StaticMemberReplaced) and event.old_member_id in owners:
+                owners.add(event.member_id)
             if stored is None:
                 return True if _is_tombstone(item) else None
-            instance_ids = [member.identity.group_instance_id for member in stored.members.values()]
-            return old_member_id not in stored.members and instance_id in instance_ids
+            now = {each.identity.group_instance_id: member_id for member_id, each in stored.members.items()}
+            is_other = replaced.old_member_id not in stored.members and instance_id in now
+            return is_other and (None in owners or now[instance_id] in owners)
 
         return self._judged(judge, lambda event: isinstance(event, line_events.JoinPhaseEnded))
 

@@ -98,7 +98,7 @@ class ObservedGroup:
             return False, False  # a coordinator tells of this group in another partition's name
         standing = Standing(
             place, timed.at_ms, self._tell.generation_id, self._coordinator.leader_epoch, self._classic.members,
-            self._classic.given_ids,
+            self._classic.given_ids, self._instance_of,
         )  # fmt: skip
         told = over = CONFIRMED
         if self._modern is None:
@@ -107,6 +107,10 @@ class ObservedGroup:
             over = take_over_confirmed(line.event, standing, items, self.ahead.stored_at)
         self.ahead.ask_up_to(max(told.place, over.place))
         return told.is_confirmed and over.is_confirmed, over.is_confirmed
+
+    def _instance_of(self, member_id: str) -> str | None:
+        profile = self.ahead.profile(member_id)
+        return None if profile is None else profile.identity.group_instance_id
 
     def _line(self, line: TimedLine, place: int, items: Sequence[Item]) -> None:
         event = line.line.event

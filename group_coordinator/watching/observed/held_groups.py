@@ -1,7 +1,7 @@
 """The groups of an observer: in memory while they find room there, on disk beyond that.
 
-A group comes back from the disk when something comes of it, or when it is looked at. What is told of it is the same: it
-is followed anew, through all of its evidence.
+A group comes back from the disk when something comes of it, or when it is looked at; commits wait until there are some
+of them. What is told of it is the same: it is followed anew, through all of its evidence.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from group_coordinator.watching.observed.evidence import Bounds, GroupEvidence, 
 from group_coordinator.watching.observed.following import Following
 from group_coordinator.watching.observed.group import ObservedGroup
 from group_coordinator.watching.observed.group_state import GroupState, decode_group, encode_group
+from group_coordinator.watching.observed.later_commits import LaterCommits
 from group_coordinator.watching.observed.modern_records import kind_of
-from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord
 from group_coordinator.watching.observed.transactions import Commits, Fact
 from schemas.history import History
 
@@ -28,6 +29,8 @@ _RECORD_BYTES, _RECORD_BYTES_FACTOR = 1_000, 5
 """A record, and each of its bytes, that is decoded."""
 _COMMIT_BYTES = 550
 _LINE_BYTES = 700
+_CAUGHT_UP_AT_ONCE = 4
+"""So many groups on disk come back by themselves at a time, because their commits have waited longest."""
 _TOPIC_IDS, _LINES = 1, 2
 """These flags say of a group on disk that its records name topics by ids, and that it has lines."""
 
@@ -78,6 +81,7 @@ class HeldGroups:
         self._bounds = bounds
         self._shares = Shares(bounds.commits_max)
         self._disk = None if bounds.memory_bytes is None else DiskStore()
+        self._later = LaterCommits(bounds.memory_bytes or 0)
         self._held: OrderedDict[str, Group] = OrderedDict()
         """Those in memory, the one that was of use last at the end."""
         self.bytes = 0
@@ -95,6 +99,24 @@ class HeldGroups:
         """Return the ids of all groups, in order."""
         return sorted([*self._held, *(() if self._disk is None else self._disk.names())])
 
+    def add_later(self, commit: CommitRecord) -> int:
+        """Keep a commit of a group on disk, which stays there; return how many it has by now. 0: nothing is kept, since
+        it is in memory or this is a tombstone or in a transaction."""
+        group_id = commit.key.group_id
+        if self._disk is None or group_id in self._held or commit.value is None or commit.producer_id is not None:
+            return 0
+        if group_id not in self._later and group_id not in self._disk:
+            return 0
+        return self._later.add(commit)
+
+    def has_later(self, group_id: str) -> bool:
+        """Return whether a group on disk has commits that it was not followed through."""
+        return group_id in self._later
+
+    def longest_waiting(self) -> list[str]:
+        """Return a few groups on disk, whose commits wait longest."""
+        return self._later.longest_waiting(_CAUGHT_UP_AT_ONCE)
+
     def get(self, group_id: str) -> Group:
         """Return a group, which is a new one where nothing was known of it. Raises OSError."""
         group = self._held.get(group_id)
@@ -110,8 +132,14 @@ class HeldGroups:
         """Return a group to be looked at: one that lies on disk stays there, and this is a copy. Raises OSError."""
         return self._held.get(group_id) or self._from_disk(group_id, take=False) or self.get(group_id)
 
+    @property
+    def parts(self) -> int:
+        """How many parts `encoded` yields."""
+        return len(self) + len(self._later)
+
     def encoded(self) -> Iterator[bytes]:
-        """Yield the evidence of each group for a file."""
+        """Yield the evidence of each group for a file, and behind a group the commits that wait for it: so many parts
+        as `parts` says."""
         for group in self._held.values():
             yield group.encoded()
         if self._disk is not None:
@@ -119,6 +147,9 @@ class HeldGroups:
                 data = self._disk.get(group_id)
                 assert data is not None
                 yield data
+                if group_id in self._later:
+                    later = self._later.get(group_id, take=False)
+                    yield encode_group(GroupState(group_id=group_id, facts=later, lines=(), whole_from=None))
 
     def with_topic_ids(self) -> list[str]:
         """Return the groups whose records name topics by ids."""
@@ -173,8 +204,13 @@ class HeldGroups:
         group.evidence.restore(state.facts, state.whole_from, is_counted=True)
         for line in state.lines:
             group.evidence.add_line(line)
+        later, counted = self._later.get(group_id, take=take), self._shares.partitions
+        for commit in later:
+            group.evidence.add(commit)
+        if not take:
+            self._shares.partitions = counted
         group.has_topic_ids = any(isinstance(fact, LogRecord) and has_topic_ids(fact) for fact in state.facts)
-        group.bytes += sum(map(_bytes_of, (*state.facts, *state.lines)))
+        group.bytes += sum(map(_bytes_of, (*state.facts, *state.lines, *later)))
         return group
 
     def _marked(self, *marks: int) -> list[str]:

@@ -157,11 +157,17 @@ def _current(value: dict[str, Any], topic_names: TopicNames) -> Current:
 
 
 def _topics(topics: Iterable[dict[str, Any]], topic_names: TopicNames) -> tuple[AssignedTopic, ...]:
-    """Return the topics by name; where no name is known, by the id as Kafka prints it."""
-    partitions = {
-        topic_names.get(topic["topic_id"].hex()) or uuid_to_json(topic["topic_id"]): tuple(topic["partitions"])
-        for topic in topics
-    }
+    """Return the topics by name; where no name is known, by the id as Kafka prints it.
+
+    A topic that was deleted and made again has two ids, and a member may have partitions of both.
+    """
+    partitions: dict[str, tuple[int, ...]] = {}
+    for topic in topics:
+        name = topic_names.get(topic["topic_id"].hex()) or uuid_to_json(topic["topic_id"])
+        of_both = name in partitions
+        partitions[name] = partitions.get(name, ()) + tuple(topic["partitions"])
+        if of_both:
+            partitions[name] = tuple(sorted(set(partitions[name])))
     return tuple(AssignedTopic(topic=name, partitions=partitions[name]) for name in sorted(partitions))
 
 

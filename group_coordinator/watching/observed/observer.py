@@ -20,6 +20,7 @@ from group_coordinator.watching.observed.following import FEWEST, Following
 from group_coordinator.watching.observed.group_state import GroupState, encode_group
 from group_coordinator.watching.observed.held_groups import Group, HeldGroups, has_topic_ids
 from group_coordinator.watching.observed.kept_group import KeptGroup, partition_of
+from group_coordinator.watching.observed.later_commits import LATER_MAX
 from group_coordinator.watching.observed.member_lines import MemberLines
 from group_coordinator.watching.observed.offsets_log import CommitRecord, Entry, LogRecord
 from group_coordinator.watching.observed.ordering import OF_RECORDS, timed
@@ -135,6 +136,11 @@ class Observer:
             self._touch(self._groups.with_topic_ids())
 
     def _add_fact(self, fact: Fact) -> None:
+        if isinstance(fact, CommitRecord) and (waiting := self._groups.add_later(fact)):
+            self._note_topic_id(fact)
+            if waiting >= LATER_MAX:
+                self._touched[fact.group_id] = None
+            return
         group = self._groups.get(fact.group_id)
         group.evidence.add(fact)
         self._groups.added(group, fact)
@@ -145,15 +151,18 @@ class Observer:
         """Note what a fact of one group tells of others, and of brokers."""
         self._touched[fact.group_id] = None
         if isinstance(fact, CommitRecord):
-            topic_id = None if fact.value is None else fact.value.topic_id
-            if topic_id is not None and topic_id not in self._topic_ids:
-                self._topic_ids.add(topic_id)
-                self._learn_names({topic_id.replace("-", ""): fact.key.topic})
+            self._note_topic_id(fact)
         elif isinstance(fact, LogRecord):
             self._skew_evidence.record(fact)
             self._note_members(fact)
             group.has_topic_ids = group.has_topic_ids or has_topic_ids(fact)
             self._learn_names(self._names_in_records.take(fact))
+
+    def _note_topic_id(self, commit: CommitRecord) -> None:
+        topic_id = None if commit.value is None else commit.value.topic_id
+        if topic_id is not None and topic_id not in self._topic_ids:
+            self._topic_ids.add(topic_id)
+            self._learn_names({topic_id.replace("-", ""): commit.key.topic})
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -168,6 +177,11 @@ class Observer:
         """About how many groups something has come that was not taken."""
         return len(self._touched)
 
+    @property
+    def parts(self) -> int:
+        """How many parts `evidence` yields."""
+        return self._groups.parts + 1
+
     def evidence(self) -> Iterator[bytes]:
         """Yield the evidence of each group, as `group_state` encodes it, and last the lines that tell of partitions."""
         yield from self._groups.encoded()
@@ -181,7 +195,10 @@ class Observer:
 
     def restore_group(self, state: GroupState) -> None:
         """Take what `evidence` gave before a restart."""
-        if state.facts or state.group_id != NO_GROUP:  # else they are lines of partitions
+        later = [fact for fact in state.facts if isinstance(fact, CommitRecord) and fact.value is not None]
+        for commit in later:
+            self._add_fact(commit)
+        if (state.facts or state.group_id != NO_GROUP) and not later:  # else they are lines of partitions
             group = self._groups.get(state.group_id)
             group.evidence.restore(state.facts, state.whole_from)
             for fact in state.facts:
@@ -241,6 +258,7 @@ class Observer:
         Groups that are not taken wait for the next call.
         """
         self._estimate_skews()
+        self.want(self._groups.longest_waiting())
         for group_id in list(self._touched):
             del self._touched[group_id]
             group = self._groups.get(group_id)
@@ -250,6 +268,10 @@ class Observer:
             else:
                 yield GroupUpdate(group_id=group_id, history=continued, unchanged=None)
             self._groups.make_room()
+
+    def want(self, group_ids: Iterable[str]) -> None:
+        """Follow these groups when news are taken next, if they lie on disk and commits of them wait."""
+        self._touched.update((group_id, None) for group_id in group_ids if self._groups.has_later(group_id))
 
     def whole(self) -> Iterator[History]:
         """Yield the history of all groups that follows from all kept evidence: group by group, in order."""

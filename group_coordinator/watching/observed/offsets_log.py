@@ -23,6 +23,7 @@ from schemas.kafka.records import decode_record
 from schemas.records import OFFSET_COMMIT_TYPE, OffsetCommitKey, OffsetCommitValue
 from schemas.wire import DecodeError
 
+OFFSETS_TOPIC = "__consumer_offsets"
 _COMMIT_TYPES = tuple(number.to_bytes(2) for number in range(OFFSET_COMMIT_TYPE + 1))
 
 _MARKER_EPOCH = slice(2, 6)
@@ -147,6 +148,8 @@ class OffsetsDump(Struct, Generic[_Read]):
     """What is counted alone -> how many records."""
     repeated: int = 0
     """Lines that came again."""
+    clusters: dict[str, Path] = field(default_factory=dict)
+    """The ids of the clusters that lines name, each with the first file that does."""
     contradicted: int = 0
     """Lines that lie where another record lies: dumps of several clusters are mixed."""
     damage: Damage = field(default_factory=Damage)
@@ -156,7 +159,13 @@ class OffsetsDump(Struct, Generic[_Read]):
 
         Raises ValueError for a gzip file that breaks off, OSError.
         """
-        for record in read_lines(path, lambda line: read(*raw_line(line)), self.damage):
+        def read_line(line: bytes) -> _Read | LeftOut:
+            decoded = _decode(line)
+            if decoded.cluster_id is not None:
+                self.clusters.setdefault(decoded.cluster_id, path)
+            return read(*_raw(decoded))
+
+        for record in read_lines(path, read_line, self.damage):
             self.add(record)
 
     def add(self, read: _Read | LeftOut) -> None:
@@ -213,7 +222,10 @@ class FetchedRecords:
 
 def raw_line(line: bytes) -> tuple[int, RawRecord]:
     """Return the partition and the record of a line of a dump. Raises msgspec.DecodeError, ValueError."""
-    read = _decode(line)
+    return _raw(_decode(line))
+
+
+def _raw(read: _Line) -> tuple[int, RawRecord]:
     key = None if read.key is None else b64decode(read.key, validate=True)
     return read.partition, RawRecord(
         offset=read.offset,

@@ -19,8 +19,6 @@ from schemas.wire import DecodeError
 
 _FORMAT = 2
 _LENGTH_BYTES = 4
-_LINES_OF_PARTITIONS = 1
-"""Behind the groups, these lines are as one group more."""
 _FIRST_OF_FORMAT_1 = 0x80
 """So large at least was the first byte of a file: it was one map, without a length before it."""
 
@@ -53,7 +51,7 @@ def encode_state(observer: Observer, cluster_id: str) -> Iterator[bytes]:
                 format=_FORMAT,
                 cluster_id=cluster_id,
                 partitions=list(observer.partitions()),
-                groups=len(observer) + _LINES_OF_PARTITIONS,
+                groups=observer.parts,
                 standstills=observer.standstill_evidence.state(),
             )
         )

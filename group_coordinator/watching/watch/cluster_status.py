@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from group_coordinator.watching.broker_logs.broker_log import FileRead
 from group_coordinator.watching.dashboard.watched import Watched, WatchedSource
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.clock_skew import Skew
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC
 
 NO_LOG = (
     "No broker's log is read (--broker-log): when a rebalance began and why is not known, nor whether a member that is "
@@ -21,6 +23,10 @@ BETWEEN_POLLS = (
     "What happens between two polls is not seen: reasons, the beginnings of rebalances, and members that came and went "
     "meanwhile are not known."
 )
+
+
+OFFSETS_LOG = partial(WatchedSource, kind="offsets_log", name=OFFSETS_TOPIC)
+"""Returns the source that the offsets topic is."""
 
 
 def name_of(cluster: str, properties: Mapping[str, str]) -> str:

@@ -10,10 +10,8 @@ from typing import Any
 from group_coordinator.ground.kafka_topics.errors import STOP_S
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.sources import SourceError
-from group_coordinator.watching.dashboard.watched import WatchedSource
-from group_coordinator.watching.watch.cluster_status import Cluster, in_cluster, watched
+from group_coordinator.watching.watch.cluster_status import OFFSETS_LOG, Cluster, in_cluster, watched
 from group_coordinator.watching.watch.conditions import Condition, Conditions, failure_of
-from group_coordinator.watching.watch.offsets_topic import OFFSETS_TOPIC
 from group_coordinator.watching.watch.polling import PollSource
 from group_coordinator.watching.watch.source import TopicRefusedError, WatchSource
 from group_coordinator.watching.watch.writing import GroupHistory, HistorySource
@@ -229,5 +227,5 @@ class ClusterSources:
 
     def _say_not_watched(self, cluster: str, name: str, doubt: str, problem: str, index: Index) -> None:
         index.doubt(cluster, in_cluster(cluster, (doubt,)))
-        missing = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, problem=problem)
+        missing = OFFSETS_LOG(problem=problem)
         index.watch(cluster, watched(Cluster(servers=name), (missing,), ()))

@@ -45,6 +45,11 @@ class IndexUpdater:
         """By group, the hash of each record in the order in which they were told; the group of the last word last."""
         self._all_known = 0
 
+    def asked(self) -> list[str]:
+        """Return the groups whose pages were asked for since the last call."""
+        prefix = qualified_id(self._cluster, "")
+        return [group_id.removeprefix(prefix) for group_id in self._index.take_asked(self._cluster)]
+
     def apply(self, updates: Iterable[GroupUpdate]) -> None:
         """Bring the index up to date with these updates."""
         for update in updates:

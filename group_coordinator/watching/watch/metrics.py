@@ -24,6 +24,8 @@ from schemas.consumer_group_history import GroupKind
 from schemas.group_states import ASSIGNING, NO_GROUP, REBALANCING, RECONCILING, UNKNOWN, GroupState
 from schemas.history import History
 
+_PATIENCE_S = 0.1
+"""For rows that have changed within the last moment."""
 _STATES = (*STATES, UNKNOWN)
 _KINDS = ("classic", *get_args(GroupKind))
 _REBALANCING = frozenset({*REBALANCING, ASSIGNING, RECONCILING})
@@ -64,7 +66,7 @@ class WatchedGroups(GroupTable):
 
     def values(self) -> Iterator[Value]:
         time_ms = self._now_ms()
-        rows = [row for row in self._index.rows(time_ms) if row.state not in (NO_GROUP, GroupState.DEAD)]
+        rows = [row for row in self._index.rows(time_ms, _PATIENCE_S) if row.state not in (NO_GROUP, GroupState.DEAD)]
         states = Counter((row.kind, row.state) for row in rows) + self._index.on_disk()
         yield from [Value(m.GROUPS, (kind, state), states[kind, state]) for kind in _KINDS for state in _STATES]
         members: Counter[str] = Counter()

@@ -19,11 +19,11 @@ from kafka.errors import KafkaError, TopicAuthorizationFailedError
 from kafka.net.compat import KafkaNetClient
 
 from group_coordinator.ground.kafka_topics.clients import login_problem
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC
 from group_coordinator.watching.watch.python_client import PropertyError, python_properties
 from schemas.kafka.record_batches import RawRecord, Stretch, read_stretch
 from schemas.wire import DecodeError
 
-OFFSETS_TOPIC = "__consumer_offsets"
 _FETCHER, BYTES_OF_RECORDS = "_fetcher", "_buffer"
 """What the library keeps to itself."""
 _POLL_S = 0.2

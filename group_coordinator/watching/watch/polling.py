@@ -20,6 +20,7 @@ from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.polled import Polls
 from group_coordinator.watching.watch.cluster_status import (
     BETWEEN_POLLS,
+    OFFSETS_LOG,
     Cluster,
     ends_polled,
     in_cluster,
@@ -28,7 +29,6 @@ from group_coordinator.watching.watch.cluster_status import (
 )
 from group_coordinator.watching.watch.conditions import Conditions, condition_of, failure_of
 from group_coordinator.watching.watch.index_updater import IndexUpdater
-from group_coordinator.watching.watch.offsets_topic import OFFSETS_TOPIC
 from group_coordinator.watching.watch.polled_groups import CLUSTER, GROUPS, Poll, answer_polls
 from group_coordinator.watching.watch.separate_process import ProcessEndedError, SeparateProcess
 from group_coordinator.watching.watch.writing import GroupHistory
@@ -183,7 +183,7 @@ class PollSource:
         """Say what is watched, and how."""
         detail = f"{words.count(groups, 'group')}, asked every {self._interval_s:g} s"
         polled = WatchedSource(kind="poll", name="polls of groups", detail=detail, to_ms=now_ms)
-        refused = WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, problem="not read")
+        refused = OFFSETS_LOG(problem="not read")
         poller = self._end_poller
         ends = () if poller is None else (ends_polled(poller.asked_ms, poller.impossible),)
         index.watch(self._cluster_name, watched(self._cluster, (polled, refused, *ends), (BETWEEN_POLLS,)))

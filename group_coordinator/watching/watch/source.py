@@ -26,6 +26,7 @@ from group_coordinator.watching.observed.observer import GroupUpdate, Observer
 from group_coordinator.watching.observed.offsets_log import FetchedRecords
 from group_coordinator.watching.observed.transactions import OpenTransaction
 from group_coordinator.watching.watch.cluster_status import (
+    OFFSETS_LOG,
     Cluster,
     ends_polled,
     in_cluster,
@@ -40,7 +41,6 @@ from group_coordinator.watching.watch.index_updater import IndexUpdater
 from group_coordinator.watching.watch.kept_state import KeptState
 from group_coordinator.watching.watch.name_questions import NameQuestions
 from group_coordinator.watching.watch.offsets_topic import (
-    OFFSETS_TOPIC,
     OffsetsTopicError,
     OffsetsTopicReader,
     OffsetsTopicRefusedError,
@@ -240,9 +240,7 @@ class WatchSource:
             self._fail(problem, index)
 
     def _fail(self, problem: Exception, index: Index) -> None:
-        offsets_log = WatchedSource(
-            kind="offsets_log", name=OFFSETS_TOPIC, to_ms=self._looked_ms, last_ms=self._last_ms, problem="failed"
-        )
+        offsets_log = OFFSETS_LOG(to_ms=self._looked_ms, last_ms=self._last_ms, problem="failed")
         with self._lock:
             self._failure = failure_of(problem, self.name, _log)
             self._stopping.set()
@@ -260,6 +258,7 @@ class WatchSource:
                 self._read_logs()
                 begun_s = time.monotonic()
                 if begun_s >= update_at_s or self._observer.waiting > _WAITING_MAX:
+                    self._observer.want(updater.asked())
                     updater.apply(self._group_updates(is_live=is_live))
                     is_live = self._caught_up.is_set()
                     self._describe(index, reader)
@@ -338,9 +337,7 @@ class WatchSource:
         caught_up = self._caught_up.is_set()
         where = words.count(len(self._observer.next_offsets()), "partition")
         read = words.count(self._read, "record") + ("" if caught_up else f" of {self._to_read:,} so far")
-        yield WatchedSource(
-            kind="offsets_log",
-            name=OFFSETS_TOPIC,
+        yield OFFSETS_LOG(
             detail=f"{read}, in {where}",
             to_ms=self._looked_ms if caught_up else self._last_ms,
             last_ms=self._last_ms,

@@ -10,7 +10,6 @@ import pytest
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
-from group_coordinator.watching.broker_logs.cluster_ids import cluster_id_of_dump
 from group_coordinator.watching.commands.observed_source import observed_source
 from group_coordinator.watching.watch.following_logs import FollowedLogs
 from tests.watching.observed.recorded import CLUSTERS
@@ -41,7 +40,6 @@ def test_brokers_say_which_cluster_they_are_of(name: str) -> None:
 
 def test_a_log_of_another_cluster_is_left_out_and_said(tmp_path: Path) -> None:
     of_dump = dump("old-3.9", tmp_path, IDS["old-3.9"])
-    assert cluster_id_of_dump(of_dump) == IDS["old-3.9"]
     right, both, alone = (
         observed_source([of_dump], logs, None, UTC, UTC)
         for logs in ([log_of("old-3.9")], [log_of("old-3.9"), log_of("old-2.8")], [log_of("old-2.8")])

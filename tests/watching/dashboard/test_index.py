@@ -225,6 +225,35 @@ def test_chunks_of_replaced_groups_are_given_back() -> None:
     assert index.group_records(group_id) is not None
 
 
+def test_the_list_waits_for_nobody_who_adds_records() -> None:
+    index = scene.index_of_scene()
+    documents = Documents(index)
+    whole = msgspec.json.encode(documents.groups())
+    with index.lock:
+        assert msgspec.json.encode(documents.groups(patience_s=0)) == whole
+        assert documents.groups(scene.CRASH_MS)["rows"]
+        assert documents.overview()["groups"] == len(index)
+
+
+def test_rows_that_are_late_come_with_the_next_ones() -> None:
+    index = scene.index_of_scene()
+    assert index.rows(index.last_ms, patience_s=0) == []
+    told = index.take_changed(index.last_ms)
+    assert sorted(told, key=lambda row: row.id) == index.rows(index.last_ms, patience_s=0) != []
+
+
+def test_a_group_on_disk_is_not_in_the_list_until_it_is_asked_for() -> None:
+    index = Index(DashboardSettings(groups_max_bytes=1), DiskStore())
+    for value in scene.values():
+        index.add(value)
+    (row,) = index.rows(index.last_ms)
+    other = next(group_id for group_id in index.group_ids() if group_id != row.id)
+    assert Documents(index).group(other)["group"].id == other
+    assert other in {row.id for row in index.rows(index.last_ms)}
+    assert index.take_asked() == [other]
+    assert index.take_asked() == []
+
+
 def test_few_groups_go_to_disk_at_once() -> None:
     """Pages wait while they go."""
     (record,) = [one for one in scene.scene() if isinstance(one, OffsetsCommitted)][:1]

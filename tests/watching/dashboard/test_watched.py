@@ -84,7 +84,7 @@ def of_consumer_protocol() -> Index:
 
 def test_groups_that_count_epochs(of_consumer_protocol: Index) -> None:
     documents = Documents(of_consumer_protocol)
-    assert {row.id: row.kind for row in documents.groups()["rows"]} == dict.fromkeys(
+    assert {row.id: row.kind for row in of_consumer_protocol.rows(documents.now_ms)} == dict.fromkeys(
         ("pattern", "shop", "site"), "consumer"
     )
     page = documents.group("pattern")
@@ -95,7 +95,8 @@ def test_groups_that_count_epochs(of_consumer_protocol: Index) -> None:
 
 
 def test_share_and_streams_groups() -> None:
-    rows = Documents(index_of("share-streams")).groups()["rows"]
+    index = index_of("share-streams")
+    rows = index.rows(index.last_ms)
     assert {row.id: row.kind for row in rows} == {"workers": "share", "letters": "streams"}
 
 

@@ -23,6 +23,7 @@ from schemas.history import (
     GroupDead,
     GroupStable,
     History,
+    MemberFenced,
     MemberLeft,
     OffsetsCommitted,
     RebalanceCompleted,
@@ -116,6 +117,10 @@ FORGED: dict[str, tuple[str, int]] = {
         "Static member i-1 of group {group} with unknown member id rejoins, assigning new member id {unknown}, while "
         "old member id {member} will be removed.", 1,
     ),
+    "another static member that came back": (
+        "Static member i-1 of group {group} with unknown member id rejoins, assigning new member id {unknown}, while "
+        "old member id {unknown}2 will be removed.", 1,
+    ),
 }  # fmt: skip
 """What a client may write, and how many records of history come of it at the least."""
 
@@ -134,9 +139,24 @@ def test_a_forged_line_changes_nothing_that_was_told_else(name: str, broker: int
     false = [record for record in told if any(fact.file == "server.log" for fact in record.cause.evidence)]
     assert len(false) >= least
     assert {record.cause.certainty for record in false} <= {"not_confirmed", "not_known"}
-    if name != "a static member that came back":  # the record behind it has the member that was said to be gone
+    if not name.endswith("member that came back"):  # the record behind it has the member that was said to be gone
         others = [record for record in told if record not in false]
         assert list(map(outline, others)) == list(map(outline, true))
+
+
+def test_a_forged_fence_is_not_confirmed(tmp_path: Path) -> None:
+    """Its owner is a member that there is; nobody has ever heard of the one that is said to be fenced."""
+    history = observe(entries(CLUSTER), lines(CLUSTER), {}).history
+    true = next(record for record in history if isinstance(record, MemberFenced))
+    assert true.cause.certainty == "told"
+    words = (
+        f"Request memberId={UNKNOWN} for static member with groupInstanceId={true.group_instance_id} is fenced by "
+        f"current memberId={true.owner_member_id} during operation COMMIT"
+    )
+    forgery = forged(true.timestamp_ms + 1, [words], tmp_path)
+    told = observe(entries(CLUSTER), [*lines(CLUSTER), *forgery], {}).history
+    false = [record for record in told if isinstance(record, MemberFenced) and record.member_id == UNKNOWN]
+    assert [record.cause.certainty for record in false] == ["not_confirmed"]
 
 
 def test_a_forged_line_in_another_brokers_log_does_not_silence_the_coordinator(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, MemberIdGiven
 from group_coordinator.watching.observed.evidence import ALL, BOUNDED, Bounds
+from group_coordinator.watching.observed.later_commits import LATER_MAX
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.observed.state import encode_state, restore_state
 from schemas.history import OffsetsCommitted
@@ -74,3 +75,27 @@ def test_ids_are_chosen_by_clients_and_count() -> None:
         list(observer.take())
     assert len(observer) == 200
     assert len(observer) - observer.on_disk < 3_000_000 / 60_000
+
+
+def test_commits_do_not_bring_each_group_back() -> None:
+    """A group that comes back costs as much as hundreds of commits."""
+    observer, groups = Observer(bounds=replace(BOUNDED, memory_bytes=200_000)), 200
+    for number in range(groups):
+        observer.add_records([commit(number, 5, group_id=f"group-{number}")])
+    list(observer.take())
+    on_disk, offset = observer.on_disk, groups
+    for offset in range(groups, 3 * groups):
+        observer.add_records([commit(offset, offset, group_id=f"group-{offset % groups}")])
+    assert observer.on_disk >= on_disk
+    assert len(list(observer.take())) < groups // 2
+    assert observer.on_disk > on_disk - 10
+    waiting = f"group-{groups - 100}"
+    observer.want([waiting, "nobody"])
+    told = {update.group_id: update.history[-1] for update in observer.take()}
+    assert len(told) < 10
+    record = told[waiting]
+    assert isinstance(record, OffsetsCommitted)
+    assert record.offsets[0].offset == 3 * groups - 100
+    for more in range(1, LATER_MAX + 1):
+        observer.add_records([commit(offset + more, more, group_id="group-1")])
+    assert "group-1" in {update.group_id for update in observer.take()}

@@ -12,8 +12,10 @@ import pytest
 from group_coordinator.watching.broker_logs.topic_id_lines import topic_names_in
 from group_coordinator.watching.commands.observed_source import observed_source
 from group_coordinator.watching.observed.doubts import unnamed_topics
+from group_coordinator.watching.observed.modern_records import read_step
 from group_coordinator.watching.observed.offsets_log import LogRecord
 from group_coordinator.watching.observed.topic_names import NamesInRecords
+from schemas.history import AssignedTopic
 from tests.watching.observed.recorded import CLUSTERS, lines, observed, polls
 
 ID = "2fbe5a31fe4a4e919758a5b66d8da479"
@@ -137,3 +139,24 @@ def test_what_has_no_name_says_where_one_can_be_got(tmp_path: Path) -> None:
     source = observed_source([CLUSTERS / "rack-4.0.offsets.jsonl.gz"], (), None, UTC, UTC)
     assert not any("--topic-names" in doubt for doubt in source.doubts)
     assert lines("rack-4.0")
+
+
+def test_two_topics_of_one_name_lose_no_partition() -> None:
+    """A topic was deleted and made again while a member had partitions of both."""
+    old, new, _ = IDS
+    value = {
+        "member_epoch": 3,
+        "previous_member_epoch": 2,
+        "state": 1,
+        "assigned_partitions": [{"topic_id": new, "partitions": [2, 0]}, {"topic_id": old, "partitions": [1, 0]}],
+        "partitions_pending_revocation": [{"topic_id": old, "partitions": [1]}],
+    }
+    record = LogRecord(
+        partition=0, offset=0, timestamp_ms=0, leader_epoch=0, group_id="g", raw=(b"", b""),
+        name="ConsumerGroupCurrentMemberAssignment", key={"member_id": "m"}, value=value,
+    )  # fmt: skip
+    step = read_step("consumer", [record], {old.hex(): "orders", new.hex(): "orders"})
+    current = step.current["m"]
+    assert current is not None
+    assert current.assigned == (AssignedTopic(topic="orders", partitions=(0, 1, 2)),)
+    assert current.pending_revocation == (AssignedTopic(topic="orders", partitions=(1,)),)

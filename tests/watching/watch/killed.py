@@ -33,9 +33,10 @@ from msgspec import Struct
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC
 from group_coordinator.watching.observed.state import restore_state
 from group_coordinator.watching.tables.fold import fold
-from group_coordinator.watching.watch.offsets_topic import OFFSETS_TOPIC, OffsetsTopicReader
+from group_coordinator.watching.watch.offsets_topic import OffsetsTopicReader
 from group_coordinator.watching.watch.source import WatchSource
 from schemas.history import History
 from tests.command_line.processes import command

@@ -23,8 +23,8 @@ from group_coordinator.watching.broker_logs.broker_lines import (
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.observed.evidence import ALL
-from group_coordinator.watching.observed.offsets_log import LogRecord, read_raw
-from group_coordinator.watching.watch.offsets_topic import OFFSETS_TOPIC, OffsetsTopicReader
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC, LogRecord, read_raw
+from group_coordinator.watching.watch.offsets_topic import OffsetsTopicReader
 from group_coordinator.watching.watch.source import TopicRefusedError, WatchSource
 from schemas.group_states import GroupState
 from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, RebalanceStarted
