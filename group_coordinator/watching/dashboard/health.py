@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from group_coordinator.watching.dashboard import underway
-from group_coordinator.watching.dashboard.facts import CLASSIC, Committed, GroupFacts, Recent
+from group_coordinator.watching.dashboard.facts import Committed, GroupFacts, Recent
 from group_coordinator.watching.dashboard.lag import Lag
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.verdicts import Verdict
+from group_coordinator.watching.history.current_group import CLASSIC
 from group_coordinator.watching.narrative import sentences, words
 from schemas.group_states import NO_GROUP, REBALANCING, UNKNOWN, GroupState
 

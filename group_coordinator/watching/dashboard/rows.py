@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from group_coordinator.watching.dashboard.facts import CLASSIC, GroupFacts
+from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.health import verdict
 from group_coordinator.watching.dashboard.lag import Lag
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.verdicts import SEVERITY, VerdictKind
+from group_coordinator.watching.history.current_group import CLASSIC
 from group_coordinator.watching.narrative import sentences
 
 SPARK_MAX = 48
