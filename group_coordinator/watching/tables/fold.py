@@ -107,7 +107,8 @@ class GroupTables(GroupFold):
         self._body: _Body | None = None
         self._added: list[AnyRow] = []
         self._changed_rows: dict[tuple[object, ...], AnyRow] = {}
-        self._rebalance_changed = False
+        self._rebalance_seq_taken = None if self._rebalance is None else self._rebalance.start.last_seq
+        """The record that last changed the running rebalance when its row was taken."""
 
     # ---------------------------------------------------------------------------------------------------- in and out
 
@@ -125,9 +126,9 @@ class GroupTables(GroupFold):
 
     def take(self) -> list[AnyRow]:
         """Return the rows that are new or have changed since the last call, each in its latest version."""
-        if self._rebalance_changed and self._rebalance is not None:
+        if self._rebalance is not None and self._rebalance.start.last_seq != self._rebalance_seq_taken:
+            self._rebalance_seq_taken = self._rebalance.start.last_seq
             self._change(self._rebalance.row)
-        self._rebalance_changed = False
         rows = [*self._added, *self._changed_rows.values()]
         self._added, self._changed_rows = [], {}
         return rows
@@ -190,7 +191,7 @@ class GroupTables(GroupFold):
         super().forget_life()
         self._protocol_name, self._chain, self._rebalance = None, [], None
         self._body, self._packed_body = None, b""
-        self._rebalance_changed = False
+        self._rebalance_seq_taken = None
 
     # -------------------------------------------------------------------------------------------------------- members
 
@@ -211,8 +212,7 @@ class GroupTables(GroupFold):
             self._release(record, member_id, "rejoined")
         self._members.rejoin(record, self.at_ms)
         if self._rebalance is not None:
-            rebalance_rows.rejoin(self._rebalance, record, member_id, self.at_ms)
-            self._rebalance_changed = True
+            rebalance_rows.rejoin(self._rebalance, record, self.at_ms)
 
     def member_changed(self, record: ConsumerMemberUpdated) -> None:
         pass_on(self._chain, record)
@@ -230,8 +230,7 @@ class GroupTables(GroupFold):
         old_identity = msgspec.structs.replace(record.member, member_id=old_member_id)
         self._members.end(record, old_identity, "replaced", f"by {member_id}", self.at_ms)
         if self._rebalance is not None:
-            rebalance_rows.rename(self._rebalance, record, old_member_id, member_id)
-            self._rebalance_changed = True
+            rebalance_rows.rename(self._rebalance, record)
 
     def member_departed(self, record: History, member: MemberIdentity, departure: Departure) -> None:
         if departure == "expired":
@@ -256,32 +255,27 @@ class GroupTables(GroupFold):
     def rebalance_started(self, record: RebalanceStarted) -> None:
         self._rebalance = rebalance_rows.begin(record, self._chain, self.at_ms)
         self._chain = []
-        self._rebalance_changed = True
 
     def rebalance_extended(self, record: RebalanceExtended) -> None:
         if self._rebalance is not None:
-            rebalance_rows.extend(self._rebalance, record)
-            self._rebalance_changed = True
+            rebalance_rows.change(self._rebalance, record, extensions=self._rebalance.start.extensions + 1)
 
     def protocol_chosen(self, record: HistoryRecord, protocol_name: str) -> None:
         self._protocol_name = protocol_name
         if self._rebalance is not None:
-            rebalance_rows.choose_protocol(self._rebalance, record, protocol_name)
-            self._rebalance_changed = True
+            rebalance_rows.change(self._rebalance, record, protocol_name=protocol_name)
 
     def members_settled(self, record: JoinPhaseCompleted) -> None:
         self._members.enter_generation(record, record.members)
         if self._rebalance is not None:
             rebalance_rows.settle(self._rebalance, record, self.at_ms)
-            self._rebalance_changed = True
 
     def partitions_assigned(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
         rebalance = record.rebalance if isinstance(record, AssignmentReceived) else None
         partitions = self._ownership.assign(record, assignments, self.at_ms, rebalance)
         if self._rebalance is not None:
             leader_id = record.leader_id if isinstance(record, AssignmentReceived | GroupRestored) else None
-            rebalance_rows.assign(self._rebalance, record, leader_id, partitions)
-            self._rebalance_changed = True
+            rebalance_rows.change(self._rebalance, record, leader_id=leader_id, partitions=partitions)
 
     def partitions_of_member(self, record: MemberReconciled, topics: tuple[AssignedTopic, ...]) -> None:
         pass_on(self._chain, record)
@@ -291,8 +285,7 @@ class GroupTables(GroupFold):
     def target_computed(self, record: TargetAssignmentComputed) -> None:
         self._targets.assign(record, record.assignments, self.at_ms)
         if self._rebalance is not None:
-            rebalance_rows.aim(self._rebalance, record, record.assignments, self.at_ms)
-            self._rebalance_changed = True
+            rebalance_rows.aim(self._rebalance, record, self.at_ms)
 
     def ownership_lost_from_view(self, record: OwnershipNotKnown) -> None:
         for member_id in record.member_ids:
@@ -302,7 +295,7 @@ class GroupTables(GroupFold):
         if self._rebalance is not None:
             rebalance_rows.end(self._rebalance, record, self.at_ms)
             self._change(self._rebalance.row)
-            self._rebalance, self._rebalance_changed = None, False
+            self._rebalance = None
 
     # ------------------------------------------------------------------------------------------------- single records
 
