@@ -61,10 +61,6 @@ class BrokerSettings(Struct, kw_only=True):
         """Return the settings that a replay needs: the broker's, and Kafka's defaults for those that nothing shows."""
         return {name: getattr(self.config, name) for name in sorted(SETTINGS)}
 
-    def unusual(self) -> dict[str, Setting]:
-        """Return the settings that are not Kafka's defaults."""
-        return {name: value for name, value in self.all().items() if value != getattr(GroupConfig(), name)}
-
 
 class _Phase(Struct):
     """A join phase of an empty group: who came when, and when it ended (milliseconds)."""
