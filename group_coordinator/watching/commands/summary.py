@@ -29,6 +29,7 @@ from schemas.history import (
 GROUPS_SHOWN, GONE_SHOWN, SLOWEST_SHOWN = 30, 20, 5
 
 T = TypeVar("T", bound=tuple[object, ...])
+_WENT: tuple[Departure, ...] = "left", "expired", "dropped"
 _STATE_NAMES = {UNKNOWN: "not known", NO_GROUP: GroupState.EMPTY.value}
 
 
@@ -137,9 +138,9 @@ class Summary:
         busiest = sorted(self.groups.items(), key=lambda item: (-item[1].rebalances.total(), item[0]))
         rows = [
             (
-                group_id, _STATE_NAMES.get(totals.state, totals.state), totals.last_generation_id, totals.rebalances.total(),
-                words.duration(totals.rebalancing_ms),
-                totals.joined, totals.went["left"], totals.went["expired"], totals.went["dropped"], totals.commits, totals.refused,
+                group_id, _STATE_NAMES.get(totals.state, totals.state), totals.last_generation_id,
+                totals.rebalances.total(), words.duration(totals.rebalancing_ms), totals.joined,
+                *(totals.went[how] for how in _WENT), totals.commits, totals.refused,
             )
             for group_id, totals in busiest[:GROUPS_SHOWN]
         ]  # fmt: skip
