@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from schemas.ticks import NO_CLOCK
 from streaming.config import StreamingConfig
 from streaming.event_log_pieces import lay_out
-from streaming.job import coordinate_batch, coordinate_stream, producer_records
+from streaming.job import coordinate_batch, coordinate_stream
 from streaming.log_rules import RulesScan
 from streaming.operator import coordinate_rows
 from streaming.rows import RECORD_SCHEMA, EventRow
@@ -91,10 +90,3 @@ def _rows_by_group(
         row = EventRow(offset, scan.clock_ms, record.timestamp_ms or 0, record.value)
         rows.setdefault((partition, record.key), []).append(row)
     return rows, scans
-
-
-def write_topics(outputs: DataFrame, config: StreamingConfig) -> None:
-    """Write outputs to the topics of `config`, each group's in order. The topics must be there (`ensure_topics`)."""
-    order = [f"cast(get_json_object(headers, '$.{name}') as long)" for name in ("epoch", "seq", "partition", "offset")]
-    by_group = outputs.repartition("group_key").sortWithinPartitions("group_key", *map(F.expr, order))
-    producer_records(by_group).write.format("kafka").options(**config.sink_options).save()

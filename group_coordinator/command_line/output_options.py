@@ -9,13 +9,6 @@ from typing import Annotated
 import typer
 
 
-class Format(StrEnum):
-    """Of the output files."""
-
-    jsonl = "jsonl"
-    parquet = "parquet"
-
-
 class TablesFormat(StrEnum):
     """Of the tables."""
 
@@ -26,7 +19,6 @@ class TablesFormat(StrEnum):
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Write the outputs into files there, one for each topic.")
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="Of the files.")]
 TablesOption = Annotated[
     str | None,
     typer.Option(

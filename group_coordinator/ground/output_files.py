@@ -1,110 +1,72 @@
 """Outputs in files: one file for each output topic, in the order of group, epoch and seq, so that two runs can be
-compared.
-
-JSONL as in `schemas.records_file`, or Parquet with the columns partition, key, value, headers.
-"""
+compared. The lines are those of `schemas.records_file`."""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Literal, Protocol
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from group_coordinator.ground.errors import ExpectedError
 from group_coordinator.ground.settings.topic_names import Topics
+from schemas.bounded_lines import bounded_lines
 from schemas.output_records import NO_PARTITION, OutputRecord
-from schemas.records_file import Record, encode_record
+from schemas.records_file import Record, RecordsFileError, decode_record, encode_record
 
-Format = Literal["jsonl", "parquet"]
-_ROWS_AT_ONCE = 20_000
-_PARQUET_COLUMNS: dict[str, pa.DataType] = {
-    "partition": pa.int32(),
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "headers": pa.map_(pa.string(), pa.string()),
-}
-_PARQUET_SCHEMA = pa.schema(_PARQUET_COLUMNS)
+_UNFINISHED = ".unfinished"
 
 
-class OutputFiles(Protocol):
-    """Open files, one for each topic."""
-
-    def write(self, record: OutputRecord) -> None: ...
+class OutputFileError(ExpectedError):
+    """A file is not what a replay wrote. The message says which, and why."""
 
 
 def write_files(
     records: Iterable[OutputRecord],
     topics: Topics,
     directory: Path,
-    kind: Format = "jsonl",
     on_record: Callable[[OutputRecord], None] = lambda record: None,
 ) -> None:
-    """Write outputs to files, one for each topic; `on_record` sees each of them (progress, summaries)."""
-    with open_output_files(directory, topics, kind) as files:
-        for record in records:
-            files.write(record)
-            on_record(record)
-
-
-@contextmanager
-def open_output_files(directory: Path, topics: Topics, kind: Format = "jsonl") -> Iterator[OutputFiles]:
-    """Open `responses.jsonl`, `dead-letters.jsonl` ... in a directory, which is made. Files of an earlier run are
-    replaced."""
+    """Write outputs to files, `responses.jsonl`, `dead-letters.jsonl` ..., in a directory, which is made. Files of an
+    earlier run are replaced. `on_record` sees each record (progress, summaries)."""
     directory.mkdir(parents=True, exist_ok=True)
     names = {topic: topic.removeprefix(topics.events.removesuffix("events")) for topic in topics.outputs}
     with ExitStack() as stack:
-        if kind == "jsonl":
-            yield _JsonLines(
-                {topic: stack.enter_context((directory / f"{name}.jsonl").open("wb")) for topic, name in names.items()}
-            )
-        else:
-            parquet = _Parquet(
-                {
-                    topic: stack.enter_context(pq.ParquetWriter(directory / f"{name}.parquet", _PARQUET_SCHEMA))
-                    for topic, name in names.items()
-                }
-            )
-            yield parquet
-            parquet.flush()
+        files = {
+            topic: stack.enter_context((directory / f"{name}.jsonl").open("wb")) for topic, name in names.items()
+        }
+        for output in records:
+            partition = None if output.partition == NO_PARTITION else output.partition
+            record = Record(partition=partition, key=output.key, value=output.value, headers=output.headers)
+            files[output.topic].write(encode_record(record) + b"\n")
+            on_record(output)
 
 
-class _JsonLines:
-    def __init__(self, files: dict[str, IO[bytes]]) -> None:
-        self._files = files
-
-    def write(self, record: OutputRecord) -> None:
-        line = encode_record(
-            Record(partition=_partition(record), key=record.key, value=record.value, headers=record.headers)
-        )
-        self._files[record.topic].write(line + b"\n")
-
-
-class _Parquet:
-    def __init__(self, writers: dict[str, pq.ParquetWriter]) -> None:
-        self._writers = writers
-        self._rows: dict[str, list[OutputRecord]] = {topic: [] for topic in writers}
-
-    def write(self, record: OutputRecord) -> None:
-        rows = self._rows[record.topic]
-        rows.append(record)
-        if len(rows) == _ROWS_AT_ONCE:
-            self._write(record.topic)
-
-    def flush(self) -> None:
-        for topic in self._writers:
-            self._write(topic)
-
-    def _write(self, topic: str) -> None:
-        rows = [
-            {"partition": _partition(row), "key": row.key, "value": row.value, "headers": list(row.headers.items())}
-            for row in self._rows[topic]
-        ]
-        self._writers[topic].write_table(pa.Table.from_pylist(rows, _PARQUET_SCHEMA))
-        self._rows[topic].clear()
+def read_output(directory: Path, name: str) -> Iterator[Record]:
+    """Yield the records of `name` (`history`, `offsets` ...) that were written there, in order. Raises
+    OutputFileError."""
+    file = directory / f"{name}.jsonl"
+    if not file.exists():
+        raise OutputFileError(f"{directory} has no {file.name}: it is not what a replay wrote (--out).")
+    with file.open("rb") as lines:
+        for number, (line, length) in enumerate(bounded_lines(lines), start=1):
+            try:
+                yield decode_record(line, length)
+            except RecordsFileError as problem:
+                raise OutputFileError(f"{file}, line {number}: {problem}.") from problem
 
 
-def _partition(record: OutputRecord) -> int | None:
-    return None if record.partition == NO_PARTITION else record.partition
+@contextmanager
+def whole_file(path: Path) -> Iterator[Callable[[bytes], object]]:
+    """Write into a file (gzip where its name ends so) that has its name when all is in it. Raises OSError."""
+    unfinished = path.with_name(path.name + _UNFINISHED)
+    try:
+        with unfinished.open("wb") as plain:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(path.stem, "wb", fileobj=plain, mtime=0) as compressed:
+                    yield compressed.write
+            else:
+                yield plain.write
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from streaming.event_log import read_records
 from tests.command_line.calls import REQUEST_LOG
 from tests.command_line.processes import START_TIMEOUT_S, command, session_of, wait_for
 
@@ -104,16 +105,25 @@ def test_a_replay_on_spark_writes_what_one_without_spark_does(
         assert file.read_bytes() == (tmp_path / "spark" / file.name).read_bytes()
 
 
-def test_a_topic_is_replayed_into_topics(tmp_path: Path, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+def test_a_topic_is_replayed_as_its_file_is(
+    tmp_path: Path, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
+) -> None:
+    topic, file = f"{topic_prefix}.events", tmp_path / "events.jsonl"
+    for future in admin.create_topics([NewTopic(topic, num_partitions=1)]).values():
+        future.result()
     server = ("--bootstrap-servers", kafka.bootstrap_servers)
-    source, target = f"{topic_prefix}.events", f"{topic_prefix}-again"
-    for arguments in (
-        ("import", "kafka-request-log", str(REQUEST_LOG), "--topic", source, *server),
-        ("replay", source, "--to-topics", target, "--utc", *server),
-        ("groups", "--topic-prefix", target, *server),
-    ):
+    importing = ("import", "kafka-request-log", str(REQUEST_LOG), "--out", str(file), "--shards", "1")
+    with command(tmp_path, *importing) as process:
+        assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
+    file.with_name(f"{file.name}.settings.json").unlink()  # a topic has no such note
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+    for record in read_records([file]):
+        producer.produce(topic, record.value, key=record.key, timestamp=record.timestamp_ms or 0)
+    producer.flush()
+    for name, source in (("file", str(file)), ("topic", topic)):
+        arguments = ("replay", source, "--out", str(tmp_path / name), "--shards", "1", *server)
         with command(tmp_path, *arguments) as process:
             assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
-    listed = (tmp_path / "out").read_text().splitlines()
-    assert listed[0].startswith("GROUP ")
-    assert len(listed) > 1
+    history = (tmp_path / "file" / "history.jsonl").read_bytes()
+    assert history
+    assert (tmp_path / "topic" / "history.jsonl").read_bytes() == history

@@ -138,15 +138,3 @@ def test_explain_on_the_live_topic(kafka: EmbeddedKafka, prefix: str) -> None:
     assert stdout.splitlines()[0] == "Before:"
     assert "Why: n joined." in stdout
     assert "How it ended: it is not over, as far as this history goes." in stdout
-
-
-def test_a_request_log_goes_onto_a_topic(kafka: EmbeddedKafka, topic_prefix: str) -> None:
-    topic = f"{topic_prefix}.events"
-    exit_code, stdout, _ = call(
-        kafka, "import", "kafka-request-log", str(REQUEST_LOG), "--topic", topic, "--shards", "2"
-    )
-    assert exit_code == 0
-    assert f"ticks to {topic}." in stdout
-    exit_code, _, stderr = call(kafka, "import", "kafka-request-log", str(REQUEST_LOG), "--topic", "no-such-topic")
-    assert exit_code == 1
-    assert "There is no topic no-such-topic." in stderr

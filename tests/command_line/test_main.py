@@ -64,11 +64,9 @@ def test_the_version() -> None:
         (("watch", "--cluster", "a=b", "--cluster", "a=c"), 2, "--cluster: a is named twice: name"),
         (("replay", "/nowhere.jsonl"), 1, "There is no file /nowhere.jsonl."),
         (("replay", "a.topic", "--in-process"), 2, "There is no file a.topic."),
-        (("replay", REQUEST_LOG, "--out", "o", "--to-topics", "t"), 2, "Choose one of --out and --to-topics."),
         (("replay", REQUEST_LOG, "--in-process", "--until", "soon"), 2, "--until soon: write a date and time"),
         (("replay", REQUEST_LOG, "--in-process", "--time-zone", "Mars/Base"), 2, "There is no time zone 'Mars/Base'"),
         (("demo", "--duration", "never"), 2, "'never' is no duration; write for example 90s, 5m or 1h30m."),
-        (("import", "kafka-request-log", REQUEST_LOG), 2, "Name either --out FILE or --topic NAME."),
         (
             ("import", "kafka-request-log", "/nowhere.log", "--out", "/tmp/x"),
             1,
@@ -166,15 +164,6 @@ def test_a_request_log_can_be_replayed_directly_and_gives_the_same(tmp_path: Pat
     assert call("replay", REQUEST_LOG, "--in-process", "--out", tmp_path / "b").exit_code == 0
     for file in (tmp_path / "a").glob("*.jsonl"):
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
-
-
-def test_a_replay_into_parquet_can_be_explained(tmp_path: Path) -> None:
-    lines, table = tmp_path / "lines", tmp_path / "table"
-    replayed = call("replay", REQUEST_LOG, "--in-process", "--out", lines)
-    call("replay", REQUEST_LOG, "--in-process", "--out", table, "--format", "parquet")
-    group = replayed.stdout.splitlines()[1].split()[0]
-    arguments = ("explain", "--group", group, "--utc", "--from")
-    assert call(*arguments, table).stdout == call(*arguments, lines).stdout != ""
 
 
 def test_other_settings_than_the_broker_s_are_told_to_be_what_if() -> None:

@@ -101,11 +101,11 @@ def test_the_summary() -> None:
     summary = Summary()
     for record in [*everything(), *crash()]:  # the crash is in both: at-least-once
         summary.add(record)
-    assert summary.groups["payments"].expired == 1
+    assert summary.groups["payments"].went["expired"] == 1
     assert summary.groups["payments"].rebalances == {"member_joined": 2, "member_expired": 1}
     assert summary.groups["many"].state == "Empty"
     assert summary.groups["slow"].state == "Dead"
-    assert summary.groups["slow"].dropped == 1
+    assert summary.groups["slow"].went["dropped"] == 1
     lines = list(summary.lines())
     text = "\n".join(lines)
     assert lines[0].split() == [

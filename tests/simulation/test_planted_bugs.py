@@ -63,7 +63,7 @@ def caught_by(seeds: Iterable[int], rules: set[str]) -> set[str]:
 
 BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (bugs.a_process_goes_by_its_own_rules, CONSUMER_WORLDS, {"BatchesCannotBeSeen"}),
-    (bugs.a_process_goes_by_its_own_rules, CONSUMER_SOUPS, {"BatchesCannotBeSeen"}),
+    (bugs.a_process_goes_by_its_own_rules, CONSUMER_REQUESTS, {"BatchesCannotBeSeen"}),
     (bugs.all_go_by_the_rules_of_new_logs, CONSUMER_WORLDS, {"RulesAsLogged"}),
     (bugs.two_owners, WORLDS, {"OneOwner"}),
     (bugs.two_owners, RANDOM_REQUESTS, {"AssignmentsAsDecided"}),

@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from group_coordinator.ground.output_files import write_files
@@ -170,22 +169,16 @@ def test_until_moves_the_end_of_the_log(spark: SparkSession, log: list[Record], 
     assert sorted(output_records(streamed), key=output_order) == expected
 
 
-def test_files_of_both_kinds_hold_the_outputs(expected: list[OutputRecord], tmp_path: Path) -> None:
+def test_files_hold_the_outputs(expected: list[OutputRecord], tmp_path: Path) -> None:
     records_written: list[OutputRecord] = []
-    write_files(expected, CONFIG.topics, tmp_path / "lines", on_record=records_written.append)
-    write_files(expected, CONFIG.topics, tmp_path / "tables", "parquet")
+    write_files(expected, CONFIG.topics, tmp_path, on_record=records_written.append)
     assert records_written == expected
     for name in ("responses", "assignments", "offsets", "history", "dead-letters"):
         topic_records = [record for record in expected if record.topic == f"coordinator.{name}"]
-        lines = [decode_record(line) for line in (tmp_path / "lines" / f"{name}.jsonl").read_bytes().splitlines()]
+        lines = [decode_record(line) for line in (tmp_path / f"{name}.jsonl").read_bytes().splitlines()]
         assert [(line.key, line.value, line.headers) for line in lines] == [
             (record.key, record.value, record.headers) for record in topic_records
         ]
-        table = pq.read_table(tmp_path / "tables" / f"{name}.parquet").to_pylist()
-        assert [(row["key"], row["value"], dict(row["headers"])) for row in table] == [
-            (record.key, record.value, record.headers) for record in topic_records
-        ]
-        assert [row["partition"] for row in table] == [line.partition for line in lines]
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import typer
 from group_coordinator.command_line import doubts
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
-from group_coordinator.command_line.replay_output import read_output_files
 from group_coordinator.command_line.tables import aligned, print_line
 from group_coordinator.command_line.times import parse_moment_ms
 from group_coordinator.coordinating.commands.committed_offsets import (
@@ -30,6 +29,7 @@ from group_coordinator.coordinating.commands.offsets_target import Plan, Target
 from group_coordinator.ground.kafka_topics.errors import explaining
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring.printable import printable, printable_lines
+from group_coordinator.ground.output_files import read_output
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.dashboard.sources import note_of
 from schemas.history import decode_history
@@ -190,12 +190,12 @@ class _Replayed:
         self._directory = directory
 
     def offsets_log(self) -> Iterator[Pair]:
-        for key, value in read_output_files(self._directory, "offsets"):
-            yield key or b"", value
+        for record in read_output(self._directory, "offsets"):
+            yield record.key or b"", record.value
 
     def history(self, at_ms: int) -> Iterator[bytes]:
-        for _, value in read_output_files(self._directory, "history"):
-            yield value or b""
+        for record in read_output(self._directory, "history"):
+            yield record.value or b""
 
 
 def _committed(records: Iterable[Pair]) -> CommittedOffsets:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from group_coordinator.coordinating.gateway.handover import TopicRecord
 from group_coordinator.coordinating.gateway.published_groups import PublishedGroup
 from group_coordinator.coordinating.gateway.topic_cache import Absent, Answers, Topic
-from group_coordinator.ground.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX, ClusterTopics, SharedRacks
+from group_coordinator.ground.kafka_topics.cluster_topics import ShardedTopics
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.consumer_protocol import decode_subscription
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
-from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest
 from schemas.wire import DecodeError
 
@@ -27,16 +26,13 @@ class TopicImages:
     """One for a gateway. A `TopicFollower` feeds it; all methods run in one thread."""
 
     def __init__(self, shards: int) -> None:
-        shared_racks = SharedRacks()
-        self._tables = [ClusterTopics(shared_racks) for _ in range(shards)]
-        """One for each shard, since versions of different shards cannot be compared."""
+        self._topics = ShardedTopics(shards)
         self._waiting: list[tuple[Callable[[], bool], Callable[[], None]]] = []
 
     def take(self, records: list[TopicRecord]) -> None:
         """Take in records of the topics topic, those of each partition in their order."""
         for record in records:
-            if record.partition < len(self._tables):
-                self._tables[record.partition].take(record.key, record.value, record.offset)
+            self._topics.take(record.partition, record.key, record.value, record.offset)
         for waiting in [waiting for waiting in self._waiting if waiting[0]()]:
             self._waiting.remove(waiting)
             waiting[1]()
@@ -62,7 +58,7 @@ class TopicImages:
     def unlike(self, group_id: str, answers: Answers) -> dict[str, Topic | Absent]:
         """Return the topics that brokers say are there, or are not, otherwise than the group's shard knows them. A
         broker that tells of fewer partitions is behind."""
-        table = self._table(group_id)
+        table = self._topics.of(group_id)
         found: dict[str, Topic | Absent] = {}
         for name, verdict in answers.items():
             topic = table.described(name)
@@ -75,7 +71,7 @@ class TopicImages:
 
     def version_of(self, group_id: str, name: str) -> int | None:
         """Return the version of a topic as the group's shard knows it; None: that has no such topic."""
-        return self._table(group_id).version_of(name)
+        return self._topics.of(group_id).version_of(name)
 
     def named(
         self, request: ConsumerGroupHeartbeatRequest | JoinGroupRequest, published: PublishedGroup | None
@@ -87,7 +83,7 @@ class TopicImages:
         names = dict.fromkeys(request.subscribed_topic_names or ())
         if request.member_epoch == JOIN_EPOCH or published is None:
             return names
-        table = self._table(request.group_id)
+        table = self._topics.of(request.group_id)
         return {name: None for name in names if not published.hears_of(name, table.version_of(name))}
 
     def metadata_for(
@@ -111,16 +107,11 @@ class TopicImages:
                 names |= dict.fromkeys(published.assigned_topics)
         elif published is not None and published.is_consumer_group:
             names = _names_in(request)
-        table = self._table(request.group_id)
-        if table.version < 0:
-            return UNSET  # nobody has watched the topics yet, so it cannot be said that there are none
+        table = self._topics.of(request.group_id)
         if published is not None:
             names = {name: None for name in names if not published.hears_of(name, table.version_of(name))}
         certain = [name for name in names if name not in doubtful]
-        return next(table.metadata(certain, ATTACHED_BYTES_MAX), UNSET)
-
-    def _table(self, group_id: str) -> ClusterTopics:
-        return self._tables[group_partition(group_id, len(self._tables))]
+        return self._topics.attached(request.group_id, certain)
 
 
 def _is_like(published: DescribedTopic | None, verdict: Topic) -> bool:

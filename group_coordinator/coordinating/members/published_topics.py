@@ -17,12 +17,11 @@ from typing import Protocol
 from confluent_kafka import KafkaException, Message
 from msgspec import UNSET, UnsetType
 
-from group_coordinator.ground.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX, ClusterTopics, SharedRacks
+from group_coordinator.ground.kafka_topics.cluster_topics import ShardedTopics
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.ground.kafka_topics.reader import offset_of, partition_of
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.group_metadata_events import TopicMetadata
-from schemas.java_hash import group_partition
 from schemas.messages import Request
 from schemas.query_progress import SeenTopic, TopicsSeen, encode_progress, key_of
 
@@ -53,9 +52,8 @@ class PublishedTopics:
         self._topic = topic
         self._say = say
         self._lock = threading.Condition()
-        shared_racks = SharedRacks()
-        self._tables = [ClusterTopics(shared_racks) for _ in range(shards)]
-        """One for each shard, since versions of different shards cannot be compared."""
+        self._shards = shards
+        self._topics = ShardedTopics(shards)
         self._missing: set[str] = set()
         """Topics that members name and that do not exist, which is told once."""
         self._is_read = threading.Event()
@@ -67,7 +65,7 @@ class PublishedTopics:
         with self._starting:
             if self._follower is None:
                 follower = TopicFollower(self._client_properties, "member", self._take, on_caught_up=self._is_read.set)
-                follower.start(from_beginning=[(self._topic, shard) for shard in range(len(self._tables))])
+                follower.start(from_beginning=[(self._topic, shard) for shard in range(self._shards)])
                 self._follower = follower
         self._is_read.wait(timeout_s)
 
@@ -78,7 +76,7 @@ class PublishedTopics:
     def take(self, shard: int, key: bytes, value: bytes | None, offset: int) -> None:
         """Take in a record of the topics topic, those of each partition in their order."""
         with self._lock:
-            self._tables[shard].take(key, value, offset)
+            self._topics.take(shard, key, value, offset)
             self._lock.notify_all()
 
     def expect(self, group_id: str, names: Collection[str], cluster: Counts) -> None:
@@ -99,18 +97,18 @@ class PublishedTopics:
         if there:
             seen = TopicsSeen(cluster_id=None, topics=tuple(map(SeenTopic, there)))
             with suppress(BufferError, KafkaException):  # the watcher sees them some seconds later
-                self._say(group_partition(group_id, len(self._tables)), key_of(TopicsSeen), encode_progress(seen))
+                self._say(self._topics.shard_of(group_id), key_of(TopicsSeen), encode_progress(seen))
             with self._lock:
                 self._lock.wait_for(lambda: all(self._is_here(group_id, name) for name in there), PUBLISHED_WITHIN_S)
 
     def _is_here(self, group_id: str, name: str) -> bool:
         with self._lock:
-            return self._table(group_id).described(name) is not None
+            return self._topics.of(group_id).described(name) is not None
 
     def names(self, group_id: str, topic_ids: Iterable[str]) -> dict[str, str]:
         """Return the names of topics by their ids, of those that are known."""
         with self._lock:
-            known = self._table(group_id).known
+            known = self._topics.of(group_id).known
             return {topic_id: known[topic_id].name for topic_id in topic_ids if topic_id in known}
 
     def metadata_for(self, request: Request) -> TopicMetadata | UnsetType:
@@ -118,16 +116,10 @@ class PublishedTopics:
         if not isinstance(request, ConsumerGroupHeartbeatRequest) or not request.subscribed_topic_names:
             return UNSET
         with self._lock:
-            table = self._table(request.group_id)
-            if table.version < 0:
-                return UNSET  # nobody has watched the topics yet, so it cannot be said that there are none
-            metadata = next(table.metadata(request.subscribed_topic_names, ATTACHED_BYTES_MAX), UNSET)
+            metadata = self._topics.attached(request.group_id, request.subscribed_topic_names)
             if metadata is not UNSET:
                 self._warn_of(metadata)
             return metadata
-
-    def _table(self, group_id: str) -> ClusterTopics:
-        return self._tables[group_partition(group_id, len(self._tables))]
 
     def _warn_of(self, metadata: TopicMetadata) -> None:
         for topic in metadata.absent:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from sys import intern
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
+from schemas.java_hash import group_partition
 from schemas.known_topics import VERSIONS_KEY, KnownTopic, decode_known_topic, decode_versions_begin
 
 Racks = tuple[tuple[str, ...], ...]
@@ -154,3 +155,31 @@ class ClusterTopics:
             self._ids[name] = max(others, key=lambda topic_id: (self._rows[topic_id].version, topic_id))
         else:
             del self._ids[name], self._all_ids[name]
+
+
+class ShardedTopics:
+    """A table for each shard of the coordinator, since versions of different shards cannot be compared."""
+
+    def __init__(self, shards: int) -> None:
+        shared_racks = SharedRacks()
+        self._tables = [ClusterTopics(shared_racks) for _ in range(shards)]
+
+    def take(self, shard: int, key: bytes, value: bytes | None, offset: int) -> None:
+        """Take in a record of the topics topic, those of each partition in their order."""
+        if shard < len(self._tables):
+            self._tables[shard].take(key, value, offset)
+
+    def shard_of(self, group_id: str) -> int:
+        """Return the shard of a group."""
+        return group_partition(group_id, len(self._tables))
+
+    def of(self, group_id: str) -> ClusterTopics:
+        """Return the topics as the group's shard knows them."""
+        return self._tables[self.shard_of(group_id)]
+
+    def attached(self, group_id: str, names: Iterable[str]) -> TopicMetadata | UnsetType:
+        """Return what a request of the group brings along of these topics; UNSET if nothing."""
+        table = self.of(group_id)
+        if table.version < 0:
+            return UNSET  # nobody has watched the topics yet, so it cannot be said that there are none
+        return next(table.metadata(names, ATTACHED_BYTES_MAX), UNSET)

@@ -4,10 +4,12 @@ secrets."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -15,9 +17,21 @@ from starlette.routing import Route
 
 from group_coordinator.ground.http_server.access import Access
 from group_coordinator.ground.http_server.server import HttpServer, listen
-from group_coordinator.ground.monitoring.ended_threads import EndedThreads
 from group_coordinator.ground.monitoring.health import Probes, Responders, reasons_not_ready
+from group_coordinator.ground.monitoring.metrics import ENDED_THREADS
+from group_coordinator.ground.system.ended_threads import ended_threads
 from schemas.http_host import is_loopback
+
+
+class EndedThreads(Collector):
+    """How many there are."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield GaugeMetricFamily(ENDED_THREADS.name, ENDED_THREADS.meaning, value=len(ended_threads()))
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        return []
+
 
 CONNECTIONS_MAX = 64
 

@@ -115,17 +115,6 @@ def other_settings(recorded: Mapping[str, Setting], flags: Mapping[str, Setting]
     )
 
 
-def flags(values: Mapping[str, Setting]) -> str:
-    """Return settings as flags of `replay`."""
-    return " ".join(_flag(name.replace("_", "-"), value) for name, value in sorted(values.items()))
-
-
-def _flag(name: str, value: Setting) -> str:
-    if isinstance(value, bool):
-        return f"--{name}" if value else f"--no-{name}"
-    return f"--{name} {value}"
-
-
 def keep_settings(path: Path, values: Mapping[str, Setting]) -> None:
     """Write the broker's settings into a file beside its events, in place of an older one."""
     note = path.with_name(path.name + _SUFFIX)

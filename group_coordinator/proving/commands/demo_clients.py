@@ -1,37 +1,31 @@
-"""The demo's unmodified Kafka clients, of three libraries, behind the gateway: clients as those of
-`group_coordinator/coordinating/members/`."""
+"""The demo's unmodified Kafka clients, of three libraries, behind the gateway."""
 
 from __future__ import annotations
 
 import logging
 import os
 import subprocess
-import threading
 from collections.abc import Mapping
 
 from confluent_kafka import Consumer
 
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
 from group_coordinator.coordinating.jars.resolving import tools_jars
-from group_coordinator.proving.commands.demo_members import Ending
+from group_coordinator.proving.commands.demo_members import DemoClient, Ending
 
 _POLL_S = 0.3
 _JAVA_OPTIONS = ("-Xmx64m", *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 _CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
-class DemoClient:
-    """One consumer of a library. `start` and `end` it as often as you like: each start is a new member."""
+class LibraryClient(DemoClient):
+    """One consumer of a library."""
 
     def __init__(
         self, bootstrap_servers: str, group_id: str, name: str, topic: str, times_ms: Mapping[str, int]
     ) -> None:
         """`times_ms`: settings by Kafka's names, without the unit at their end."""
-        self.name = name
-        self.group_id = group_id
-        self.records = 0
-        """How many it has consumed."""
-        self.failure: str | None = None
+        super().__init__(group_id, name)
         self._topic = topic
         self._settings: dict[str, str | int] = {
             "bootstrap.servers": bootstrap_servers,
@@ -40,39 +34,9 @@ class DemoClient:
             "auto.offset.reset": "earliest",
             **{f"{key}.ms": value for key, value in times_ms.items()},
         }
-        self._ending: Ending = "leave"
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin to consume, as a new member. One that is still ending ends first."""
-        self.join()
-        self._ended.clear()
-        self._thread = threading.Thread(target=self._consume_unless_it_fails, name=self.name, daemon=True)
-        self._thread.start()
-
-    def end(self, ending: Ending) -> None:
-        """`leave` the group, or `crash`."""
-        self._ending = ending
-        self._ended.set()
-
-    def join(self) -> None:
-        """Wait until it has ended."""
-        if self._thread is not None:
-            self._thread.join()
-
-    def _consume_unless_it_fails(self) -> None:
-        try:
-            self._consume()
-        except Exception as problem:
-            self.failure = str(problem)
-
-    def _consume(self) -> None:
-        """Consume until it is to end."""
-        raise NotImplementedError
 
 
-class LibrdkafkaClient(DemoClient):
+class LibrdkafkaClient(LibraryClient):
     """librdkafka, as confluent-kafka has it."""
 
     def _consume(self) -> None:
@@ -85,7 +49,7 @@ class LibrdkafkaClient(DemoClient):
         consumer.close()
 
 
-class KafkaPythonClient(DemoClient):
+class KafkaPythonClient(LibraryClient):
     """kafka-python."""
 
     def _consume(self) -> None:
@@ -104,7 +68,7 @@ class KafkaPythonClient(DemoClient):
         consumer.close()
 
 
-class JavaClient(DemoClient):
+class JavaClient(LibraryClient):
     """Apache Kafka's own client: its console consumer, a process of its own that can be killed."""
 
     _process: subprocess.Popen[bytes] | None = None

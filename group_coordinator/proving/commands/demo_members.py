@@ -1,5 +1,5 @@
-"""The demo's clients: real members of `group_coordinator/coordinating/members/`, each in a thread, that consume real
-records and can be made to fail."""
+"""The demo's clients: each consumes real records in a thread and can be made to fail. Those of this file are members of
+`group_coordinator/coordinating/members/`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,53 @@ _PACE_S = 0.1
 Ending = Literal["leave", "crash", "bounce"]
 
 
-class DemoMember:
+class DemoClient:
     """One program that consumes. `start` and `end` it as often as you like: each start is a new member."""
+
+    def __init__(self, group_id: str, name: str) -> None:
+        self.name = name
+        self.group_id = group_id
+        self.records = 0
+        """How many it has consumed."""
+        self.failure: str | None = None
+        self._ending: Ending = "leave"
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to consume, as a new member. One that is still ending ends first."""
+        self.join()
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._consume_unless_it_fails, name=self.name, daemon=True)
+        self._thread.start()
+
+    def end(self, ending: Ending) -> None:
+        """`leave` the group, `crash` (fall silent), or `bounce` (a static member that stops without leaving)."""
+        self._ending = ending
+        self._ended.set()
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _consume_unless_it_fails(self) -> None:
+        try:
+            self._consume()
+        except Exception as problem:
+            self.failure = str(problem)
+
+    def _consume(self) -> None:
+        """Consume until it is to end."""
+        raise NotImplementedError
+
+
+class DemoMember(DemoClient):
+    """A member of `group_coordinator/coordinating/members/`."""
 
     def __init__(
         self,
@@ -35,24 +80,13 @@ class DemoMember:
         **settings: Any,
     ) -> None:
         """`settings`: as `configure` takes them. `commits_itself`: by hand after each record, with metadata."""
-        self.name = name
-        self.group_id = group_id
-        self.records = 0
-        """How many it has consumed."""
-        self.failure: str | None = None
+        super().__init__(group_id, name)
         self._host = host
         self._topics = tuple(topics)
         self._commits_itself = commits_itself
         self._settings: Mapping[str, Any] = {}
         self.configure(**settings)
-        self._ending: Ending = "leave"
-        self._ended = threading.Event()
         self._stall_s = 0.0
-        self._thread: threading.Thread | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
 
     def configure(self, **settings: Any) -> None:
         """Have these settings, of `group_coordinator.coordinating.members.config.MemberConfig`, from the next start
@@ -65,30 +99,12 @@ class DemoMember:
             **settings,
         }
 
-    def start(self) -> None:
-        """Begin to consume, as a new member. One that is still ending ends first."""
-        if self._thread is not None:
-            self._thread.join()
-        self._ended.clear()
-        self._stall_s = 0.0
-        self._thread = threading.Thread(target=self._consume, name=self.name, daemon=True)
-        self._thread.start()
-
-    def end(self, ending: Ending) -> None:
-        """`leave` the group, `crash` (fall silent), or `bounce` (a static member that stops without leaving)."""
-        self._ending = ending
-        self._ended.set()
-
     def stall(self, duration_s: float) -> None:
         """Take that long for the next record."""
         self._stall_s = duration_s
 
-    def join(self) -> None:
-        """Wait until it has ended."""
-        if self._thread is not None:
-            self._thread.join()
-
     def _consume(self) -> None:
+        self._stall_s = 0.0
         try:
             member = Member(self._host, self.group_id, self._topics, **self._settings)
             while not self._ended.is_set():
@@ -105,9 +121,9 @@ class DemoMember:
                 member.abandon()
             else:
                 member.close()  # a static member stays in the group by itself
-        except (HostError, MemberError) as problem:
+        except (HostError, MemberError):
             if not self._ended.is_set():
-                self.failure = str(problem)
+                raise
 
 
 class RecordSource:

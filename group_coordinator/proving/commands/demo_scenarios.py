@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from group_coordinator.coordinating.members.host import MemberHost
-from group_coordinator.proving.commands.demo_clients import DemoClient, JavaClient, KafkaPythonClient, LibrdkafkaClient
-from group_coordinator.proving.commands.demo_members import DemoMember
+from group_coordinator.proving.commands.demo_clients import JavaClient, KafkaPythonClient, LibrdkafkaClient
+from group_coordinator.proving.commands.demo_members import DemoClient, DemoMember
 from schemas.group_states import GroupState
 from schemas.history import GroupSnapshot
 
@@ -30,7 +30,7 @@ class DemoScenarios:
 
     def __init__(self, host: MemberHost, gateway: str, announce: Callable[[str], None]) -> None:
         """`gateway`: where Kafka clients bootstrap."""
-        self.clients: list[DemoMember | DemoClient] = []
+        self.clients: list[DemoClient] = []
         self._host = host
         self._gateway = gateway
         self._announce = announce
@@ -203,7 +203,7 @@ class DemoScenarios:
         due_s = self._now_s + wait
         return lambda: self._now_s >= due_s
 
-    def _stable(self, *clients: DemoMember | DemoClient) -> Condition:
+    def _stable(self, *clients: DemoClient) -> Condition:
         """Return the condition that the group is stable with these members and no others."""
         group_id, names = clients[0].group_id, sorted(client.name for client in clients)
 
@@ -240,7 +240,7 @@ class DemoScenarios:
         self._start(*clients)
         return clients
 
-    def _start(self, *clients: DemoMember | DemoClient) -> None:
+    def _start(self, *clients: DemoClient) -> None:
         self.clients += clients
         for client in clients:
             client.start()

@@ -1,26 +1,22 @@
-"""`import`: recordings of other systems as events, in a file or on a topic."""
+"""`import`: recordings of other systems as events, in a file."""
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from group_coordinator.command_line import doubts
-from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.log_options import TimeZone, zone
-from group_coordinator.command_line.options import CONNECTION, with_settings
+from group_coordinator.command_line.options import with_settings
 from group_coordinator.command_line.progress import bytes_progress
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.coordinating.commands.coordinator_options import Settings
-from group_coordinator.ground.kafka_topics.clients import new_admin_client, new_producer
-from group_coordinator.ground.kafka_topics.reader import partition_count
+from group_coordinator.ground.output_files import whole_file
 from group_coordinator.proving.commands import broker_log_report
 from group_coordinator.proving.commands.evidence import read_evidence
 from group_coordinator.proving.recordings.events_import import EventsImport, ImportCounts
@@ -28,16 +24,13 @@ from group_coordinator.proving.recordings.kafka_request_log import DeadLetter, L
 from group_coordinator.proving.recordings.log_doubts import doubts_of
 from group_coordinator.watching.narrative import words
 from schemas.events import encode_json
-from schemas.records_file import Record, encode_record
+from schemas.records_file import encode_record
 from streaming.config import StreamingConfig
-from streaming.topics import ensure_topics
 
 _Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Request logs, plain or gzip, in any order.")]
 _Out = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="Write events into this file (JSONL; gzip if it ends in .gz)."),
+    Path, typer.Option("--out", metavar="FILE", help="Write events into this file (JSONL; gzip if it ends in .gz).")
 ]
-_Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Write events to this topic.")]
 _DeadLetters = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Damaged lines, with the reason. [default: beside the output]")
 ]
@@ -50,12 +43,11 @@ _BrokerLogs = Annotated[
 ]
 
 
-@with_settings(*CONNECTION, "shards", of=StreamingConfig)
+@with_settings("shards", of=StreamingConfig)
 def kafka_request_log(
     settings: Settings,
     files: _Files,
-    out: _Out = None,
-    topic: _Topic = None,
+    out: _Out,
     dead_letters: _DeadLetters = None,
     offsets: _Offsets = None,
     broker_log: _BrokerLogs = None,
@@ -67,17 +59,12 @@ def kafka_request_log(
     skipped; the requests of groups are held in memory. A tick before each request carries the broker's time, what a
     broker decided otherwise than this coordinator would is in the events, and its settings lie beside the file.
 
-    Write to a topic of its own, whose clock does not go back; one named PREFIX.events is made if there is none.
-
     Examples:
 
         group-coordinator import kafka-request-log kafka-request.log* --out events.jsonl.gz
         group-coordinator replay events.jsonl.gz --out replayed/
-        group-coordinator import kafka-request-log kafka-request.log --topic yesterday.events
     """
-    if (out is None) == (topic is None):
-        raise CommandError("Name either --out FILE or --topic NAME.", WRONG_USE)
-    letters = DeadLetters(dead_letters or Path(f"{out or topic}.dead-letters.jsonl"))
+    letters = DeadLetters(dead_letters or Path(f"{out}.dead-letters.jsonl"))
     evidence = read_evidence([] if offsets is None else [offsets], broker_log or (), zone(time_zone))
     log = _read(files, zone(time_zone), letters, evidence.moments_us)
     if not log.counts.group_requests:
@@ -86,24 +73,16 @@ def kafka_request_log(
     all_doubts = (*doubts_of(log), *evidence.doubts, *broker_log_report.doubts(following, UTC))
     if not following.is_anything_known:
         raise CommandError(nothing_to_tell(log, files))
-    written_to = out or topic
-    shards = settings.config.shards if topic is None else _prepare_topic(settings.config, topic)
-    events = EventsImport(following, shard_count=shards)
-    if out is not None:
-        with _writer(out) as write:
-            for record in events:
-                write(encode_record(record) + b"\n")
-        broker_log_report.keep_settings(out, following.settings.all())
-        doubts.keep(out, all_doubts)
-    else:
-        assert topic is not None
-        _write_topic(settings.config, topic, events)
+    events = EventsImport(following, shard_count=settings.config.shards)
+    with whole_file(out) as write:
+        for record in events:
+            write(encode_record(record) + b"\n")
+    broker_log_report.keep_settings(out, following.settings.all())
+    doubts.keep(out, all_doubts)
     for line in doubts.lines(all_doubts):
         print_line(line)
-    _say_counts(log.counts, letters, events.counts, written_to)
+    _say_counts(log.counts, letters, events.counts, out)
     print_line(broker_log_report.agreement(following))
-    if topic is not None and (recorded := following.settings.unusual()):
-        print_line(f"The broker's settings, for a replay of this topic: {broker_log_report.flags(recorded)}")
 
 
 def _read(files: Sequence[Path], time_zone: tzinfo, letters: DeadLetters, moments_us: Sequence[int]) -> RequestLog:
@@ -115,7 +94,7 @@ def _read(files: Sequence[Path], time_zone: tzinfo, letters: DeadLetters, moment
     return log
 
 
-def _say_counts(counts: LogCounts, letters: DeadLetters, wrote: ImportCounts, written_to: Path | str | None) -> None:
+def _say_counts(counts: LogCounts, letters: DeadLetters, wrote: ImportCounts, written_to: Path) -> None:
     print_line(
         f"Read {words.count(counts.lines, 'line')}: {words.count(counts.group_requests, 'group request')}, "
         f"{words.count(counts.other_requests, 'other request')}, {words.count(counts.other_lines, 'other line')}, "
@@ -151,53 +130,3 @@ class DeadLetters:
         with self.path.open("ab" if self.count else "wb") as file:
             file.write(encode_json(letter) + b"\n")
         self.count += 1
-
-
-@contextmanager
-def _writer(path: Path) -> Iterator[Callable[[bytes], object]]:
-    """A file that appears under its name when it is complete."""
-    partial = path.with_name(f"{path.name}.partial")
-    with gzip.open(partial, "wb") if path.suffix == ".gz" else partial.open("wb") as file:
-        yield file.write
-    partial.rename(path)
-
-
-def _prepare_topic(config: StreamingConfig, topic: str) -> int:
-    """Make the topic if its name says how; return its partition count."""
-    prefix = topic.removesuffix(".events")
-    if prefix != topic:
-        of_prefix = config.changed(topic_prefix=prefix)
-        ensure_topics(new_admin_client(config.client_properties), of_prefix.topic_settings)
-    return partition_count(config.client_properties, topic)
-
-
-def _write_topic(config: StreamingConfig, topic: str, events: EventsImport) -> None:
-    failures: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            failures.append(error)
-
-    producer = new_producer(config.client_properties, {"linger.ms": 20, "log_level": 3, "enable.idempotence": True})
-    for record in events:
-        _produce(producer, topic, record, delivered)
-        if failures:
-            break
-    producer.flush()
-    if failures:
-        raise KafkaException(failures[0])
-
-
-def _produce(
-    producer: Producer, topic: str, record: Record, delivered: Callable[[KafkaError | None, Message], None]
-) -> None:
-    assert record.partition is not None
-    while True:
-        try:
-            producer.produce(
-                topic, key=record.key, value=record.value, partition=record.partition, on_delivery=delivered
-            )
-            producer.poll(0)
-            return
-        except BufferError:
-            producer.poll(0.1)

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import Struct
 
-from group_coordinator.command_line.errors import WRONG_USE, CommandError
+from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.log_options import BrokerLogs, TimeZone, zone
 from group_coordinator.command_line.options import OPERATIONS, with_settings
 from group_coordinator.command_line.output_options import (
-    Format,
-    FormatOption,
     OutOption,
     ReportOption,
     TablesFormat,
@@ -41,7 +39,6 @@ from group_coordinator.coordinating.commands.spark_jvm import (
     require_spark,
     without_values,
 )
-from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.ground.settings.topic_names import Topics
 from group_coordinator.proving.commands.broker_log_report import given_settings
@@ -61,7 +58,6 @@ from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.narrative import words
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
-from streaming.topics import ensure_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,8 +77,6 @@ class _Outputs(Struct, frozen=True, kw_only=True):
     """The outputs that were asked for."""
 
     out: Path | None
-    kind: Format
-    to_topics: str | None
     tables: str | None
     tables_kind: TablesFormat
     report: Path | None
@@ -90,10 +84,6 @@ class _Outputs(Struct, frozen=True, kw_only=True):
 
 _Sources = Annotated[
     list[str], typer.Argument(metavar="FILE|TOPIC...", help="Files of events, request logs or dumps, or one topic.")
-]
-_ToTopics = Annotated[
-    str | None,
-    typer.Option(metavar="PREFIX", help="Write the outputs to topics PREFIX.responses, PREFIX.history ..."),
 ]
 _InProcess = Annotated[
     bool,
@@ -115,8 +105,6 @@ def replay(
     settings: Settings,
     sources: _Sources,
     out: OutOption = None,
-    to_topics: _ToTopics = None,
-    kind: FormatOption = Format.jsonl,
     in_process: _InProcess = False,
     tables: TablesOption = None,
     tables_format: TablesFormatOption = TablesFormat.delta,
@@ -145,16 +133,14 @@ def replay(
         group-coordinator replay events.jsonl.gz --out replayed/
         group-coordinator explain --group billing --from replayed/
         group-coordinator replay kafka-request.log.gz --in-process --tables tables/ --report incident.html
-        group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/ --format parquet
+        group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/
     """
-    if out is not None and to_topics is not None:
-        raise CommandError("Choose one of --out and --to-topics.", WRONG_USE)
     require_sources(sources, settings.config.client_properties, in_process=in_process)
     zone_shown = shown_zone(utc=utc)
     watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), zone_shown)
     if watched is None:
         require_spark(java=not in_process)
-    outputs = _Outputs(out=out, kind=kind, to_topics=to_topics, tables=tables, tables_kind=tables_format, report=report)
+    outputs = _Outputs(out=out, tables=tables, tables_kind=tables_format, report=report)
     job = _Job(settings, outputs, 0 if until is None else parse_moment_ms("--until", until))
     began_s = time.monotonic()
     with ExitStack() as stack:
@@ -201,9 +187,10 @@ class _Job:
         self._settings = settings
         self._config: StreamingConfig = settings.config
         self._outputs = outputs
-        self._out, self._to_topics = outputs.out, outputs.to_topics
+        self._out = outputs.out
         self._until_ms = until_ms
         self._counts: dict[str, int] = {}
+        self._history_topic = self._config.topics.history
         self._index = None if outputs.report is None else new_index(settings.config)
         self._for_tables: list[History] | None = None
         """The history, where this process makes the tables."""
@@ -212,28 +199,18 @@ class _Job:
         from streaming.event_log import read_records
         from streaming.replay import replay_in_process
 
-        if self._to_topics is not None:
-            raise CommandError("--in-process writes files; Spark writes topics.", WRONG_USE)
-        self._for_tables = None if self._outputs.tables is None else []
         with count_progress("groups") as advance, told_by_replay(self._config.spark):
             events = read_records(source.files) if source.followed is None else EventsImport(source.followed)
             groups = replay_in_process(events, self._config, until_ms=self._until_ms)
-            self._take(_counted(with_told(groups, source.told_by_records, self._history_topic), advance))
-        if self._outputs.tables is not None:
-            history_tables.write_in_process(
-                self._for_tables or (), Path(self._outputs.tables), self._outputs.tables_kind
-            )
-
-    @property
-    def _history_topic(self) -> str:
-        return self._config.topics.history
+            self._take_with_tables(_counted(with_told(groups, source.told_by_records, self._history_topic), advance))
 
     def take_history(self, history: Iterable[History]) -> None:
         """Take the history of a watched cluster, where nothing is left to decide."""
-        if self._to_topics is not None:
-            raise CommandError("--to-topics is for what a coordinator decides; a dump is written to files.", WRONG_USE)
+        self._take_with_tables(history_outputs(history, self._history_topic))
+
+    def _take_with_tables(self, records: Iterable[OutputRecord]) -> None:
         self._for_tables = None if self._outputs.tables is None else []
-        self._take(history_outputs(history, self._history_topic))
+        self._take(records)
         if self._outputs.tables is not None:
             history_tables.write_in_process(
                 self._for_tables or (), Path(self._outputs.tables), self._outputs.tables_kind
@@ -241,18 +218,12 @@ class _Job:
 
     def run_on_spark(self, source: ReplaySource, scratch: Path) -> None:
         from streaming.packed_outputs import output_records
-        from streaming.replay import replay_batch, write_topics
+        from streaming.replay import replay_batch
         from streaming.session import open_session
 
         if source.topic is not None and self._settings.sources["shards"] == "default":
             shards = partition_count(self._config.client_properties, source.topic)
             self._config = self._config.changed(shards=shards)
-        if self._to_topics is not None:
-            self._config = self._config.changed(topic_prefix=self._to_topics)
-            ensure_topics(
-                new_admin_client(self._config.client_properties),
-                self._config.topic_settings,
-            )
         if self._outputs.tables is not None:
             self._config = history_tables.for_tables(self._config, self._outputs.tables_kind)
         with quiet_start(self._config.spark):
@@ -263,11 +234,8 @@ class _Job:
                 outputs = replay_batch(records, self._config, until_ms=self._until_ms)
                 if source.told_by_records:
                     outputs = with_told_rows(outputs, source.told_by_records, self._history_topic)
-                if self._to_topics is not None or self._outputs.tables is not None:
-                    outputs = outputs.persist()
-                if self._to_topics is not None:
-                    write_topics(outputs, self._config)
                 if self._outputs.tables is not None:
+                    outputs = outputs.persist()
                     history_tables.write_with_spark(
                         outputs, self._config, self._outputs.tables, self._outputs.tables_kind
                     )
@@ -308,8 +276,7 @@ class _Job:
     def written(self) -> str:
         """Return the result, in words."""
         counts = ", ".join(f"{number} {name.replace('-', ' ')}" for name, number in sorted(self._counts.items()))
-        place = f"{self._out}/" if self._out else f"{self._to_topics}.*" if self._to_topics else ""
-        destination = place and f", written to {place}"
+        destination = f", written to {self._out}/" if self._out else ""
         return f"Replayed {words.count(len(self.summary.groups), 'group')}: {counts or 'no outputs'}{destination},"
 
     def _records(self, spark: SparkSession, source: ReplaySource, scratch: Path) -> DataFrame:
@@ -329,7 +296,7 @@ class _Job:
 
         note = partial(self._note, self._config.topics)
         if self._out is not None:
-            write_files(records, self._config.topics, self._out, self._outputs.kind.value, note)
+            write_files(records, self._config.topics, self._out, note)
         else:
             for record in records:
                 note(record)

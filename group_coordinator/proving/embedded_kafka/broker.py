@@ -2,8 +2,6 @@
 
     with EmbeddedKafka() as kafka:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-
-`python -m group_coordinator.proving.embedded_kafka --port 9092 --data DIR` runs one until Ctrl-C.
 """
 
 from __future__ import annotations

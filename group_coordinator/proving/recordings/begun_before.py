@@ -97,9 +97,7 @@ def _speaker(request: Request) -> str:
 
 def _was_known(request: GroupRequest) -> bool:
     """Return whether the broker's answer shows that it knew the member."""
-    answer = request.response
-    partitions = [partition for topic in answer.get("topics", ()) for partition in topic.get("partitions", ())]
-    codes = {answer.get("errorCode"), *(partition.get("errorCode") for partition in partitions)} - {None}
+    codes = request.error_codes
     return bool(codes) and not codes & _UNKNOWN and not isinstance(request.request, OffsetFetchRequest)
 
 
@@ -128,7 +126,7 @@ def beginning_after(
             )
             group = RecordedGroup(
                 generation_id=int(answer.response["generationId"]),
-                protocol_type=_protocol_type(joins_completed[0]),
+                protocol_type=getattr(joins_completed[0].request, "protocol_type", "") or "",
                 protocol_name=str(answer.response["protocolName"]),
                 leader_id=str(answer.response["leader"]),
                 members=_with_first_clients(members, records),
@@ -160,11 +158,6 @@ def _last_join(answer: GroupRequest, joins: Sequence[GroupRequest]) -> GroupRequ
         if is_same_phase and abs(join.logged.ready_us - ready_us) <= LATE_MS * 1000:
             return join
     return None
-
-
-def _protocol_type(join: GroupRequest) -> str:
-    assert isinstance(join.request, JoinGroupRequest)
-    return join.request.protocol_type or ""
 
 
 def _member(answer: GroupRequest, listed: Mapping[str, Any], join: GroupRequest) -> RecordedMember:

@@ -14,8 +14,10 @@ from group_coordinator.proving.recordings.consumer_group_settings import (
     NO_EVIDENCE,
     NOT_KNOWN,
     SESSION_TIMEOUT,
+    Inferred,
     Interruptions,
     infer_consumer_groups,
+    note,
 )
 from group_coordinator.proving.recordings.expectations import CLOCK_MS, LATE_MS
 from group_coordinator.proving.recordings.group_requests import GroupRequest, Json
@@ -66,10 +68,6 @@ class BrokerSettings(Struct, kw_only=True):
         """Return the settings that a replay needs: the broker's, and Kafka's defaults for those that nothing shows."""
         return {name: getattr(self.config, name) for name in sorted(SETTINGS)}
 
-    def unusual(self) -> dict[str, Setting]:
-        """Return the settings that are not Kafka's defaults."""
-        return {name: value for name, value in self.all().items() if value != getattr(_DEFAULTS, name)}
-
 
 class _Phase(Struct):
     """A join phase of an empty group: who came when, and when it ended (milliseconds)."""
@@ -118,7 +116,7 @@ def settings_of(
     brokers' version, and what shows it. `interruptions`: when sessions did not run as they do. Raises ValueError for
     settings that contradict each other."""
     requests = [request for of_group in groups.values() for request in of_group]
-    inferred: dict[str, tuple[Setting, str]] = {}
+    inferred: Inferred = {}
     _infer_initial_delay(groups, inferred)
     _infer_session_bounds(requests, inferred)
     _infer_max_size(groups, inferred)
@@ -157,7 +155,7 @@ def settings_of(
     )
 
 
-def _infer_version(shown: tuple[KafkaVersion, str] | None, inferred: dict[str, tuple[Setting, str]]) -> None:
+def _infer_version(shown: tuple[KafkaVersion, str] | None, inferred: Inferred) -> None:
     """Take what follows from the brokers' version."""
     if shown is None or shown[0].name == OF_OLD_LOGS:
         return
@@ -169,13 +167,13 @@ def _infer_version(shown: tuple[KafkaVersion, str] | None, inferred: dict[str, t
         inferred.setdefault("offset_commit_value_version", (number, reason))
 
 
-def _infer_rules(shown: Mapping[str, tuple[bool, str]], inferred: dict[str, tuple[Setting, str]]) -> None:
+def _infer_rules(shown: Mapping[str, tuple[bool, str]], inferred: Inferred) -> None:
     version, why = inferred.get(RULES, (OF_OLD_LOGS, "those of 4.3, as nothing shows another version"))
     if (rules := with_shown_rules(str(version), shown)) is not None:
         inferred[RULES] = rules[0], f"kafka.rules = {rules[0]} (as the log shows: {rules[1]}; for the rest {why})"
 
 
-def _take_told(told: Mapping[str, str], inferred: dict[str, tuple[Setting, str]]) -> None:
+def _take_told(told: Mapping[str, str], inferred: Inferred) -> None:
     """Take what a broker's log tells in place of what its answers show."""
     defaults = GroupConfig()
     for name, text in told.items():
@@ -192,20 +190,12 @@ def _take_told(told: Mapping[str, str], inferred: dict[str, tuple[Setting, str]]
 # ------------------------------------------------------------------------------------------------ the initial delay
 
 
-def _infer_initial_delay(
-    groups: Mapping[str, Sequence[GroupRequest]], inferred: dict[str, tuple[Setting, str]]
-) -> None:
+def _infer_initial_delay(groups: Mapping[str, Sequence[GroupRequest]], inferred: Inferred) -> None:
     name = "group_initial_rebalance_delay_ms"
     default = GroupConfig().group_initial_rebalance_delay_ms
     phases = [phase for requests in groups.values() for phase in _initial_phases(requests)]
     if not phases:
-        inferred[name] = (
-            default,
-            (
-                f"group.initial.rebalance.delay.ms = {default} ({NO_EVIDENCE}; the log shows no rebalance of an empty "
-                "group)"
-            ),
-        )
+        note(inferred, name, default, f"{NO_EVIDENCE}; the log shows no rebalance of an empty group")
         return
     candidates = [default, 0]
     for phase in phases:
@@ -221,13 +211,7 @@ def _infer_initial_delay(
         return sum(surely for surely, _ in fitting), len(fitting), -sum(late_ms for _, late_ms in fitting), delay
 
     delay = max(late_by_delay, key=fits)
-    inferred[name] = (
-        delay,
-        (
-            f"group.initial.rebalance.delay.ms = {delay} ({fits(delay)[1]} of {len(phases)} rebalances of members that "
-            "are all new agree)"
-        ),
-    )
+    note(inferred, name, delay, f"{fits(delay)[1]} of {len(phases)} rebalances of members that are all new agree")
 
 
 def _initial_phases(requests: Sequence[GroupRequest]) -> Iterator[_Phase]:
@@ -290,7 +274,7 @@ def _late_ms(phase: _Phase, delay_ms: int) -> int | None:
 # --------------------------------------------------------------------------------------------------- bounds and limits
 
 
-def _infer_session_bounds(requests: Iterable[GroupRequest], inferred: dict[str, tuple[Setting, str]]) -> None:
+def _infer_session_bounds(requests: Iterable[GroupRequest], inferred: Inferred) -> None:
     accepted: set[int] = set()
     refused: set[int] = set()
     for request in requests:
@@ -303,18 +287,12 @@ def _infer_session_bounds(requests: Iterable[GroupRequest], inferred: dict[str, 
     least, most = defaults.group_min_session_timeout_ms, defaults.group_max_session_timeout_ms
     low, high = min(accepted), max(accepted)
     if low < least or any(least <= timeout < low for timeout in refused):
-        inferred["group_min_session_timeout_ms"] = (
-            low,
-            f"group.min.session.timeout.ms = {low} (the smallest that the broker took)",
-        )
+        note(inferred, "group_min_session_timeout_ms", low, "the smallest that the broker took")
     if high > most or any(high < timeout <= most for timeout in refused):
-        inferred["group_max_session_timeout_ms"] = (
-            high,
-            f"group.max.session.timeout.ms = {high} (the largest that the broker took)",
-        )
+        note(inferred, "group_max_session_timeout_ms", high, "the largest that the broker took")
 
 
-def _infer_max_size(groups: Mapping[str, Sequence[GroupRequest]], inferred: dict[str, tuple[Setting, str]]) -> None:
+def _infer_max_size(groups: Mapping[str, Sequence[GroupRequest]], inferred: Inferred) -> None:
     sizes: list[int] = []
     for requests in groups.values():
         joins: list[Json] = [request.response for request in requests if request.logged.api == "JoinGroup"]
@@ -322,10 +300,10 @@ def _infer_max_size(groups: Mapping[str, Sequence[GroupRequest]], inferred: dict
             sizes += (len(answer.get("members") or ()) for answer in joins)
     size = max(sizes, default=0)
     if size:
-        inferred["group_max_size"] = size, f"group.max.size = {size} (the largest of the groups that took nobody more)"
+        note(inferred, "group_max_size", size, "the largest of the groups that took nobody more")
 
 
-def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: dict[str, tuple[Setting, str]]) -> None:
+def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: Inferred) -> None:
     accepted: list[int] = [0]
     refused: list[int] = []
     for request in requests:
@@ -347,16 +325,13 @@ def _infer_metadata_limit(requests: Iterable[GroupRequest], inferred: dict[str, 
                     accepted.append(length)
     limit, longest = GroupConfig().offset_metadata_max_bytes, max(accepted)
     if longest > limit or any(length <= limit for length in refused):
-        inferred["offset_metadata_max_bytes"] = (
-            longest,
-            f"offset.metadata.max.bytes = {longest} (the longest that the broker took)",
-        )
+        note(inferred, "offset_metadata_max_bytes", longest, "the longest that the broker took")
 
 
 # --------------------------------------------------------------------------------------------- from the offsets log
 
 
-def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[Setting, str]]) -> None:
+def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: Inferred) -> None:
     all_records = [record for of_group in records.values() for record in of_group]
     versions = {
         value_version(record.value)
@@ -364,22 +339,16 @@ def _infer_from_records(records: Mapping[str, list[LoggedRecord]], inferred: dic
         if record.value is not None and isinstance(decode_key(record.key), OffsetCommitKey)
     } & {3, 4}
     if versions:
-        inferred["offset_commit_value_version"] = (
-            max(versions),
-            f"offset commits are written as version {max(versions)}, as in the offsets log",
-        )
+        reason = f"offset commits are written as version {max(versions)}, as in the offsets log"
+        inferred["offset_commit_value_version"] = max(versions), reason
     deaths = [died_ms for of_group in records.values() for died_ms in _deaths(of_group)]
     interval_ms = GroupConfig().offsets_retention_check_interval_ms
     if deaths:
-        inferred["offsets_retention_check_phase_ms"] = (
-            deaths[0] % interval_ms,
-            f"the retention check runs every {interval_ms} ms, at the time of the first group tombstone",
-        )
+        reason = f"the retention check runs every {interval_ms} ms, at the time of the first group tombstone"
+        inferred["offsets_retention_check_phase_ms"] = deaths[0] % interval_ms, reason
     else:
-        inferred["offsets_retention_check_interval_ms"] = (
-            NEVER_MS,
-            "no retention check removed a group, so none is replayed",
-        )
+        reason = "no retention check removed a group, so none is replayed"
+        inferred["offsets_retention_check_interval_ms"] = NEVER_MS, reason
     _check_partition_count(records, inferred)
 
 
@@ -393,8 +362,8 @@ def _deaths(of_group: Sequence[LoggedRecord]) -> Iterator[int]:
             yield record.timestamp_ms
 
 
-def _check_partition_count(records: Mapping[str, list[LoggedRecord]], inferred: dict[str, tuple[Setting, str]]) -> None:
+def _check_partition_count(records: Mapping[str, list[LoggedRecord]], inferred: Inferred) -> None:
     """Kafka's default, if every group lies where it puts it; any other number would only prove itself."""
     placed = {(group_id, record.partition) for group_id, of_group in records.items() for record in of_group}
     if placed and all(group_partition(group_id, DEFAULT_PARTITIONS) == partition for group_id, partition in placed):
-        inferred[PARTITIONS] = DEFAULT_PARTITIONS, f"offsets.topic.num.partitions = {DEFAULT_PARTITIONS} (the default)"
+        note(inferred, PARTITIONS, DEFAULT_PARTITIONS, "the default")

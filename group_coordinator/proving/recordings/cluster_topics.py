@@ -1,6 +1,6 @@
 """The cluster's topics over the time of a request log: which there were, with which id and how many partitions.
 
-`ClusterLog` is fed with what single lines tell and keeps what is new in it; `ClusterTopics` makes one story of it.
+`ClusterLog` is fed with what single lines tell and keeps what is new in it; `LoggedTopics` makes one story of it.
 A topic that the log only shows to be there was there before the log; what is not shown is inferred, and said.
 """
 
@@ -103,7 +103,7 @@ class ClusterLog:
             self._last[file_index, seen.name or ""] = seen
 
 
-class ClusterTopics(Struct, kw_only=True):
+class LoggedTopics(Struct, kw_only=True):
     """The topics of a cluster, and how they changed."""
 
     changes: tuple[TopicChange, ...] = ()
@@ -119,7 +119,7 @@ class ClusterTopics(Struct, kw_only=True):
     left_out: int = 0
 
 
-def cluster_topics(log: ClusterLog, shift_us: Callable[[int, int], int]) -> ClusterTopics:
+def cluster_topics(log: ClusterLog, shift_us: Callable[[int, int], int]) -> LoggedTopics:
     """Make one story of all that was told. `shift_us`: by how much a line's times are put right, by file and line."""
     lines = sorted((_shifted(kept, shift_us) for kept in log.kept), key=lambda line: line.latest_us)
     racks = {node: rack for line in lines for node, rack in line.racks if rack}
@@ -149,7 +149,7 @@ def cluster_topics(log: ClusterLog, shift_us: Callable[[int, int], int]) -> Clus
         story = _Story(name, sightings, racks, guessed)
         changes += story.changes()
         without_id += [name] if story.is_without_id else []
-    return ClusterTopics(
+    return LoggedTopics(
         changes=tuple(sorted(changes, key=lambda change: change.at_us)),
         settings=tuple((line.latest_us, setting) for line in lines for setting in line.settings),
         names=names,

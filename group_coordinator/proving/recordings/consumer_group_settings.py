@@ -34,6 +34,11 @@ Inferred = dict[str, tuple[int | str, str]]
 """Setting -> its value, and what shows it."""
 
 
+def note(inferred: Inferred, name: str, value: int, why: str) -> None:
+    """Note the value of a setting, and what shows it."""
+    inferred[name] = value, f"{name.replace('_', '.')} = {value} ({why})"
+
+
 class Interruptions(Struct, frozen=True):
     """When sessions did not run as they do."""
 
@@ -44,9 +49,7 @@ class Interruptions(Struct, frozen=True):
 
 
 def infer_consumer_groups(
-    groups: Mapping[str, Sequence[GroupRequest]],
-    interruptions: Interruptions,
-    inferred: Inferred,
+    groups: Mapping[str, Sequence[GroupRequest]], interruptions: Interruptions, inferred: Inferred
 ) -> None:
     """Infer what native members of consumer groups are told, how they are assigned, and when they expire."""
     requests = chain.from_iterable(groups.values())
@@ -64,7 +67,7 @@ def infer_consumer_groups(
     for group_id, of_group in groups.items():
         bounds.add(group_id, of_group)
     timeout_ms, why = bounds.session_timeout()
-    inferred[SESSION_TIMEOUT] = timeout_ms, f"{_kafka_name(SESSION_TIMEOUT)} = {timeout_ms} ({why})"
+    note(inferred, SESSION_TIMEOUT, timeout_ms, why)
     _infer(SESSION_TIMEOUT, timeout_ms, why, inferred)
 
 
@@ -73,16 +76,12 @@ def _infer(name: str, value_ms: int, why: str, inferred: Inferred) -> None:
     defaults = GroupConfig()
     if value_ms == getattr(defaults, name):
         return
-    inferred[name] = value_ms, f"{_kafka_name(name)} = {value_ms} ({why})"
+    note(inferred, name, value_ms, why)
     least, most = (name.replace("consumer_", f"consumer_{bound}_") for bound in ("min", "max"))
     if value_ms < getattr(defaults, least):
-        inferred[least] = value_ms, f"{_kafka_name(least)} = {value_ms} (at most)"
+        note(inferred, least, value_ms, "at most")
     if value_ms > getattr(defaults, most):
-        inferred[most] = value_ms, f"{_kafka_name(most)} = {value_ms} (at least)"
-
-
-def _kafka_name(name: str) -> str:
-    return name.replace("_", ".")
+        note(inferred, most, value_ms, "at least")
 
 
 def _is_well(request: GroupRequest, least_epoch: int) -> bool:

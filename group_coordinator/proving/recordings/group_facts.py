@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.proving.recordings.cluster_lines import GroupSetting
-from group_coordinator.proving.recordings.cluster_topics import ClusterTopics, TopicChange, names_of
+from group_coordinator.proving.recordings.cluster_topics import LoggedTopics, TopicChange, names_of
 from group_coordinator.proving.recordings.expectations import CLOCK_MS, LATE_MS, Fact, Resolution
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
@@ -47,7 +47,7 @@ class _Interests(Struct):
 
 
 def facts_of(
-    requests: Sequence[GroupRequest], cluster: ClusterTopics, ends: Iterable[TransactionEnd], interval_ms: int
+    requests: Sequence[GroupRequest], cluster: LoggedTopics, ends: Iterable[TransactionEnd], interval_ms: int
 ) -> list[Fact]:
     """Return all that a group is told, in the order of time. `requests`: all that reached it; `interval_ms`: of the
     heartbeats of groups that have no settings of their own."""
@@ -82,7 +82,7 @@ def _interests(requests: Iterable[GroupRequest]) -> _Interests:
     return interests
 
 
-def _topic_facts(cluster: ClusterTopics, interests: _Interests) -> Iterator[Fact]:
+def _topic_facts(cluster: LoggedTopics, interests: _Interests) -> Iterator[Fact]:
     names = interests.subscribed | interests.committed
     all_names = names_of(cluster.changes)
     for regex in interests.regexes:

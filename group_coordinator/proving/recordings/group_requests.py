@@ -103,6 +103,12 @@ class GroupRequest(Struct, frozen=True, kw_only=True):
     file_name: str = ""
 
     @property
+    def error_codes(self) -> set[int]:
+        """The codes of the answer and of its partitions, as far as they lie in topics."""
+        partitions = [part for topic in self.response.get("topics", ()) for part in topic.get("partitions", ())]
+        return {part["errorCode"] for part in (self.response, *partitions) if "errorCode" in part}
+
+    @property
     def recorded(self) -> RecordedRequest:
         """Where the log has it."""
         if self.is_inferred:

@@ -18,7 +18,7 @@ from typing import IO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from group_coordinator.proving.recordings.cluster_topics import ClusterLog, ClusterTopics, cluster_topics
+from group_coordinator.proving.recordings.cluster_topics import ClusterLog, LoggedTopics, cluster_topics
 from group_coordinator.proving.recordings.group_requests import GroupRequest, group_requests
 from group_coordinator.proving.recordings.log_clock import FileClock, FileStep, link_files
 from group_coordinator.proving.recordings.log_contents import LogContents
@@ -97,7 +97,7 @@ class RequestLog:
         self.order = ConnectionOrder(0)
         self.time_zone = time_zone
         """Of times that do not name theirs."""
-        self.cluster = ClusterTopics()
+        self.cluster = LoggedTopics()
         """The topics of which the log tells, when it was read."""
         self._cluster_log = ClusterLog()
         self._transaction_ends: list[TransactionEnd] = []

@@ -12,16 +12,15 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from group_coordinator.proving.recordings.broker_settings import Setting, parse_settings
-from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
+from group_coordinator.proving.recordings.broker_settings import parse_settings
+from group_coordinator.proving.recordings.coordinator_log import read_coordinator_logs
 from group_coordinator.proving.recordings.expectations import NOTHING, Disagreement
 from group_coordinator.proving.recordings.following import FollowedGroup, follow, moments_us
 from group_coordinator.proving.recordings.following_notes import notes_of
-from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
 from group_coordinator.proving.recordings.log_doubts import count as counted
 from group_coordinator.proving.recordings.log_doubts import doubts_of
-from group_coordinator.proving.recordings.offsets_log import OffsetsLog, read_offsets_log
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord, read_offsets_log
 from schemas.java_hash import group_partition
 
 LETTERS_SHOWN = 10
@@ -167,105 +166,68 @@ def verify_recording(
         moments_us=moments_us(records, logs),
     )
     log.read()
-    report = RecordingReport(counts=log.counts, dead_letters=letters)
-    return _Verification(report, log, records, logs, given_settings).run()
+    by_group = None if records is None else records.by_group
+    following = follow(log, given_settings, by_group, logs, () if records is None else records.markers)
+    report = RecordingReport(
+        counts=log.counts,
+        dead_letters=letters,
+        doubts=(*doubts_of(log), *(() if records is None else records.doubts())),
+        settings=list(following.settings.notes),
+        groups=len(following.groups),
+        not_compared=dict(following.set_aside),
+        records=None if records is None else Compared(),
+        log_entries=None if logs is None else Compared(),
+    )
+    for group in following.groups:
+        _compare(report, group)
+        _check_partition(report, group, following.settings.partitions, (by_group or {}).get(group.group_id, ()))
+    return report
 
 
-class _Verification:
-    """One verification: from the requests to the report."""
-
-    def __init__(
-        self,
-        report: RecordingReport,
-        log: RequestLog,
-        offsets: OffsetsLog | None,
-        logs: CoordinatorLogs | None,
-        given_settings: Mapping[str, Setting],
-    ) -> None:
-        self.report = report
-        self.log = log
-        self.offsets = offsets
-        self.records = None if offsets is None else offsets.by_group
-        self.logs = logs
-        self.given_settings = given_settings
-
-    def run(self) -> RecordingReport:
-        following = follow(
-            self.log,
-            self.given_settings,
-            self.records,
-            self.logs,
-            () if self.offsets is None else self.offsets.markers,
-        )
-        self.report.doubts = (*doubts_of(self.log), *(() if self.offsets is None else self.offsets.doubts()))
-        self.report.settings += following.settings.notes
-        self.report.groups = len(following.groups)
-        self.report.not_compared = dict(following.set_aside)
-        if self.records is not None:
-            self.report.records = Compared()
-        if self.logs is not None:
-            self.report.log_entries = Compared()
-        for group in following.groups:
-            self._compare(group)
-            self._check_partition(group.group_id, group.requests, following.settings.partitions)
-        return self.report
-
-    def _compare(self, group: FollowedGroup) -> None:
-        report = self.report
-        report.requests.total += group.compared
-        report.requests.differ += len(group.differing)
-        for reason, count in group.not_compared.items():
-            report.not_compared[reason] = report.not_compared.get(reason, 0) + count
-        for part in group.parts:
-            disagreements, is_whole = part.result.disagreements, part.gap is None
-            if report.records is not None:
-                broker_count = len(part.expected.records or ()) if is_whole else part.result.records
-                _count(
-                    report.records,
-                    broker_count,
-                    [difference for difference in disagreements if difference.kind == "record"],
-                )
-            if report.log_entries is not None:
-                broker_count = len(part.expected.entries or ()) if is_whole else part.result.entries
-                _count(
-                    report.log_entries,
-                    broker_count,
-                    [difference for difference in disagreements if difference.kind == "log"],
-                )
-            report.differences += (_difference(group.group_id, difference) for difference in disagreements)
-        report.notes += notes_of(group)
-
-    def _check_partition(self, group_id: str, requests: Sequence[GroupRequest], partitions: int | None) -> None:
-        """FindCoordinator, by the partition alone: the group's records must lie where our hash puts the group."""
-        lookups = sum(request.logged.api == "FindCoordinator" for request in requests)
-        record_partitions = {record.partition for record in (self.records or {}).get(group_id, ())}
-        if partitions is None or not record_partitions or record_partitions == {group_partition(group_id, partitions)}:
-            return
-        self.report.requests.differ += lookups
-        self.report.differences.append(
+def _compare(report: RecordingReport, group: FollowedGroup) -> None:
+    report.requests.total += group.compared
+    report.requests.differ += len(group.differing)
+    for reason, number in group.not_compared.items():
+        report.not_compared[reason] = report.not_compared.get(reason, 0) + number
+    for part in group.parts:
+        result, is_whole = part.result, part.gap is None
+        if report.records is not None:
+            broker_count = len(part.expected.records or ()) if is_whole else result.records
+            _count(report.records, broker_count, [each for each in result.disagreements if each.kind == "record"])
+        if report.log_entries is not None:
+            broker_count = len(part.expected.entries or ()) if is_whole else result.entries
+            _count(report.log_entries, broker_count, [each for each in result.disagreements if each.kind == "log"])
+        report.differences += (
             RecordingDifference(
-                group_id=group_id,
-                what="FindCoordinator",
-                where=f"{lookups} requests",
-                broker=f"the group's records lie in partition {', '.join(map(str, sorted(record_partitions)))}",
-                here=f"partition {group_partition(group_id, partitions)} of {partitions}",
+                group_id=group.group_id, what=_WHAT[each.kind], where=each.where, broker=each.broker, here=each.here
             )
+            for each in result.disagreements
         )
+    report.notes += notes_of(group)
+
+
+def _check_partition(
+    report: RecordingReport, group: FollowedGroup, partitions: int | None, records: Sequence[LoggedRecord]
+) -> None:
+    """FindCoordinator, by the partition alone: the group's records must lie where our hash puts the group."""
+    lookups = sum(request.logged.api == "FindCoordinator" for request in group.requests)
+    record_partitions = {record.partition for record in records}
+    if partitions is None or record_partitions <= {group_partition(group.group_id, partitions)}:
+        return
+    report.requests.differ += lookups
+    report.differences.append(
+        RecordingDifference(
+            group_id=group.group_id,
+            what="FindCoordinator",
+            where=f"{lookups} requests",
+            broker=f"the group's records lie in partition {', '.join(map(str, sorted(record_partitions)))}",
+            here=f"partition {group_partition(group.group_id, partitions)} of {partitions}",
+        )
+    )
 
 
 def _count(compared: Compared, broker_count: int, disagreements: Sequence[Disagreement]) -> None:
     """`broker_count`: how many the broker wrote. If it wrote any, those that it lacks were compared, too."""
-    compared.total += (
-        broker_count + sum(difference.broker == NOTHING for difference in disagreements) if broker_count else 0
-    )
+    if broker_count:
+        compared.total += broker_count + sum(difference.broker == NOTHING for difference in disagreements)
     compared.differ += len(disagreements)
-
-
-def _difference(group_id: str, disagreement: Disagreement) -> RecordingDifference:
-    return RecordingDifference(
-        group_id=group_id,
-        what=_WHAT[disagreement.kind],
-        where=disagreement.where,
-        broker=disagreement.broker,
-        here=disagreement.here,
-    )

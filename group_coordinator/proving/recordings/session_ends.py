@@ -102,17 +102,8 @@ def _answers(request: GroupRequest) -> Iterator[tuple[str, Heard]]:
                 yield member.member_id, Heard(at_ms, is_well and result.get("errorCode") == ErrorCode.NONE)
     elif logged.api in _OF_MEMBERS and (member_id := getattr(body, "member_id", "")):
         joins_anew = isinstance(body, ConsumerGroupHeartbeatRequest) and body.member_epoch == JOIN_EPOCH
-        codes = _codes(request)
+        codes = request.error_codes
         yield member_id, Heard(at_ms, bool(codes) and not joins_anew and codes <= _OF_A_MEMBER)
-
-
-def _codes(request: GroupRequest) -> set[int]:
-    answer = request.response
-    if "errorCode" in answer:
-        return {int(answer["errorCode"])}
-    return {
-        int(partition["errorCode"]) for topic in answer.get("topics", ()) for partition in topic.get("partitions", ())
-    }
 
 
 def is_bound(group: Group, member_id: str) -> bool:

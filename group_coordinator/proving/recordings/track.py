@@ -60,9 +60,4 @@ def _is_member(step: Step) -> bool:
 
 def _succeeded(step: Step) -> bool:
     """Return whether the broker's answer says that the member is in the group."""
-    answer = step.request.response
-    codes = [answer.get("errorCode", 0)]
-    codes += [
-        partition.get("errorCode", 0) for topic in answer.get("topics", ()) for partition in topic.get("partitions", ())
-    ]
-    return not any(codes)
+    return not any(step.request.error_codes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import NAMESPACE_URL, uuid5
 
+from coordinator_state.topics_image import NO_TOPICS
 from schemas.consumer_protocol import TopicPartition
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.topic_regexes import InvalidTopicRegex, matching_topics
@@ -60,46 +61,42 @@ def _made(name: str, count: int) -> DescribedTopic:
 
 
 class KnownTopics:
-    """The topics as they are at a moment of the play."""
+    """The topics as they are at a moment of the play. Of each the latest version counts, as in a group."""
 
     def __init__(self) -> None:
-        self.version = 0
-        self.names: dict[str, str] = {}
-        """Of all topics that were told of, by their ids."""
-        self._topics: dict[str, DescribedTopic] = {}
-        self._versions: dict[str, int] = {}
-        """The last version that told of each name."""
+        self._image = NO_TOPICS
+
+    @property
+    def version(self) -> int:
+        """The last version that told of any topic."""
+        return max(self._image.version, 0)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of all topics that were told of, by their ids."""
+        return self._image.former | self._image.names
 
     @property
     def metadata(self) -> TopicMetadata:
         """All of them, for a group that knows none yet."""
-        return TopicMetadata(version=self.version, topics=tuple(self._topics.values()))
+        topics = [
+            DescribedTopic(name=topic.name, topic_id=topic.topic_id, partitions=topic.racks)
+            for topic in self._image.topics.values()
+        ]
+        return TopicMetadata(version=self.version, topics=tuple(topics))
 
     @property
     def partition_counts(self) -> dict[str, int]:
         """How many partitions each has."""
-        return {name: len(topic.partitions) for name, topic in self._topics.items()}
+        return {name: topic.partition_count for name, topic in self._image.topics.items()}
 
     def learn(self, metadata: TopicMetadata) -> None:
-        """Take what is told of topics. Of each the latest version counts, as in a group."""
-        self.version = max(self.version, metadata.version)
-        self.names.update({topic.topic_id: topic.name for topic in metadata.topics})
-        for topic in metadata.topics:
-            if self._is_news(topic.name, metadata.version):
-                self._topics[topic.name] = topic
-        for name in metadata.absent:
-            if self._is_news(name, metadata.version):
-                self._topics.pop(name, None)
-
-    def _is_news(self, name: str, version: int) -> bool:
-        if version < self._versions.get(name, version):
-            return False
-        self._versions[name] = version
-        return True
+        """Take what is told of topics."""
+        self._image = self._image.learn(metadata)
 
     def matching(self, regex: str) -> tuple[str, ...]:
         """Return the topics that an expression matches; none where it is no expression."""
         try:
-            return matching_topics(regex, self._topics)
+            return matching_topics(regex, self._image.topics)
         except InvalidTopicRegex:
             return ()

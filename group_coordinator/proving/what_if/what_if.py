@@ -18,11 +18,10 @@ from coordinator_state import GroupConfig, GroupEvent, RequestEvent
 from coordinator_state.outputs import MetadataEvent
 from group_coordinator.coordinating.assignors import Assignor
 from group_coordinator.coordinating.members.config import MemberConfig
-from group_coordinator.proving.what_if.changed_settings import changed_config
+from group_coordinator.proving.what_if.changed_settings import changed_config, member_configs, protocols
 from group_coordinator.proving.what_if.coordinated_play import CoordinatedPlay
 from group_coordinator.proving.what_if.delays import Delays
 from group_coordinator.proving.what_if.group_log import GroupLog, WhatIfError
-from group_coordinator.proving.what_if.member_settings import member_configs, protocols
 from group_coordinator.proving.what_if.played_client import PlayedClient
 from group_coordinator.proving.what_if.reading import read_clients
 from group_coordinator.proving.what_if.recorded_clients import RecordedClient

@@ -60,7 +60,7 @@ class _Tools:
         """List groups: state, members, lag in messages, what is wrong, why the last rebalance happened."""
         rows = [
             row
-            for row in self._documents.groups()["rows"]
+            for row in self._documents.index.rows(self._documents.now_ms)
             if contains in row.id and (row.severity > 0 or not only_with_verdict)
         ]
         groups = [self._row(row) for row in sorted(rows, key=lambda row: -row.severity)[:GROUPS_MAX]]

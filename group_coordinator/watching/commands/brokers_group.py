@@ -13,11 +13,11 @@ from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.described import topic_names
 from group_coordinator.ground.kafka_topics.errors import TIMEOUT_S, explaining
 from group_coordinator.watching.broker_logs.broker_patterns import NO_GROUP
-from group_coordinator.watching.commands.observed_source import OFFSETS_TOPIC, read_logs
+from group_coordinator.watching.commands.observed_source import read_logs
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.doubts import doubts, unnamed_topics
 from group_coordinator.watching.observed.observer import Observer
-from group_coordinator.watching.observed.offsets_log import FetchedRecords
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC, FetchedRecords
 from schemas.history import History
 from schemas.java_hash import group_partition
 

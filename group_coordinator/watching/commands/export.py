@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from group_coordinator.command_line.options import Resolved, with_settings
 from group_coordinator.command_line.progress import count_progress
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.output_files import whole_file
 from group_coordinator.ground.settings.connection import ConnectionSettings
 from group_coordinator.watching.commands.observed_source import DUMP_SUFFIXES, is_dump
 from group_coordinator.watching.narrative import words
@@ -28,7 +28,6 @@ _PROGRESS_EVERY = 1_000
 _TIMEOUT_S = 10.0
 
 _SETTINGS = ("bootstrap_servers", "kafka")
-_UNFINISHED = ".unfinished"
 
 
 @with_settings(*_SETTINGS, of=ConnectionSettings)
@@ -53,7 +52,7 @@ def offsets_topic(
     if not is_dump(out.name):
         raise CommandError(f"{out}: a dump's name ends with {' or '.join(DUMP_SUFFIXES)}.", WRONG_USE)
     try:
-        with OffsetsTopicReader(settings.config.client_properties) as reader, _whole_file(out) as write:
+        with OffsetsTopicReader(settings.config.client_properties) as reader, whole_file(out) as write:
             count = _write(reader, write, _cluster_id(settings.config.client_properties))
     except (OffsetsTopicError, OSError) as problem:
         raise CommandError(str(problem)) from problem
@@ -79,19 +78,3 @@ def _write(reader: OffsetsTopicReader, write: Callable[[bytes], object], cluster
             if count % _PROGRESS_EVERY == 0:
                 advance(count, total)
     return count
-
-
-@contextmanager
-def _whole_file(path: Path) -> Iterator[Callable[[bytes], object]]:
-    """Writes into a file that has its name when all is in it."""
-    unfinished = path.with_name(path.name + _UNFINISHED)
-    try:
-        with unfinished.open("wb") as plain:
-            if path.suffix == ".gz":
-                with gzip.GzipFile(path.stem, "wb", fileobj=plain, mtime=0) as compressed:
-                    yield compressed.write
-            else:
-                yield plain.write
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from group_coordinator.command_line.tables import aligned
 from group_coordinator.watching.history.view import Departure, JoinedMember
 from group_coordinator.watching.narrative import sentences, words
 from group_coordinator.watching.narrative.rebalances import GroupStory, Rebalance, headline
-from schemas.group_states import UNKNOWN, GroupState
+from schemas.group_states import NO_GROUP, UNKNOWN, GroupState
 from schemas.history import (
     History,
     HistoryRecord,
@@ -29,54 +29,38 @@ from schemas.history import (
 GROUPS_SHOWN, GONE_SHOWN, SLOWEST_SHOWN = 30, 20, 5
 
 T = TypeVar("T", bound=tuple[object, ...])
-_STATE_NAMES = {UNKNOWN: "not known"}
+_WENT: tuple[Departure, ...] = "left", "expired", "dropped"
+_STATE_NAMES = {UNKNOWN: "not known", NO_GROUP: GroupState.EMPTY.value}
 
 
 class GroupSummary(GroupStory):
     """One group in numbers."""
 
     __slots__ = (
-        "_page", "commits", "dropped", "expired", "generation_id", "gone", "joined", "left", "rebalances",
-        "rebalancing_ms", "refused", "state",
+        "_page", "commits", "joined", "last_generation_id", "rebalances", "rebalancing_ms", "refused", "went",
     )  # fmt: skip
 
     def __init__(self, page: Summary) -> None:
         super().__init__()
         self._page = page
-        self.state: str = GroupState.EMPTY.value
-        self.generation_id = 0
+        self.last_generation_id = 0
         self.rebalances: Counter[RebalanceTrigger] = Counter()
         self.rebalancing_ms = 0
         """Time in which the group was not stable."""
-        self.joined = self.left = self.expired = self.dropped = 0
-        self.gone = 0
-        """Members that left or expired, not known which."""
-        self.commits = self.refused = 0
+        self.went: Counter[Departure] = Counter()
+        self.joined = self.commits = self.refused = 0
 
     def follow(self, record: History) -> None:
-        self.generation_id = max(self.generation_id, record.generation_id)
+        self.last_generation_id = max(self.last_generation_id, record.generation_id)
         super().follow(record)
-
-    def state_entered(self, record: HistoryRecord, state: str) -> None:
-        self.state = state
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
         super().member_joined(record, joined)
         self.joined += 1
 
-    def member_departed(
-        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
-    ) -> None:
-        super().member_departed(record, member, departure, reason)
-        match departure:
-            case "left":
-                self.left += 1
-            case "expired":
-                self.expired += 1
-            case "dropped":
-                self.dropped += 1
-            case "unknown":
-                self.gone += 1
+    def member_departed(self, record: History, member: MemberIdentity, departure: Departure) -> None:
+        super().member_departed(record, member, departure)
+        self.went[departure] += 1
         self._page.note_departure(record)
 
     def rebalance_started(self, record: RebalanceStarted) -> None:
@@ -154,9 +138,9 @@ class Summary:
         busiest = sorted(self.groups.items(), key=lambda item: (-item[1].rebalances.total(), item[0]))
         rows = [
             (
-                group_id, _STATE_NAMES.get(totals.state, totals.state), totals.generation_id, totals.rebalances.total(),
-                words.duration(totals.rebalancing_ms),
-                totals.joined, totals.left, totals.expired, totals.dropped, totals.commits, totals.refused,
+                group_id, _STATE_NAMES.get(totals.state, totals.state), totals.last_generation_id,
+                totals.rebalances.total(), words.duration(totals.rebalancing_ms), totals.joined,
+                *(totals.went[how] for how in _WENT), totals.commits, totals.refused,
             )
             for group_id, totals in busiest[:GROUPS_SHOWN]
         ]  # fmt: skip
@@ -165,7 +149,7 @@ class Summary:
             yield f"... and {len(busiest) - GROUPS_SHOWN} more groups"
 
     def _gone_table(self, zone: tzinfo) -> Iterator[str]:
-        gone_count = sum(group.left + group.expired + group.dropped + group.gone for group in self.groups.values())
+        gone_count = sum(group.went.total() for group in self.groups.values())
         yield "Members that went" + (f" (the last {GONE_SHOWN} of {gone_count})" if gone_count > GONE_SHOWN else "")
         for time_ms, _, record in sorted(self._departures, key=lambda entry: entry[:2]):
             yield f"  {words.clock(time_ms, zone)} {record.group_id}: {sentences.sentence(record, zone)}"

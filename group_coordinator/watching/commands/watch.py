@@ -15,8 +15,6 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.log_options import BrokerLogs, TimeZone, zone
 from group_coordinator.command_line.options import Resolved, with_settings
 from group_coordinator.command_line.output_options import (
-    Format,
-    FormatOption,
     OutOption,
     ReportOption,
     TablesFormat,
@@ -57,7 +55,6 @@ def watch(
     every_commit: _EveryCommit = False,
     state: _State = None,
     out: OutOption = None,
-    kind: FormatOption = Format.jsonl,
     tables: TablesOption = None,
     tables_format: TablesFormatOption = TablesFormat.delta,
     report: ReportOption = None,
@@ -91,7 +88,7 @@ def watch(
     bounds = evidence_bounds(memory_mib, len(config.clusters), every_commit=every_commit)
     watch_options = WatchOptions(time_zone=zone(time_zone), follow=follow, bounds=bounds, state=state)
     source = watch_source(config.clusters, broker_log or (), watch_options)
-    output_options = OutputOptions(out=out, kind=kind, tables=tables, tables_kind=tables_format, report=report)
+    output_options = OutputOptions(out=out, tables=tables, tables_kind=tables_format, report=report)
     outputs = open_outputs(output_options, config.topics, source.name, has_clusters=bool(config.cluster))
     index = watch_index(memory_mib, replace(health_settings(config), stalled_after_ms=config.stalled_after_ms))
     serve = partial(start_server, host=host, port=port, token=token, index=index)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
-from group_coordinator.command_line.output_options import Format, TablesFormat
+from group_coordinator.command_line.output_options import TablesFormat
 from group_coordinator.command_line.replay_output import history_outputs
-from group_coordinator.ground.output_files import open_output_files
+from group_coordinator.ground.output_files import write_files
 from group_coordinator.ground.settings.topic_names import Topics
 from group_coordinator.watching.dashboard.clusters import qualified
 from group_coordinator.watching.dashboard.index import Index
@@ -30,7 +30,6 @@ class OutputOptions(Struct, frozen=True, kw_only=True):
     """The outputs that were asked for."""
 
     out: Path | None
-    kind: Format
     tables: str | None
     tables_kind: TablesFormat
     report: Path | None
@@ -44,7 +43,7 @@ def open_outputs(options: OutputOptions, topics: Topics, name: str, *, has_clust
     outputs: list[Output] = []
     try:
         if options.out is not None:
-            outputs.append(_HistoryFiles(options.out, options.kind, topics))
+            outputs.append(_HistoryFiles(options.out, topics))
         if options.tables is not None:
             outputs.append(_Tables(Path(options.tables), options.tables_kind, has_clusters=has_clusters))
         if options.report is not None:
@@ -57,19 +56,16 @@ def open_outputs(options: OutputOptions, topics: Topics, name: str, *, has_clust
 class _HistoryFiles:
     """The files of `replay --out`. What a coordinator decides beside history is not known of a watched cluster."""
 
-    def __init__(self, directory: Path, kind: Format, topics: Topics) -> None:
+    def __init__(self, directory: Path, topics: Topics) -> None:
         """`topics`: what files are called after. Raises OSError."""
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
-        self._kind = kind
         self._topics = topics
 
     def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
         unfinished = self._directory / _UNFINISHED
-        with open_output_files(unfinished, self._topics, self._kind.value) as files:
-            for cluster, history in histories:
-                for record in history_outputs((qualified(cluster, entry) for entry in history), self._topics.history):
-                    files.write(record)
+        records = (qualified(cluster, record) for cluster, history in histories for record in history)
+        write_files(history_outputs(records, self._topics.history), self._topics, unfinished)
         Note(doubts=index.doubts, watched=index.watched).write(unfinished)
         paths = sorted(unfinished.iterdir())
         written_bytes = sum(path.stat().st_size for path in paths)

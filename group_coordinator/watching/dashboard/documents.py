@@ -11,7 +11,6 @@ from group_coordinator.ground.system.ended_threads import ended_threads
 from group_coordinator.watching.dashboard.change import Change
 from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.epochs_page import present
-from group_coordinator.watching.dashboard.facts import CLASSIC, CONSUMER
 from group_coordinator.watching.dashboard.feed import FeedItem
 from group_coordinator.watching.dashboard.group_page import Now, Window, group_page
 from group_coordinator.watching.dashboard.health import offset_expires_ms
@@ -19,6 +18,7 @@ from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.rebalance_page import rebalance_page, request
 from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.what_if import GroupPlay, ReplayFunction, assumptions, ranges, summary
+from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER
 from group_coordinator.watching.narrative import sentences, words
 from schemas.group_states import GroupState
 from schemas.history import History, RequestRefused

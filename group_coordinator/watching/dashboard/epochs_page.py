@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.rebalance_page import holder_document, request
+from group_coordinator.watching.history.current_group import CurrentGroup
 from group_coordinator.watching.narrative import sentences, words
 from schemas.consumer_group_history import (
     GroupConverted,
@@ -33,52 +33,42 @@ class Present(Struct, frozen=True, kw_only=True):
     """Empty for a group that is a classic one."""
 
 
-def present(facts: GroupFacts) -> Present:
+def present(group: CurrentGroup) -> Present:
     """Return a copy of what a group is now, which does not change any more."""
-    way = facts.way
-    if not (way.targets or way.progress or facts.regexes):
+    way = group.way
+    if not (way.targets or way.progress or group.regexes):
         return Present(document={})
     return Present(
         document={
             "target_epoch": way.epoch,
             "targets": {member_id: _owned(topics) for member_id, topics in way.targets.items()},
             "members": {member_id: _progress(record) for member_id, record in way.progress.items()},
-            "holders": _holders(facts),
-            "classic": facts.classic_members,
-            "regexes": facts.regexes,
+            "holders": _holders(group),
+            "classic": group.classic_members,
+            "regexes": group.regexes,
         }
     )
 
 
-def epochs_document(life: Iterable[History], now: Present) -> dict[str, Any] | None:
-    """Return the page of a group that counts epochs; None for a group that has always been a classic one."""
-    over_time = _OverTime()
-    for record in life:
-        over_time.follow(record)
-    document = over_time.document()
-    return None if not (now.document or any(document.values())) else {"now": now.document} | document
-
-
-class _OverTime(GroupFacts):
-    """The same facts, at any moment of the records that there are."""
-
-    __slots__ = ("_bumps", "_classic", "_conversions", "_held", "_open", "_regexes", "_steps", "_targets")
+class EpochsOverTime:
+    """What members had and should have at any moment of the records that there are."""
 
     def __init__(self) -> None:
-        super().__init__("")
         self._targets: list[list[Any]] = []
         self._steps: list[list[Any]] = []
         self._bumps: list[list[Any]] = []
         self._conversions: list[list[Any]] = []
         self._regexes: list[list[Any]] = []
         self._classic: list[list[Any]] = []
+        self._classic_now: list[str] = []
         self._held: list[list[Any]] = []
         """From when, until when, who."""
         self._open: dict[str, list[Any]] = {}
         """Those that go on, by member."""
 
-    def document(self) -> dict[str, Any]:
-        return {
+    def document(self, now: Present) -> dict[str, Any] | None:
+        """Return the page of a group that counts epochs; None for a group that has always been a classic one."""
+        document = {
             "targets": self._targets[-TARGETS_MAX:],
             "members": self._steps[-PROGRESS_MAX:],
             "holders": self._held[-HOLDERS_MAX:],
@@ -87,10 +77,10 @@ class _OverTime(GroupFacts):
             "classic": self._classic[-PROGRESS_MAX:],
             "conversions": self._conversions,
         }
+        return None if not (now.document or any(document.values())) else {"now": now.document} | document
 
-    def follow(self, record: History) -> None:
-        classic_before = self.classic_members
-        super().follow(record)
+    def note(self, record: History, group: CurrentGroup) -> None:
+        """Take the next record, and the group as it is after it."""
         at_ms = record.timestamp_ms
         if isinstance(record, TargetAssignmentComputed):
             shares = {share.member_id: _owned(share.topics or ()) for share in record.assignments}
@@ -103,13 +93,15 @@ class _OverTime(GroupFacts):
             self._conversions.append([at_ms, record.to_protocol, sentences.sentence(record), request(record.cause)])
         elif isinstance(record, RegexResolved):
             self._regexes.append([at_ms, record.regex, record.topics])
-        if self.classic_members != classic_before:
-            self._classic.append([at_ms, self.classic_members])
-        if self.way.held_up or self._open:
-            self._note_holders(at_ms)
+        classic = group.classic_members
+        if classic != self._classic_now:
+            self._classic_now = classic
+            self._classic.append([at_ms, classic])
+        if group.way.held_up or self._open:
+            self._note_holders(at_ms, group)
 
-    def _note_holders(self, at_ms: int) -> None:
-        holders = {document["id"]: document for document in _holders(self)}
+    def _note_holders(self, at_ms: int, group: CurrentGroup) -> None:
+        holders = {document["id"]: document for document in _holders(group)}
         for member_id, span in list(self._open.items()):
             if holders.get(member_id) != span[2]:
                 span[1] = at_ms
@@ -120,8 +112,8 @@ class _OverTime(GroupFacts):
                 self._held.append(span)
 
 
-def _holders(facts: GroupFacts) -> list[dict[str, Any]]:
-    return [holder_document(holder, facts.gives_up_by_ms(holder.member_id)) for holder in facts.holders()]
+def _holders(group: CurrentGroup) -> list[dict[str, Any]]:
+    return [holder_document(holder, group.gives_up_by_ms(holder.member_id)) for holder in group.holders()]
 
 
 def _progress(record: MemberReconciled) -> list[Any]:

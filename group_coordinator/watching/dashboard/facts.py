@@ -5,41 +5,35 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.committed import Committed, NearBegin, next_commit
-from group_coordinator.watching.history.fold import GroupFold
-from group_coordinator.watching.history.holding import Holder
-from group_coordinator.watching.history.reconciliation import Reconciliation, rename
-from group_coordinator.watching.history.view import Departure, JoinedMember, Removal
-from schemas.consumer_group_history import (
-    ConsumerMember,
-    GroupConverted,
-    GroupEpochBumped,
-    MemberReconciled,
-    RegexResolved,
-    TargetAssignmentComputed,
-)
+from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, CurrentGroup
+from group_coordinator.watching.history.reconciliation import rename
+from group_coordinator.watching.history.view import Departure, JoinedMember, Removal, RemovedOffsets
+from schemas.consumer_group_history import MemberReconciled, TargetAssignmentComputed
 from schemas.group_states import ASSIGNING, NO_GROUP, RECONCILING, UNKNOWN, GroupState
 from schemas.history import (
     AssignedTopic,
+    GroupRecorded,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
     MemberAssignment,
     MemberIdentity,
+    MemberRejoined,
+    MemberReplaced,
     OffsetsCommitted,
-    OffsetsDeleted,
-    OffsetsExpired,
     RebalanceCompleted,
+    RebalanceExtended,
     RebalanceStarted,
+    RecordingGap,
     RequestRefused,
 )
-from schemas.observed_history import OffsetsRemoved
+from schemas.observed_history import GroupRestored
 
-CLASSIC, CONSUMER = "classic", "consumer"
 STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN, ASSIGNING, RECONCILING)
 """A state is kept as its number in this list."""
 RECENT_MAX = 64
@@ -48,7 +42,6 @@ TRANSITIONS_MAX = 1_024
 _WIDTH = 4
 CONNECT_PROTOCOLS = ("sessioned", "compatible", "eager", "default")
 """Of Kafka Connect's workers: what they run are no partitions of topics."""
-WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value, UNKNOWN)
 
 
 class Recent(NamedTuple):
@@ -74,16 +67,13 @@ def client_key(member: MemberIdentity) -> str:
     return member.group_instance_id or f"{member.client_id}@{member.client_host.lstrip('/')}"
 
 
-class GroupFacts(GroupFold):
+class GroupFacts(CurrentGroup):
     """One group as it is now, and what recently happened to it."""
 
     __slots__ = (
-        "_resolved", "_transitions", "_uncommitted", "asks", "assigned_ms", "completed", "deadline_ms", "departures",
-        "first_ms", "generation_id",
-        "group_id", "had_members", "idle", "kind", "last_commit_ms", "last_ms", "leader_id", "members",
-        "near_begin", "offsets", "owned", "partitions", "protocol_name",
-        "rebalances", "recent", "refusals", "started", "state", "state_since_ms",
-        "topics", "version", "waiting", "way",
+        "_transitions", "_uncommitted", "assigned_ms", "completed", "deadline_ms", "departures", "first_ms",
+        "group_id", "had_members", "idle", "last_commit_ms", "last_ms", "near_begin", "offsets", "owned", "partitions",
+        "rebalances", "recent", "refusals", "started", "topics", "version", "waiting",
     )  # fmt: skip
 
     def __init__(self, group_id: str) -> None:
@@ -91,20 +81,6 @@ class GroupFacts(GroupFold):
         self.group_id = group_id
         self.version = 0
         """Grows with every record."""
-        self.state = NO_GROUP
-        self.state_since_ms = 0
-        self.generation_id = 0
-        self.kind = CLASSIC
-        """The kind of the group; groups that are not classic count epochs."""
-        self.way = Reconciliation()
-        """It has the target of a group that counts epochs, and how far members have come."""
-        self.asks: dict[str, ConsumerMember] = {}
-        """What its members ask for; without those that came with it when it was a classic one."""
-        self._resolved: dict[str, tuple[str, ...]] = {}
-        """Expression -> the topics that match it."""
-        self.protocol_name: str | None = None
-        self.leader_id: str | None = None
-        self.members: dict[str, MemberIdentity] = {}
         self.topics: tuple[str, ...] = ()
         """Assigned ones; of a group that never had an assignment those that it committed for."""
         self.partitions = 0
@@ -137,14 +113,11 @@ class GroupFacts(GroupFold):
 
     def at(self, time_ms: int) -> Moment | None:
         """Return the group as it was; None if it did not exist, or if that is longer ago than is remembered."""
-        transitions = self._transitions[:]  # others may ask while records come
-        begin = len(transitions) - _WIDTH  # mostly it is the last one
-        if begin >= 0 and transitions[begin] > time_ms:
-            starts = range(0, len(transitions), _WIDTH)
-            begin = (bisect_right(starts, time_ms, key=transitions.__getitem__) - 1) * _WIDTH
-        if begin < 0:
+        starts = self._transitions[0::_WIDTH]
+        number = bisect_right(starts, time_ms) - 1
+        if number < 0:
             return None
-        since_ms, state, generation_id, members = transitions[begin : begin + _WIDTH]
+        since_ms, state, generation_id, members = self._transitions[number * _WIDTH : (number + 1) * _WIDTH]
         return Moment(since_ms, STATES[state], generation_id, members)
 
     def moments(self) -> list[Moment]:
@@ -154,34 +127,6 @@ class GroupFacts(GroupFold):
             Moment(transitions[i], STATES[transitions[i + 1]], transitions[i + 2], transitions[i + 3])
             for i in range(0, len(transitions), _WIDTH)
         ]
-
-    # ----------------------------------------------------------------------------------------- groups that count epochs
-
-    @property
-    def classic_members(self) -> list[str]:
-        """Return the members of the classic protocol in a consumer group."""
-        if self.kind != "consumer":
-            return []
-        asks = self.asks
-        return [each for each in self.members if each not in asks or asks[each].uses_classic_protocol]
-
-    @property
-    def regexes(self) -> dict[str, tuple[str, ...] | None]:
-        """Return the members' expressions, with the topics that match; None: these have not been looked for yet."""
-        asked = {asks.subscribed_regex for asks in self.asks.values() if asks.subscribed_regex}
-        return {regex: self._resolved.get(regex) for regex in sorted(asked)}
-
-    def holders(self) -> tuple[Holder, ...]:
-        """Return who must give up partitions, the one that has known it longest first; in a share group, where several
-        members have the same partitions, nobody."""
-        return () if self.kind == "share" else self.way.holders()
-
-    def gives_up_by_ms(self, member_id: str) -> int | None:
-        """Return when a member that does not give up what it was told to is dropped; None: not known."""
-        record, asks = self.way.progress.get(member_id), self.asks.get(member_id)
-        if record is None or asks is None or asks.uses_classic_protocol or asks.rebalance_timeout_ms is None:
-            return None
-        return record.timestamp_ms + asks.rebalance_timeout_ms if record.state == "unrevoked_partitions" else None
 
     # -------------------------------------------------------------------------------------------------------- offsets
 
@@ -212,47 +157,26 @@ class GroupFacts(GroupFold):
         self.version += 1
         self.first_ms = self.first_ms or record.timestamp_ms
         self.last_ms = max(self.last_ms, record.timestamp_ms)
-        if isinstance(record, GroupEpochBumped):
-            self.kind = record.protocol
-        elif isinstance(record, GroupConverted):
-            self.kind = record.to_protocol
-            self.way.clear()
-            self.asks, self._resolved = {}, {}
-        elif isinstance(record, RegexResolved):
-            self._resolved.pop(record.regex, None)
-            if record.topics is not None:
-                self._resolved[record.regex] = record.topics
         super().follow(record)
 
     def life_began(self, record: HistoryRecord) -> None:
-        self._forget_members()
-        self.kind = CLASSIC
-        self.leader_id = self.protocol_name = None
-        self.generation_id = 0
+        super().life_began(record)
         self.topics, self.partitions, self.idle = (), 0, 0
         self._owns(record, {})
         self.had_members = False
-        if self.state in (NO_GROUP, GroupState.DEAD):  # and history does not go back to its creation
-            self.state_entered(record, GroupState.EMPTY.value)
 
-    def group_found(
-        self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
-    ) -> None:
-        self.members = {joined.member.member_id: joined.member for joined in members}
+    def group_found(self, record: GroupRecorded | GroupRestored) -> None:
+        super().group_found(record)
         self.had_members = True
-        self.leader_id, self.protocol_name = leader_id, protocol_name
 
-    def track_lost(self, record: HistoryRecord, reason: str) -> None:
+    def track_lost(self, record: RecordingGap) -> None:
         self.topics, self.partitions, self.idle = (), 0, 0
         self._owns(record, {})
 
     def state_entered(self, record: HistoryRecord, state: str) -> None:
-        entered = state, record.timestamp_ms, record.generation_id
-        if entered == (self.state, self.state_since_ms, self.generation_id):
+        if (state, record.timestamp_ms, record.generation_id) == (self.state, self.state_since_ms, self.generation_id):
             return  # as when a life began
-        self.state, self.state_since_ms, self.generation_id = entered
-        if state in WITHOUT_MEMBERS and not isinstance(record, GroupConverted):  # members go over with their group
-            self._forget_members()
+        super().state_entered(record, state)
         if state == GroupState.DEAD:
             self.offsets = {}
             self._owns(record, {})
@@ -263,64 +187,41 @@ class GroupFacts(GroupFold):
         if len(self._transitions) > TRANSITIONS_MAX * _WIDTH:
             del self._transitions[: TRANSITIONS_MAX // 4 * _WIDTH]
 
+    def forget_members(self) -> None:
+        super().forget_members()
+        self.waiting = {}
+
     # -------------------------------------------------------------------------------------------------------- members
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
         if not self.members:
             self._owns(record, {})
-        self.members[joined.member.member_id] = joined.member
+        super().member_joined(record, joined)
         self.had_members = True
-        self.member_changed(record, joined)
 
-    def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
-        if isinstance(updated, ConsumerMember):
-            self.asks[updated.member.member_id] = updated
+    def member_rejoined(self, record: MemberRejoined) -> None:
+        super().member_rejoined(record)
+        self.waiting.pop(record.member.member_id, None)
 
-    def member_rejoined(
-        self, record: HistoryRecord, member: MemberIdentity, subscribed_topics: tuple[str, ...] | None
-    ) -> None:
-        self.members[member.member_id] = member
-        self.waiting.pop(member.member_id, None)
+    def member_replaced(self, record: MemberReplaced) -> None:
+        super().member_replaced(record)
+        rename(self.owned, record.old_member_id, record.member.member_id)
+        if record.old_member_id in self.waiting:
+            del self.waiting[record.old_member_id]
+            self.waiting[record.member.member_id] = None
 
-    def member_replaced(
-        self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
-    ) -> None:
-        self.way.replace(old_member_id, member.member_id)
-        rename(self.asks, old_member_id, member.member_id)
-        rename(self.owned, old_member_id, member.member_id)
-        self.members.pop(old_member_id, None)
-        self.members[member.member_id] = member
-        if old_member_id in self.waiting:
-            del self.waiting[old_member_id]
-            self.waiting[member.member_id] = None
-        if self.leader_id == old_member_id:
-            self.leader_id = member.member_id
-
-    def member_departed(
-        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
-    ) -> None:
-        self._forget(member.member_id)
+    def member_departed(self, record: History, member: MemberIdentity, departure: Departure) -> None:
+        super().member_departed(record, member, departure)
+        if self.members and self.owned.pop(member.member_id, None) is not None:
+            self._uncommitted = None
         self.waiting.pop(member.member_id, None)
         self.departures.append((record.timestamp_ms, client_key(member), departure))
-
-    def _forget(self, member_id: str) -> None:
-        self.members.pop(member_id, None)
-        if self.members and self.owned.pop(member_id, None) is not None:
-            self._uncommitted = None
-        self.asks.pop(member_id, None)
-        self.way.forget(member_id)
-
-    def _forget_members(self) -> None:
-        self.members, self.waiting, self.asks, self._resolved = {}, {}, {}, {}
-        self.way.clear()
 
     # ----------------------------------------------------------------------------------------------------- rebalances
 
     def rebalance_started(self, record: RebalanceStarted) -> None:
         self.started, self.completed = record, None
-        self.deadline_ms = None
-        if record.deadline_ms is not None:
-            self.rebalance_extended(record, record.deadline_ms)
+        self.deadline_ms = None if record.deadline_ms is None else _real_ms(record, record.deadline_ms)
         # Of a group that counts epochs `way` says who has yet to give up partitions, from record to record.
         self.waiting = dict.fromkeys(record.waiting_for if self.kind == CLASSIC else ())
         self.rebalances += 1
@@ -328,27 +229,14 @@ class GroupFacts(GroupFold):
         client = client_key(record.member) if record.member is not None and not record.initial else ""
         self.recent.append(Recent(record.timestamp_ms, client, record.trigger))
 
-    def rebalance_extended(self, record: HistoryRecord, deadline_ms: int) -> None:
-        self.deadline_ms = record.timestamp_ms + deadline_ms - record.time_ms
+    def rebalance_extended(self, record: RebalanceExtended) -> None:
+        self.deadline_ms = _real_ms(record, record.deadline_ms)
 
     def members_settled(self, record: JoinPhaseCompleted) -> None:
+        super().members_settled(record)
         self.waiting = {}
-        identities = self.members
-        self.members = {member_id: identities[member_id] for member_id in record.members if member_id in identities}
 
-    def protocol_chosen(self, record: HistoryRecord, protocol_name: str) -> None:
-        self.protocol_name = protocol_name
-
-    def leader_chosen(self, record: HistoryRecord, leader_id: str) -> None:
-        self.leader_id = leader_id
-
-    def partitions_assigned(
-        self,
-        record: HistoryRecord,
-        assignments: Sequence[MemberAssignment],
-        leader_id: str | None,
-        rebalance: int | None,
-    ) -> None:
+    def partitions_assigned(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
         self._owns(record, {share.member_id: share.topics for share in assignments if share.topics})
         self._count(assignments)
 
@@ -358,17 +246,14 @@ class GroupFacts(GroupFold):
         self.partitions = sum(len(topic.partitions) for topic in topics)
         self.idle = sum(share.topics == () for share in assignments)
 
-    def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
-        self._count(assignments)
-        self.way.aim(record.assignment_epoch, assignments)
+    def target_computed(self, record: TargetAssignmentComputed) -> None:
+        super().target_computed(record)
+        self._count(record.assignments)
 
-    def partitions_of_member(
-        self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
-    ) -> None:
-        if isinstance(record, MemberReconciled):
-            self.way.come(record)
+    def partitions_of_member(self, record: MemberReconciled, topics: tuple[AssignedTopic, ...]) -> None:
+        super().partitions_of_member(record, topics)
         if self.kind in (CLASSIC, CONSUMER):
-            self.owned[member.member_id] = topics
+            self.owned[record.member.member_id] = topics
             self._owns(record, self.owned)
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
@@ -393,10 +278,15 @@ class GroupFacts(GroupFold):
         if not self.partitions:
             self.topics = tuple(sorted({topic for topic, _ in self.offsets}))
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal) -> None:
+    def offsets_removed(self, record: RemovedOffsets, removal: Removal) -> None:
         for removed in record.offsets:
             self.offsets.pop((removed.topic, removed.partition), None)
         self._uncommitted = None
 
     def request_refused(self, record: RequestRefused) -> None:
         self.refusals += 1
+
+
+def _real_ms(record: HistoryRecord, deadline_ms: int) -> int:
+    """Return a deadline of the group's clock by the time that is shown everywhere else."""
+    return record.timestamp_ms + deadline_ms - record.time_ms

@@ -10,7 +10,7 @@ from msgspec import Struct
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.advice import advice
 from group_coordinator.watching.dashboard.committed import Committed
-from group_coordinator.watching.dashboard.epochs_page import Present, epochs_document
+from group_coordinator.watching.dashboard.epochs_page import EpochsOverTime, Present
 from group_coordinator.watching.dashboard.facts import Moment
 from group_coordinator.watching.dashboard.index import GroupRecords, decoded
 from group_coordinator.watching.dashboard.lag import EndOffsets
@@ -20,8 +20,8 @@ from group_coordinator.watching.dashboard.offsets_page import REWINDS_MAX, Commi
 from group_coordinator.watching.dashboard.rebalance_page import begin_known, request, seen_in, votes
 from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.narrative import sentences
+from group_coordinator.watching.narrative.rebalances import GroupStory, because
 from group_coordinator.watching.narrative.rebalances import Rebalance as RebalanceStory
-from group_coordinator.watching.narrative.rebalances import because, rebalances
 from group_coordinator.watching.tables.fold import GroupTables, row_key
 from group_coordinator.watching.tables.rows import AnyRow, Member, Ownership, Rebalance
 from schemas.history import History, ProtocolChosen, RequestRefused
@@ -55,14 +55,19 @@ class Window:
         self.life: list[History] = list(decoded(records.life))
         tables = GroupTables(records.base)
         rows = {row_key(row): row for row in tables.standing(group_id)}
+        group = GroupStory()
+        self.topics, self.epochs = TopicsOverTime(), EpochsOverTime()
+        self.stories: dict[tuple[int, int], RebalanceStory] = {}
+        """By epoch and seq of the record that started it."""
         for record in self.life:
             tables.add(record)
+            self.topics.note(record)
+            if group.add(record):
+                self.epochs.note(record, group)
+            if group.current is not None:
+                self.stories[group.current.started.epoch, group.current.started.seq] = group.current
         rows |= {row_key(row): row for row in tables.take()}
         self._rows = list(rows.values())
-        # By epoch and seq of the record that started it.
-        self.stories: dict[tuple[int, int], RebalanceStory] = {
-            (rebalance.started.epoch, rebalance.started.seq): rebalance for rebalance in rebalances(self.life)
-        }
         self.commits = Commits()
         self.commits.read(decoded(records.commits))
 
@@ -83,9 +88,6 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
     """Return the page's document. Times are milliseconds since 1970."""
     members = by_appearance(window.rows(Member))
     number_of = {(row.epoch, row.member_id): number for number, row in enumerate(members)}
-    topics = TopicsOverTime()
-    for record in window.life:
-        topics.note(record)
     commits_ms = min((points[0][0] for points in window.commits.points.values()), default=now.now_ms)
     from_ms = window.first_ms if window.first_ms is not None else commits_ms
     owned = sorted(window.rows(Ownership), key=lambda row: row.from_ms)
@@ -93,7 +95,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
     if left_out:
         owned = owned[left_out:]
         from_ms = owned[0].from_ms
-    group_lanes = lanes(owned, now.moments, topics, from_ms, now.now_ms)
+    group_lanes = lanes(owned, now.moments, window.topics, from_ms, now.now_ms)
     rows = sorted(window.rows(Rebalance), key=lambda row: (row.started_ms, row.seq))
     return {
         "group": now.row,
@@ -115,7 +117,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
             window.commits, now.offsets, ends, now.now_ms, now.expires_ms, now.uncommitted
         ),
         "rewinds": window.commits.rewinds[-REWINDS_MAX:],
-        "epochs": epochs_document(window.life, now.epochs),
+        "epochs": window.epochs.document(now.epochs),
         "votes": _votes(window.life),
         "refusals": _refusals(window.life),
         "records": _records(window.life),

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from group_coordinator.watching.dashboard import findings, underway
 from group_coordinator.watching.dashboard.committed import Committed
-from group_coordinator.watching.dashboard.facts import CLASSIC, GroupFacts, Recent
+from group_coordinator.watching.dashboard.facts import GroupFacts, Recent
 from group_coordinator.watching.dashboard.findings import Finding
 from group_coordinator.watching.dashboard.lag import Lag
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.verdicts import Verdict
+from group_coordinator.watching.history.current_group import CLASSIC
 from group_coordinator.watching.narrative import sentences, words
 from schemas.group_states import NO_GROUP, REBALANCING, UNKNOWN, GroupState
 

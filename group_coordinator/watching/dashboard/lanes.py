@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from group_coordinator.watching.dashboard.facts import WITHOUT_MEMBERS, Moment
+from group_coordinator.watching.dashboard.facts import Moment
+from group_coordinator.watching.history.current_group import WITHOUT_MEMBERS
 from group_coordinator.watching.tables.rows import Ownership
 from schemas.consumer_group_history import TargetAssignmentComputed
 from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, History, HistoryRecord

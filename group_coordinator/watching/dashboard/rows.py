@@ -6,7 +6,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from group_coordinator.watching.dashboard.facts import CLASSIC, GroupFacts
+from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.findings import FINDINGS_SHOWN, Finding
 from group_coordinator.watching.dashboard.health import verdict
 from group_coordinator.watching.dashboard.lag import EndOffsets
@@ -14,6 +14,7 @@ from group_coordinator.watching.dashboard.losing import lost_and_losing
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.standing import standing
 from group_coordinator.watching.dashboard.verdicts import SEVERITY, VerdictKind
+from group_coordinator.watching.history.current_group import CLASSIC
 from group_coordinator.watching.narrative import sentences
 
 SPARK_MAX = 48

@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import Struct
 
+from group_coordinator.ground.output_files import OutputFileError, read_output
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.watched import Watched
-from schemas.bounded_lines import bounded_lines
 from schemas.foreign_json import json_decoder
-from schemas.records_file import Record, RecordsFileError, decode_record
 
 NOTE_FILE = "replay.json"
 """In a replay's output directory: what was replayed, and what is doubtful about it."""
-_ROWS_AT_ONCE = 10_000
 
 
 class Note(Struct, frozen=True, kw_only=True):
@@ -88,7 +84,7 @@ class EndedSource:
 
 
 class ReplaySource(EndedSource):
-    """The outputs of `group-coordinator replay --out`: `history` and `dead-letters`, as JSONL or Parquet."""
+    """The outputs of `group-coordinator replay --out`: `history` and `dead-letters`, as JSONL."""
 
     def __init__(self, directory: Path) -> None:
         self.name = str(directory)
@@ -97,43 +93,15 @@ class ReplaySource(EndedSource):
     def start(self, index: Index) -> None:
         note = note_of(self._directory)
         index.doubts, index.watched = note.doubts, note.watched
-        if self._file("history") is None:
-            raise SourceError(
-                f"{self._directory} has no history.jsonl and no history.parquet: it is not what a replay wrote (--out)."
-            )
-        for record in self._records("history"):
-            if record.value is not None:
-                index.add(record.value)
-        for record in self._records("dead-letters"):
-            index.add_dead_letter(record.key, record.value, record.headers, 0)
-
-    def _file(self, name: str) -> Path | None:
-        files = (self._directory / f"{name}.jsonl", self._directory / f"{name}.parquet")
-        return next((file for file in files if file.exists()), None)
-
-    def _records(self, name: str) -> Iterator[Record]:
-        file = self._file(name)
-        if file is None:
-            return
-        if file.suffix == ".parquet":
-            yield from _parquet(file)
-            return
-        with file.open("rb") as lines:
-            for number, (line, length) in enumerate(bounded_lines(lines), start=1):
-                try:
-                    yield decode_record(line, length)
-                except RecordsFileError as problem:
-                    raise SourceError(f"{file}, line {number}: {problem}.") from problem
-
-
-def _parquet(path: Path) -> Iterator[Record]:
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["key", "value", "headers"]):
-                for row in batch.to_pylist():
-                    yield Record(partition=None, key=row["key"], value=row["value"], headers=dict(row["headers"] or ()))
-    except (pa.ArrowException, OSError, KeyError) as problem:  # KeyError: a column is missing
-        raise SourceError(f"{path} is no Parquet file that a replay wrote: {problem}.") from problem
+        try:
+            for record in read_output(self._directory, "history"):
+                if record.value is not None:
+                    index.add(record.value)
+            if (self._directory / "dead-letters.jsonl").exists():
+                for record in read_output(self._directory, "dead-letters"):
+                    index.add_dead_letter(record.key, record.value, record.headers, 0)
+        except OutputFileError as problem:
+            raise SourceError(str(problem)) from problem
 
 
 class ValuesSource(EndedSource):

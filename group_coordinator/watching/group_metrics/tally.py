@@ -6,7 +6,7 @@ name (group, epoch, seq) for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 
 import msgspec
 from msgspec import UNSET
@@ -22,24 +22,23 @@ from group_coordinator.watching.group_metrics.light_records import (
 from group_coordinator.watching.group_metrics.names import kept_name
 from group_coordinator.watching.group_metrics.repeats import Remembered, Repeats
 from group_coordinator.watching.history.fold import tell
-from group_coordinator.watching.history.view import Departure, HistoryView, JoinedMember, Removal
+from group_coordinator.watching.history.view import Departure, HistoryView, JoinedMember, Removal, RemovedOffsets
 from schemas.consumer_group_history import GroupEpochBumped, TargetAssignmentComputed
 from schemas.events import SESSION_RENEWAL
 from schemas.history import (
+    GroupDead,
     History,
     HistoryRecord,
-    MemberAssignment,
+    MemberDropped,
     MemberExpired,
+    MemberFenced,
     MemberIdentity,
     OffsetsCommitted,
-    OffsetsDeleted,
-    OffsetsExpired,
     RebalanceCompleted,
     RebalanceStarted,
     RequestRefused,
 )
 from schemas.messages import APIS
-from schemas.observed_history import OffsetsRemoved
 from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 
 _DEAD_LETTER_REASONS = frozenset(reason for (reason,) in m.DEAD_LETTERS.known)
@@ -121,9 +120,7 @@ class HistoryCounts(HistoryView):
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
         self._metrics.add(m.MEMBERS_JOINED)
 
-    def member_departed(
-        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
-    ) -> None:
+    def member_departed(self, record: History, member: MemberIdentity, departure: Departure) -> None:
         match departure:
             case "left":
                 self._metrics.add(m.MEMBERS_GONE, "left")
@@ -132,11 +129,11 @@ class HistoryCounts(HistoryView):
                 self._metrics.add(m.MEMBERS_GONE, "coordinator_stalled" if is_stalled else "session_expired")
                 self._groups.happened(self._groups.expiries, record.group_id)
             case "dropped":
-                self._metrics.add(m.MEMBERS_GONE, reason or "")
+                self._metrics.add(m.MEMBERS_GONE, record.reason if isinstance(record, MemberDropped) else "")
             case "unknown":
                 self._metrics.add(m.MEMBERS_GONE, "unknown")
 
-    def member_fenced(self, record: HistoryRecord) -> None:
+    def member_fenced(self, record: MemberFenced) -> None:
         self._metrics.add(m.MEMBERS_FENCED)
 
     def rebalance_started(self, record: RebalanceStarted) -> None:
@@ -147,10 +144,10 @@ class HistoryCounts(HistoryView):
         for reason in record.reasons:
             self._metrics.add(m.EPOCH_BUMPS, reason)
 
-    def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
+    def target_computed(self, record: TargetAssignmentComputed) -> None:
         self._metrics.add(m.TARGETS)
 
-    def group_died(self, record: HistoryRecord) -> None:
+    def group_died(self, record: GroupDead) -> None:
         self._groups.pending.forget(record.group_id)
 
     def offsets_pending(self, record: TransactionalOffsetsPending) -> None:
@@ -170,7 +167,7 @@ class HistoryCounts(HistoryView):
             self._commits[place] = None
             self._metrics.add(m.COMMITS)
 
-    def offsets_removed(self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal) -> None:
+    def offsets_removed(self, record: RemovedOffsets, removal: Removal) -> None:
         self._metrics.add(m.OFFSETS, removal, by=len(record.offsets))
         self._groups.pending.removed(record.group_id, record.offsets)
 

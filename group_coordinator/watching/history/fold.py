@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from group_coordinator.watching.history import classic, observed
-from group_coordinator.watching.history.meaning import Meaning
+from group_coordinator.watching.history.meanings import MEANINGS
 from group_coordinator.watching.history.order import Place, sort_key, take_place
 from group_coordinator.watching.history.view import HistoryView
-from schemas.history import History, HistoryRecord
-
-MEANINGS: Mapping[type[HistoryRecord], Meaning] = {**classic.MEANINGS, **observed.MEANINGS}
-"""Of every type of record."""
+from schemas.history import History
 
 
 def tell(record: History, view: HistoryView) -> None:

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from schemas.consumer_group_history import GroupEpochBumped, TargetAssignmentComputed
+from schemas.consumer_group_history import (
+    ConsumerMemberUpdated,
+    GroupConverted,
+    GroupEpochBumped,
+    MemberReconciled,
+    RegexResolved,
+    TargetAssignmentComputed,
+)
 from schemas.history import (
     AssignedTopic,
+    GroupDead,
+    GroupRecorded,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
     MemberAssignment,
+    MemberFenced,
+    MemberIdAssigned,
     MemberIdentity,
+    MemberRejoined,
+    MemberReplaced,
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
+    PendingMemberRemoved,
     RebalanceCompleted,
+    RebalanceExtended,
     RebalanceStarted,
+    RecordingGap,
     RequestRefused,
 )
-from schemas.observed_history import OffsetsRemoved
+from schemas.observed_history import GroupRestored, OffsetsRemoved, OwnershipNotKnown
 from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 
 Departure = Literal["left", "expired", "dropped", "unknown"]
@@ -29,6 +45,8 @@ Departure = Literal["left", "expired", "dropped", "unknown"]
 
 Removal = Literal["expired", "deleted", "unknown"]
 """How an offset went: by time, by a request or with its topic, or untold."""
+
+RemovedOffsets = OffsetsExpired | OffsetsDeleted | OffsetsRemoved
 
 
 class JoinedMember(Protocol):
@@ -60,55 +78,45 @@ class HistoryView:
     def state_entered(self, record: HistoryRecord, state: str) -> None:
         """Called when the group enters this state, after all other calls for the record."""
 
-    def group_found(
-        self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
-    ) -> None:
+    def group_found(self, record: GroupRecorded | GroupRestored) -> None:
         """Called when history begins to tell of a group that was there before. What it was is not known."""
 
-    def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
+    def group_converted(self, record: GroupConverted) -> None:
         """Called when the group goes on under another protocol, with its members."""
 
-    def track_lost(self, record: HistoryRecord, reason: str) -> None:
+    def track_lost(self, record: RecordingGap) -> None:
         """Called when history does not tell what became of the group from here on, with the reason."""
 
     def group_emptied(self, record: HistoryRecord) -> None:
         """Called when the last member is gone."""
 
-    def group_died(self, record: HistoryRecord) -> None:
+    def group_died(self, record: GroupDead) -> None:
         """Called when the group is deleted."""
 
     # -------------------------------------------------------------------------------------------------------- members
 
-    def member_id_given(
-        self, record: HistoryRecord, member: MemberIdentity, session_timeout_ms: int | None
-    ) -> None:
+    def member_id_given(self, record: MemberIdAssigned) -> None:
         """Called when a client was given a member id and has not joined yet."""
 
-    def member_id_forgotten(self, record: HistoryRecord, member_id: str, reason: str) -> None:
+    def member_id_forgotten(self, record: PendingMemberRemoved) -> None:
         """Called when a member id that was given out and never used is no longer valid."""
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
         """Called when a member was added to the group."""
 
-    def member_rejoined(
-        self, record: HistoryRecord, member: MemberIdentity, subscribed_topics: tuple[str, ...] | None
-    ) -> None:
+    def member_rejoined(self, record: MemberRejoined) -> None:
         """Called when a member joined the rebalance that runs."""
 
-    def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
+    def member_changed(self, record: ConsumerMemberUpdated) -> None:
         """Called when a member changes what it asks for. It keeps what it owns."""
 
-    def member_replaced(
-        self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
-    ) -> None:
+    def member_replaced(self, record: MemberReplaced) -> None:
         """Called when a static member goes on under a new id. Without a rebalance it keeps its partitions."""
 
-    def member_departed(
-        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
-    ) -> None:
+    def member_departed(self, record: History, member: MemberIdentity, departure: Departure) -> None:
         """Called when a member is no longer in the group."""
 
-    def member_fenced(self, record: HistoryRecord) -> None:
+    def member_fenced(self, record: MemberFenced) -> None:
         """Called when a client was refused that uses the static id of another member."""
 
     # ----------------------------------------------------------------------------------------------------- rebalances
@@ -119,7 +127,7 @@ class HistoryView:
     def rebalance_started(self, record: RebalanceStarted) -> None:
         """Called when a rebalance starts."""
 
-    def rebalance_extended(self, record: HistoryRecord, deadline_ms: int) -> None:
+    def rebalance_extended(self, record: RebalanceExtended) -> None:
         """Called when the rebalance may take longer than its first deadline."""
 
     def members_settled(self, record: JoinPhaseCompleted) -> None:
@@ -131,29 +139,23 @@ class HistoryView:
     def leader_chosen(self, record: HistoryRecord, leader_id: str) -> None:
         """Called with the member that computes assignments."""
 
-    def partitions_assigned(
-        self,
-        record: HistoryRecord,
-        assignments: Sequence[MemberAssignment],
-        leader_id: str | None,
-        rebalance: int | None,
-    ) -> None:
-        """Called with all that is owned from now on, by member. `leader_id` is the member that computed the
-        assignment; None if no member did."""
+    def partitions_assigned(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
+        """Called with all that is owned from now on, by member."""
 
-    def partitions_of_member(
-        self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
-    ) -> None:
+    def partitions_of_member(self, record: MemberReconciled, topics: tuple[AssignedTopic, ...]) -> None:
         """Called with all that one member owns from now on. Others keep what they have."""
 
     def epoch_raised(self, record: GroupEpochBumped) -> None:
         """Called when a group that counts epochs goes to another one; its target is not computed yet."""
 
-    def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
+    def target_computed(self, record: TargetAssignmentComputed) -> None:
         """Called with the target assignment, to which members come one by one."""
 
-    def ownership_lost_from_view(self, record: HistoryRecord, member_ids: Sequence[str]) -> None:
-        """Called when it is no longer known what these members own, until partitions are assigned again."""
+    def regex_resolved(self, record: RegexResolved) -> None:
+        """Called when it is known which topics match an expression, or nobody has the expression any more."""
+
+    def ownership_lost_from_view(self, record: OwnershipNotKnown) -> None:
+        """Called when it is no longer known what some members own, until partitions are assigned again."""
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         """Called when the rebalance is over."""
@@ -163,9 +165,7 @@ class HistoryView:
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         """Called when offsets were stored."""
 
-    def offsets_removed(
-        self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal
-    ) -> None:
+    def offsets_removed(self, record: RemovedOffsets, removal: Removal) -> None:
         """Called when offsets are no longer stored."""
 
     def offsets_pending(self, record: TransactionalOffsetsPending) -> None:

@@ -2,86 +2,58 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, assert_never
 
 from group_coordinator.watching.narrative.words import client, count, duration, listed, member, name, names, owned
-from schemas.consumer_group_history import (
-    ConsumerGroupHistory,
-    ConsumerMemberAway,
-    ConsumerMemberJoined,
-    ConsumerMemberUpdated,
-    GroupConverted,
-    GroupEpochBumped,
-    GroupReconciling,
-    MemberReconciled,
-    MembersReconciled,
-    RegexResolved,
-    TargetAssignmentComputed,
-)
-from schemas.history_parts import Cause
-from schemas.observed_history import (
-    CoordinatorChanged,
-    CoordinatorStalled,
-    GenerationsNotRecorded,
-    GroupRestored,
-    MemberGone,
-    MemberRestored,
-    ObservedHistory,
-    OffsetsRemoved,
-    OwnershipNotKnown,
-)
-from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending, TransactionHistory
+from schemas import consumer_group_history as c
+from schemas import observed_history as o
+from schemas.history import HistoryRecord
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 
+R = TypeVar("R", bound=HistoryRecord)
 _AWAY = -2
 """The epoch of a static member that has left for a while."""
 
 
-def sentence(record: TransactionHistory | ConsumerGroupHistory | ObservedHistory) -> str:
-    """Return what happened, without time and group."""
-    match record:
-        case MemberGone():
-            return f"{name(record.member.member_id)} is gone: left or expired, not known which"
-        case OwnershipNotKnown():
-            return _not_known(record)
-        case GenerationsNotRecorded():
-            first, last = record.first_generation_id, record.last_generation_id
-            which = f"generation {first}" if first == last else f"generations {first} to {last}"
-            return f"{which} left no record"
-        case CoordinatorChanged():
-            by = (
-                f"broker {record.broker_id}"
-                if record.broker_id is not None
-                else "another broker, or this one anew,"
-            )
-            return f"{by} coordinates the group from here on; the sessions of its members begin anew"
-        case CoordinatorStalled():
-            of_groups = f" of {count(record.groups, 'group')}" if record.groups > 1 else ""
-            return (
-                f"broker {record.broker_id}, the coordinator, seems to have stood still for "
-                f"{duration(record.until_ms - record.since_ms)}: it wrote nothing, and then "
-                f"{count(record.members, 'member')}{of_groups} expired at once"
-            )
-        case MemberRestored():
-            how = "gone" if record.departure == "unknown" else _WENT[record.departure]
-            return (
-                f"{name(record.member.member_id)}, which had {how}, is a member again: that was not stored before "
-                "the coordinator changed"
-            )
-        case GroupRestored():
-            return _restored(record)
-        case OffsetsRemoved():
-            offsets = [f"{offset.topic}-{offset.partition} (was {offset.previous_offset})" for offset in record.offsets]
-            return f"the offsets of {listed(offsets)} are gone: expired or deleted, not known which"
-        case TransactionalOffsetsPending() | TransactionalOffsetsAborted():
-            return _of_transaction(record)
-        case _:
-            return _of_consumer_group(record)
+def said(kind: type[R], sentence: Callable[[R], str]) -> tuple[type[HistoryRecord], Callable[[Any], str]]:
+    """Return a type of record with what says what happened, without time and group."""
+    return kind, sentence
 
 
-_WENT = {"left": "left", "expired": "expired", "dropped": "been dropped", "replaced": "been replaced"}
+def _no_record(record: o.GenerationsNotRecorded) -> str:
+    first, last = record.first_generation_id, record.last_generation_id
+    which = f"generation {first}" if first == last else f"generations {first} to {last}"
+    return f"{which} left no record"
 
 
-def _not_known(record: OwnershipNotKnown) -> str:
+def _moved(record: o.CoordinatorChanged) -> str:
+    by = "another broker, or this one anew," if record.broker_id is None else f"broker {record.broker_id}"
+    return f"{by} coordinates the group from here on; the sessions of its members begin anew"
+
+
+def _stood_still(record: o.CoordinatorStalled) -> str:
+    of_groups = f" of {count(record.groups, 'group')}" if record.groups > 1 else ""
+    return (
+        f"broker {record.broker_id}, the coordinator, seems to have stood still for "
+        f"{duration(record.until_ms - record.since_ms)}: it wrote nothing, and then "
+        f"{count(record.members, 'member')}{of_groups} expired at once"
+    )
+
+
+_WENT = {
+    "left": "left", "expired": "expired", "dropped": "been dropped", "replaced": "been replaced", "unknown": "gone",
+}  # fmt: skip
+
+
+def _member_restored(record: o.MemberRestored) -> str:
+    return (
+        f"{name(record.member.member_id)}, which had {_WENT[record.departure]}, is a member again: that was not stored "
+        "before the coordinator changed"
+    )
+
+
+def _not_known(record: o.OwnershipNotKnown) -> str:
     who = names(record.member_ids)
     match record.reason:
         case "rejoining":
@@ -97,11 +69,16 @@ def _not_known(record: OwnershipNotKnown) -> str:
             assert_never(record.reason)
 
 
-def _restored(record: GroupRestored) -> str:
+def _restored(record: o.GroupRestored) -> str:
     if not record.members:
         return "the group is what was stored of it last: it has no members"
     shares = listed([f"{name(share.member_id)} owns {owned(share.topics)}" for share in record.assignments])
     return f"the group is what was stored of it last: generation {record.generation_id}, in which {shares}"
+
+
+def _removed(record: o.OffsetsRemoved) -> str:
+    offsets = [f"{offset.topic}-{offset.partition} (was {offset.previous_offset})" for offset in record.offsets]
+    return f"the offsets of {listed(offsets)} are gone: expired or deleted, not known which"
 
 
 def _of_transaction(record: TransactionalOffsetsPending | TransactionalOffsetsAborted) -> str:
@@ -111,52 +88,32 @@ def _of_transaction(record: TransactionalOffsetsPending | TransactionalOffsetsAb
     return f"producer {record.producer_id} writes {offsets} in a transaction that is still open"
 
 
-def _of_consumer_group(
-    record: GroupEpochBumped
-    | TargetAssignmentComputed
-    | ConsumerMemberJoined
-    | ConsumerMemberUpdated
-    | ConsumerMemberAway
-    | MemberReconciled
-    | MembersReconciled
-    | GroupReconciling
-    | RegexResolved
-    | GroupConverted,
-) -> str:
-    match record:
-        case GroupEpochBumped():
-            reasons = listed([reason.replace("_", " ") for reason in record.reasons])
-            return f"the group goes to epoch {record.generation_id}, because of: {reasons}"
-        case TargetAssignmentComputed():
-            shares = [f"{name(share.member_id)} shall own {owned(share.topics)}" for share in record.assignments]
-            by = f" by {record.assignor}" if record.assignor else ""
-            target = listed(shares) or "nothing for nobody"
-            return f"the target of epoch {record.assignment_epoch} is computed{by}: {target}"
-        case ConsumerMemberJoined():
-            topics = f" for {listed(list(record.joined.subscribed_topics))}" if record.joined.subscribed_topics else ""
-            regex = f" for the pattern {record.joined.subscribed_regex}" if record.joined.subscribed_regex else ""
-            protocol = " with the classic protocol" if record.joined.uses_classic_protocol else ""
-            return f"{member(record.joined.member)} joins{topics}{' and' if topics and regex else ''}{regex}{protocol}"
-        case ConsumerMemberUpdated():
-            changes = listed([setting.replace("_", " ") for setting in record.changed])
-            return f"{member(record.updated.member)} changes its {changes}"
-        case ConsumerMemberAway():
-            return f"{member(record.member)} is away for a while; its partitions are kept for it"
-        case MemberReconciled():
-            return _reconciled(record)
-        case MembersReconciled():
-            return f"every member has come to its target of epoch {record.assignment_epoch}"
-        case GroupReconciling():
-            return "not every member owns what its target gives it any more"
-        case RegexResolved():
-            return _resolved(record)
-        case GroupConverted():
-            return f"the group goes over to the {record.to_protocol} protocol{_occasion(record.cause)}"
-        case _:
-            assert_never(record)
+def _bumped(record: c.GroupEpochBumped) -> str:
+    reasons = listed([reason.replace("_", " ") for reason in record.reasons])
+    return f"the group goes to epoch {record.generation_id}, because of: {reasons}"
 
 
-def _reconciled(record: MemberReconciled) -> str:
+def _computed(record: c.TargetAssignmentComputed) -> str:
+    shares = [f"{name(share.member_id)} shall own {owned(share.topics)}" for share in record.assignments]
+    by = f" by {record.assignor}" if record.assignor else ""
+    target = listed(shares) or "nothing for nobody"
+    return f"the target of epoch {record.assignment_epoch} is computed{by}: {target}"
+
+
+def _joined(record: c.ConsumerMemberJoined) -> str:
+    asks = record.joined
+    topics = f" for {listed(list(asks.subscribed_topics))}" if asks.subscribed_topics else ""
+    regex = f" for the pattern {asks.subscribed_regex}" if asks.subscribed_regex else ""
+    protocol = " with the classic protocol" if asks.uses_classic_protocol else ""
+    return f"{member(asks.member)} joins{topics}{' and' if topics and regex else ''}{regex}{protocol}"
+
+
+def _updated(record: c.ConsumerMemberUpdated) -> str:
+    changes = listed([setting.replace("_", " ") for setting in record.changed])
+    return f"{member(record.updated.member)} changes its {changes}"
+
+
+def _reconciled(record: c.MemberReconciled) -> str:
     who = member(record.member)
     if record.member_epoch == _AWAY:
         return f"{who} keeps {owned(record.assigned)} while it is away"
@@ -166,7 +123,7 @@ def _reconciled(record: MemberReconciled) -> str:
     return text + ("; it waits for what others give up" if record.state == "unreleased_partitions" else "")
 
 
-def _resolved(record: RegexResolved) -> str:
+def _resolved(record: c.RegexResolved) -> str:
     if record.topics is None:
         return f"nobody subscribes to the pattern {record.regex} any more"
     if not record.topics:
@@ -175,10 +132,41 @@ def _resolved(record: RegexResolved) -> str:
     return f"the pattern {record.regex} matches {topics}"
 
 
-def _occasion(cause: Cause) -> str:
-    """Return what a group was converted by."""
+def _converted(record: c.GroupConverted) -> str:
+    cause, occasion = record.cause, ""
     if cause.kind == "request":
-        return f", with the {cause.api} of {client(cause)}"
-    if cause.kind == "timer" and cause.member_id is not None:
-        return f", when the {cause.timer} timer of {name(cause.member_id)} fires"
-    return ""
+        occasion = f", with the {cause.api} of {client(cause)}"
+    elif cause.kind == "timer" and cause.member_id is not None:
+        occasion = f", when the {cause.timer} timer of {name(cause.member_id)} fires"
+    return f"the group goes over to the {record.to_protocol} protocol{occasion}"
+
+
+SENTENCES: Mapping[type[HistoryRecord], Callable[[Any], str]] = dict([
+    said(o.MemberGone, lambda record: f"{name(record.member.member_id)} is gone: left or expired, not known which"),
+    said(o.OwnershipNotKnown, _not_known),
+    said(o.GenerationsNotRecorded, _no_record),
+    said(o.CoordinatorChanged, _moved),
+    said(o.CoordinatorStalled, _stood_still),
+    said(o.MemberRestored, _member_restored),
+    said(o.GroupRestored, _restored),
+    said(o.OffsetsRemoved, _removed),
+    said(TransactionalOffsetsPending, _of_transaction),
+    said(TransactionalOffsetsAborted, _of_transaction),
+    said(c.GroupEpochBumped, _bumped),
+    said(c.TargetAssignmentComputed, _computed),
+    said(c.ConsumerMemberJoined, _joined),
+    said(c.ConsumerMemberUpdated, _updated),
+    said(
+        c.ConsumerMemberAway,
+        lambda record: f"{member(record.member)} is away for a while; its partitions are kept for it",
+    ),
+    said(c.MemberReconciled, _reconciled),
+    said(
+        c.MembersReconciled,
+        lambda record: f"every member has come to its target of epoch {record.assignment_epoch}",
+    ),
+    said(c.GroupReconciling, lambda _: "not every member owns what its target gives it any more"),
+    said(c.RegexResolved, _resolved),
+    said(c.GroupConverted, _converted),
+])  # fmt: skip
+"""By type of record."""

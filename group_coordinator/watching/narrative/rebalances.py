@@ -12,22 +12,21 @@ from typing import Literal
 from msgspec import Struct, field
 
 from group_coordinator.watching.history.causes import Chain, chain_before, extend_chain, pass_on
-from group_coordinator.watching.history.fold import GroupFold
+from group_coordinator.watching.history.current_group import CurrentGroup
 from group_coordinator.watching.history.holding import Holder
-from group_coordinator.watching.history.reconciliation import Reconciliation, rename
-from group_coordinator.watching.history.view import Departure, JoinedMember
+from group_coordinator.watching.history.view import Departure
 from group_coordinator.watching.narrative import sentences, words
 from schemas.consumer_group_history import (
-    ConsumerMember,
+    ConsumerMemberUpdated,
     GroupConverted,
     GroupEpochBumped,
     MemberReconciled,
-    RegexResolved,
     TargetAssignmentComputed,
 )
 from schemas.history import (
     AssignedTopic,
     GroupCreated,
+    GroupDead,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
@@ -37,11 +36,13 @@ from schemas.history import (
     MemberIdentity,
     MemberLeft,
     MemberRejoined,
+    MemberReplaced,
     OffsetsCommitted,
     OffsetsDeleted,
     OffsetsExpired,
     RebalanceCompleted,
     RebalanceStarted,
+    RecordingGap,
 )
 from schemas.observed_history import MemberGone
 
@@ -104,13 +105,10 @@ class Rebalance(Struct, kw_only=True):
         return None if self.completed is None else self.completed.duration_ms
 
 
-class GroupStory(GroupFold):
+class GroupStory(CurrentGroup):
     """One group's rebalances, followed record by record."""
 
-    __slots__ = (
-        "_by_member", "_chain", "_counted", "_departed", "_gone", "_members", "_resolved", "_unresolved", "_way",
-        "current", "owners",
-    )  # fmt: skip
+    __slots__ = ("_by_member", "_chain", "_counted", "_departed", "_gone", "current", "owners")
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,72 +123,40 @@ class GroupStory(GroupFold):
         """What members had that are gone, until the rebalance starts that follows."""
         self._gone: set[str] = set()
         """The members that are gone since the last assignment that told all at once."""
-        self._way = Reconciliation()
         self._counted: Literal["generation", "epoch"] | None = None
         """What the last rebalance counted."""
-        self._members: dict[str, MemberIdentity] = {}
-        self._unresolved: dict[str, str] = {}
-        """The members whose pattern is not resolved yet -> the pattern."""
-        self._resolved: set[str] = set()
 
     def follow(self, record: History) -> None:
         if self.current is not None and (self.current.completed is not None or self.current.gap is not None):
             self.current = None
-        if isinstance(record, RegexResolved):
-            self._regex_resolved(record)
         super().follow(record)
         if self.current is not None and not isinstance(record, _OFFSETS):
             self.current.steps.append(record)
-            if self._way.held_up or self.current.holders:
-                self.current.holders = self._way.holders()
+            if self.way.held_up or self.current.holders:
+                self.current.holders = self.way.holders()
 
     def life_began(self, record: HistoryRecord) -> None:
-        self.current, self.owners, self._chain, self._members, self._departed = None, {}, [], {}, {}
+        super().life_began(record)
+        self.current, self.owners, self._chain, self._departed = None, {}, [], {}
         self._counted = None
         self._gone = set()
-        self._way.clear()
-        self._unresolved, self._resolved = {}, set()
 
-    def group_found(
-        self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
-    ) -> None:
-        self._members |= {joined.member.member_id: joined.member for joined in members}
-
-    def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
-        self._members[joined.member.member_id] = joined.member
-        self._asks_for(joined)
-
-    def _asks_for(self, asks: JoinedMember) -> None:
-        regex = asks.subscribed_regex if isinstance(asks, ConsumerMember) else None
-        if regex is None or regex in self._resolved:
-            self._unresolved.pop(asks.member.member_id, None)
-        else:
-            self._unresolved[asks.member.member_id] = regex
-
-    def _regex_resolved(self, record: RegexResolved) -> None:
-        if record.topics is None:
-            self._resolved.discard(record.regex)
-            return
-        self._resolved.add(record.regex)
-        for member_id in [each for each, regex in self._unresolved.items() if regex == record.regex]:
-            del self._unresolved[member_id]
-
-    def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
+    def group_converted(self, record: GroupConverted) -> None:
         # Nobody will tell all at once any more, and so take what they had from those that are gone.
         for member_id in self._gone & self.owners.keys():
             self._depart(member_id)
         self._gone = set()
-        self._way.clear()
-        self._unresolved, self._resolved = {}, set()
+        super().group_converted(record)
 
     def cause_given(self, record: History) -> None:
         self._chain = extend_chain(self._chain, record, record)
 
-    def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
+    def member_changed(self, record: ConsumerMemberUpdated) -> None:
         pass_on(self._chain, record)
-        self._asks_for(updated)
+        super().member_changed(record)
 
     def epoch_raised(self, record: GroupEpochBumped) -> None:
+        super().epoch_raised(record)
         self._chain = []
 
     def rebalance_started(self, record: RebalanceStarted) -> None:
@@ -201,75 +167,60 @@ class GroupStory(GroupFold):
             started=record,
             causes=causes,
             owned_before=self._departed | self.owners,
-            members=dict(self._members),
+            members=dict(self.members),
             interrupted=self._counted,
-            unresolved=self._unresolved,
+            unresolved=self.unresolved,
         )
         if self._departed:
             self.current.owned_after = self.owners
         self._chain, self._departed = [], {}
 
     def members_settled(self, record: JoinPhaseCompleted) -> None:
+        super().members_settled(record)
         if self.current is not None:
             self.current.join_phase = record
 
-    def partitions_assigned(
-        self,
-        record: HistoryRecord,
-        assignments: Sequence[MemberAssignment],
-        leader_id: str | None,
-        rebalance: int | None,
-    ) -> None:
+    def partitions_assigned(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
         self._by_member = False
         self._gone = set()
-        self.owners = {assignment.member_id: assignment.topics for assignment in assignments}
-        if self.current is not None:
-            self.current.owned_after = self.owners
+        self._own({assignment.member_id: assignment.topics for assignment in assignments})
 
-    def partitions_of_member(
-        self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
-    ) -> None:
+    def partitions_of_member(self, record: MemberReconciled, topics: tuple[AssignedTopic, ...]) -> None:
+        super().partitions_of_member(record, topics)
         pass_on(self._chain, record)
         self._by_member = True
-        if isinstance(record, MemberReconciled):
-            self._way.come(record)
-        self.owners = {**self.owners, member.member_id: topics}
-        if self.current is not None:
-            self.current.owned_after = self.owners
+        self._own({**self.owners, record.member.member_id: topics})
 
-    def target_computed(self, record: TargetAssignmentComputed, assignments: Sequence[MemberAssignment]) -> None:
-        self._way.aim(record.assignment_epoch, assignments)
+    def _own(self, owners: Ownership) -> None:
+        self.owners = owners
         if self.current is not None:
-            self.current.target = dict(self._way.targets)
+            self.current.owned_after = owners
+
+    def target_computed(self, record: TargetAssignmentComputed) -> None:
+        super().target_computed(record)
+        if self.current is not None:
+            self.current.target = dict(self.way.targets)
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         if self.current is not None:
             self.current.completed = record
-            self.current.unresolved = dict(self._unresolved)
+            self.current.unresolved = dict(self.unresolved)
             self._counted = self.current.counts
 
     def group_emptied(self, record: HistoryRecord) -> None:
-        self.owners = {}
-        self._way.clear()
-        if self.current is not None:
-            self.current.owned_after = self.owners
+        self._own({})
+        self.way.clear()
 
-    def group_died(self, record: HistoryRecord) -> None:
-        self._members = {}
+    def group_died(self, record: GroupDead) -> None:
         self.group_emptied(record)
 
-    def track_lost(self, record: HistoryRecord, reason: str) -> None:
+    def track_lost(self, record: RecordingGap) -> None:
         self.owners, self._departed = {}, {}
-        self._way.clear()
         if self.current is not None:
-            self.current.gap = reason
+            self.current.gap = record.reason
 
-    def member_departed(
-        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
-    ) -> None:
-        self._way.forget(member.member_id)
-        self._members.pop(member.member_id, None)
-        self._unresolved.pop(member.member_id, None)
+    def member_departed(self, record: History, member: MemberIdentity, departure: Departure) -> None:
+        super().member_departed(record, member, departure)
         # Where all are told at once, the next assignment says what became of its partitions.
         if not self._by_member:
             self._gone.add(member.member_id)
@@ -280,15 +231,10 @@ class GroupStory(GroupFold):
         self._departed[member_id] = self.owners[member_id]
         self.owners = {owner: topics for owner, topics in self.owners.items() if owner != member_id}
 
-    def member_replaced(
-        self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
-    ) -> None:
-        self._way.replace(old_member_id, member.member_id)
-        self._members.pop(old_member_id, None)
-        self._members[member.member_id] = member
-        rename(self._unresolved, old_member_id, member.member_id)
-        if old_member_id in self.owners:
-            names = {old_member_id: member.member_id}
+    def member_replaced(self, record: MemberReplaced) -> None:
+        super().member_replaced(record)
+        if record.old_member_id in self.owners:
+            names = {record.old_member_id: record.member.member_id}
             self.owners = {names.get(owner, owner): topics for owner, topics in self.owners.items()}
 
 

@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, tzinfo
-from typing import assert_never
+from typing import Any, assert_never
 
-from group_coordinator.watching.narrative import observed_sentences, seen
-from group_coordinator.watching.narrative.expiries import expires
-from group_coordinator.watching.narrative.words import (
-    client,
-    clock,
-    committed,
-    count,
-    duration,
-    listed,
-    member,
-    name,
-    names,
-    owned,
-    removed,
-)
-from schemas.history import (
-    AssignmentReceived,
-    Cause,
-    GroupCreated,
-    GroupDead,
-    GroupEmpty,
-    GroupRecorded,
-    GroupStable,
-    History,
-    JoinPhaseCompleted,
-    LeaderElected,
-    MemberDropped,
-    MemberExpired,
-    MemberFenced,
-    MemberIdAssigned,
-    MemberIdentity,
-    MemberJoined,
-    MemberLeft,
-    MemberRejoined,
-    MemberReplaced,
-    OffsetsCommitted,
-    OffsetsDeleted,
-    OffsetsExpired,
-    PendingMemberRemoved,
-    ProtocolChosen,
-    RebalanceCompleted,
-    RebalanceExtended,
-    RebalanceStarted,
-    RebalanceTrigger,
-    RecordingGap,
-    RequestRefused,
-    Waited,
-)
+from msgspec import UNSET
+
+from group_coordinator.watching.narrative import seen, words
+from group_coordinator.watching.narrative.observed_sentences import SENTENCES as OF_OTHER_RECORDS
+from group_coordinator.watching.narrative.observed_sentences import said
+from group_coordinator.watching.narrative.words import clock, duration, listed, member, name, names
+from schemas import history as h
 
 _SECOND_STEP_OF_JOINING = "need to re-join with the given member-id"
 """What Java's consumer gives as its reason for every first join: no news."""
 
-TRIGGERS: dict[RebalanceTrigger, str] = {
+TRIGGERS: dict[h.RebalanceTrigger, str] = {
     "member_joined": "a member joined",
     "leader_rejoined": "the leader rejoined",
     "member_changed": "a member rejoined with new metadata",
@@ -78,50 +37,26 @@ TRIGGERS: dict[RebalanceTrigger, str] = {
 """Why rebalances happen, as a table's row names it."""
 
 
-def line(record: History, zone: tzinfo = UTC) -> str:
+def line(record: h.History, zone: tzinfo = UTC) -> str:
     """Return a record as one line of a log: time, group, sentence."""
     return f"{clock(record.timestamp_ms, zone)} {record.group_id}: {sentence(record, zone)}"
 
 
-def sentence(record: History, zone: tzinfo = UTC) -> str:
+def sentence(record: h.History, zone: tzinfo = UTC) -> str:
     """Return what happened, without time and group. Times in it are of `zone`."""
-    return _said(record, zone) + seen.unconfirmed(record.cause)
+    if isinstance(record, h.RebalanceStarted | h.RebalanceExtended):
+        text = _of_waiting(record, zone)
+    else:
+        text = SENTENCES[type(record)](record)
+    return text + seen.unconfirmed(record.cause)
 
 
-def _said(record: History, zone: tzinfo) -> str:
-    match record:
-        case GroupCreated() | GroupEmpty() | GroupStable() | GroupDead():
-            return _of_group(record)
-        case GroupRecorded() | RecordingGap():
-            return _of_recording(record)
-        case MemberIdAssigned() | PendingMemberRemoved():
-            return _of_pending_member(record)
-        case MemberJoined() | MemberRejoined() | MemberLeft() | MemberExpired() | MemberDropped():
-            return _of_member(record)
-        case MemberReplaced() | MemberFenced():
-            return _of_static_member(record)
-        case RebalanceStarted() | RebalanceExtended() | JoinPhaseCompleted() | RebalanceCompleted():
-            return _of_rebalance(record, zone)
-        case ProtocolChosen() | LeaderElected() | AssignmentReceived():
-            return _of_decision(record)
-        case OffsetsCommitted() | OffsetsExpired() | OffsetsDeleted():
-            return _of_offsets(record)
-        case RequestRefused(api="topic_metadata"):
-            return f"what came to be known of topics is kept out: {record.detail}"
-        case RequestRefused():
-            requester = name(record.cause.member_id) if record.cause.member_id else client(record.cause)
-            met = "there was no such group" if record.state == "none" else f"the group was {record.state}"
-            return f"{record.api} of {requester} is refused with {record.error}: {record.detail} ({met})"
-        case _:
-            return observed_sentences.sentence(record)
-
-
-def because(started: RebalanceStarted) -> str:
+def because(started: h.RebalanceStarted) -> str:
     """Return why a rebalance started, with the evidence: when a member was last heard, and its request."""
     return _why(started) + seen.unconfirmed(started.cause)
 
 
-def _why(started: RebalanceStarted) -> str:
+def _why(started: h.RebalanceStarted) -> str:
     member_name = member(started.member) if started.member is not None else "a member"
     reason = _reason_text(started.cause)
     match started.trigger:
@@ -149,36 +84,32 @@ def _why(started: RebalanceStarted) -> str:
             assert_never(started.trigger)
 
 
-# ---------------------------------------------------------------------------------------------------------- sentences
+# ------------------------------------------------------------------------------------------------- groups and members
 
 
-def _of_group(record: GroupCreated | GroupEmpty | GroupStable | GroupDead) -> str:
-    match record:
-        case GroupCreated(cause=Cause(kind="observed")):
-            return "the group is created"
-        case GroupCreated():
-            return f"the group is created by the {record.cause.api} of {client(record.cause)}"
-        case GroupEmpty():
-            return "the group is empty; its offsets stay until they expire"
-        case GroupStable():
-            return (
-                f"the group is stable in generation {record.generation_id}: {count(len(record.members), 'member')}, "
-                f"led by {name(record.leader_id)}"
-                + (f", assignor {record.protocol_name}" if record.protocol_name else "")
-            )
-        case GroupDead(reason="deleted"):
-            return f"the group is deleted by {client(record.cause)}"
-        case GroupDead(reason="not_known"):
+def _created(record: h.GroupCreated) -> str:
+    by = "" if record.cause.kind == "observed" else f" by the {record.cause.api} of {words.client(record.cause)}"
+    return f"the group is created{by}"
+
+
+def _stable(record: h.GroupStable) -> str:
+    return (
+        f"the group is stable in generation {record.generation_id}: {words.count(len(record.members), 'member')}, "
+        f"led by {name(record.leader_id)}" + (f", assignor {record.protocol_name}" if record.protocol_name else "")
+    )
+
+
+def _dead(record: h.GroupDead) -> str:
+    match record.reason:
+        case "deleted":
+            return f"the group is deleted by {words.client(record.cause)}"
+        case "not_known":
             return "the group is gone: deleted, or expired with its last offset, not known which"
-        case GroupDead():
-            return "the group is gone: it has no members and no offsets"
         case _:
-            assert_never(record)
+            return "the group is gone: it has no members and no offsets"
 
 
-def _of_recording(record: GroupRecorded | RecordingGap) -> str:
-    if isinstance(record, RecordingGap):
-        return f"from here on nothing is known of the group: {record.reason}"
+def _recorded(record: h.GroupRecorded) -> str:
     led_by = f", led by {name(record.leader_id)}" if record.leader_id else ""
     return (
         f"the recording tells of the group from here on: generation {record.generation_id} of "
@@ -186,60 +117,56 @@ def _of_recording(record: GroupRecorded | RecordingGap) -> str:
     )
 
 
-def _of_pending_member(record: MemberIdAssigned | PendingMemberRemoved) -> str:
-    if isinstance(record, MemberIdAssigned):
-        return (
-            f"{client(record.cause)} is given the member id {name(record.member.member_id)}"
-            + _time_to_join(record.session_timeout_ms)
-        )
+def _id_assigned(record: h.MemberIdAssigned) -> str:
+    timeout_ms = record.session_timeout_ms
+    time_to_join = "" if timeout_ms is None else f" and has {duration(timeout_ms)} to join with it"
+    return f"{words.client(record.cause)} is given the member id {name(record.member.member_id)}{time_to_join}"
+
+
+def _pending_removed(record: h.PendingMemberRemoved) -> str:
+    member_id = f"the member id {name(record.member_id)}"
     match record.reason:
         case "expired":
-            return f"the member id {name(record.member_id)} is forgotten: nobody joined with it in time"
+            return f"{member_id} is forgotten: nobody joined with it in time"
         case "left":
-            return (
-                f"the member id {name(record.member_id)} is given back before anybody joined with "
-                f"it{_reason_text(record.cause)}"
-            )
+            return f"{member_id} is given back before anybody joined with it{_reason_text(record.cause)}"
         case "group_full" | "not_stored":
-            return f"the member id {name(record.member_id)} is forgotten: {_DROPPED[record.reason]}"
+            return f"{member_id} is forgotten: {_DROPPED[record.reason]}"
         case _:
             assert_never(record.reason)
 
 
-def _time_to_join(timeout_ms: int | None) -> str:
-    return "" if timeout_ms is None else f" and has {duration(timeout_ms)} to join with it"
+def _joined(record: h.MemberJoined) -> str:
+    host, topics, timeouts = record.member.client_host, record.subscribed_topics, ""
+    if record.session_timeout_ms is not None and record.rebalance_timeout_ms is not None:
+        session, rebalance = duration(record.session_timeout_ms), duration(record.rebalance_timeout_ms)
+        timeouts = f" (session timeout {session}, rebalance timeout {rebalance})"
+    return (
+        f"{name(record.member.member_id)} joins{f' from {host}' if host else ''}"
+        f"{f' for {listed(list(topics))}' if topics else ''}{timeouts}{_reason_text(record.cause)}"
+    )
 
 
-def _of_member(record: MemberJoined | MemberRejoined | MemberLeft | MemberExpired | MemberDropped) -> str:
+def _rejoined(record: h.MemberRejoined) -> str:
+    changes = listed([change.replace("_", " ") for change in record.changed])
     who = name(record.member.member_id)
-    match record:
-        case MemberJoined():
-            return (
-                f"{who} joins{_from(record.member)}{_topics(record.subscribed_topics)}{_timeouts(record)}"
-                f"{_reason_text(record.cause)}"
-            )
-        case MemberRejoined():
-            changes = listed([change.replace("_", " ") for change in record.changed])
-            return f"{who} rejoins{f' with new {changes}' if changes else ''}{_reason_text(record.cause)}"
-        case MemberLeft():
-            return f"{who} leaves{_reason_text(record.cause)}"
-        case MemberExpired():
-            return expires(record)
-        case MemberDropped():
-            return f"{who} is dropped: {_DROPPED[record.reason]}"
-        case _:
-            assert_never(record)
+    return f"{who} rejoins{f' with new {changes}' if changes else ''}{_reason_text(record.cause)}"
 
 
-def _from(member: MemberIdentity) -> str:
-    return f" from {member.client_host}" if member.client_host else ""
-
-
-def _timeouts(record: MemberJoined) -> str:
-    if record.session_timeout_ms is None or record.rebalance_timeout_ms is None:
-        return ""
-    session, rebalance = duration(record.session_timeout_ms), duration(record.rebalance_timeout_ms)
-    return f" (session timeout {session}, rebalance timeout {rebalance})"
+def _expired(record: h.MemberExpired) -> str:
+    who, host, timeout_ms = name(record.member.member_id), record.member.client_host, record.session_timeout_ms
+    if record.last_heard_ms is None or timeout_ms is None:
+        broker_id = record.stalled_broker_id
+        stalled = "" if broker_id is UNSET else f", because broker {broker_id} seems to have stood still"
+        at_host = f" ({host})" if host else ""
+        return f"{who}{at_host} expires: nothing was heard of it for its session timeout{stalled}"
+    deadline_ms = record.cause.deadline_ms
+    renewed = deadline_ms is not None and deadline_ms - timeout_ms > record.last_heard_ms
+    return (
+        f"{who} ({host}) expires: last heard {duration(record.time_ms - record.last_heard_ms)} "
+        f"ago, its time was {duration(timeout_ms)}"
+        f"{', begun anew after a pause of the clock' if renewed else ''}"
+    )
 
 
 _DROPPED: dict[str, str] = {
@@ -250,81 +177,91 @@ _DROPPED: dict[str, str] = {
     "fenced": "the coordinator fences it",
     "not_stored": "the coordinator moved before it was stored",
 }
+_COST = {
+    True: "a rebalance is needed",
+    False: "it keeps its partitions, no rebalance",
+    None: "it keeps its partitions; whether that cost a rebalance is not known",
+}
 
 
-def _of_static_member(record: MemberReplaced | MemberFenced) -> str:
-    if isinstance(record, MemberReplaced):
-        match record.rebalanced:
-            case True:
-                end = "a rebalance is needed"
-            case False:
-                end = "it keeps its partitions, no rebalance"
-            case None:
-                end = "it keeps its partitions; whether that cost a rebalance is not known"
-        old, new = name(record.old_member_id), name(record.member.member_id)
-        return f"static member {_instance(record.member)} comes back as {new} in place of {old}: {end}"
+def _replaced(record: h.MemberReplaced) -> str:
+    old, new = name(record.old_member_id), name(record.member.member_id)
+    static_member = f"static member {_instance(record.member)}"
+    return f"{static_member} comes back as {new} in place of {old}: {_COST[record.rebalanced]}"
+
+
+def _fenced(record: h.MemberFenced) -> str:
     who, owner = name(record.member_id), name(record.owner_member_id) if record.owner_member_id else "another member"
     return f"{who} is fenced off static member {record.group_instance_id}: the instance is {owner} now"
 
 
-def _until(record: RebalanceStarted | RebalanceExtended, zone: tzinfo) -> str:
-    """The deadline by the time that is shown everywhere else: the group's own may be behind it."""
+def _instance(identity: h.MemberIdentity | None) -> str:
+    return (identity.group_instance_id if identity is not None else None) or "(no instance id)"
+
+
+def _reason_text(cause: h.Cause) -> str:
+    if cause.reason and cause.reason.startswith(_SECOND_STEP_OF_JOINING):
+        return ""
+    return f', saying "{cause.reason}"' if cause.reason else ""
+
+
+# --------------------------------------------------------------------------------------------------------- rebalances
+
+
+def _of_waiting(record: h.RebalanceStarted | h.RebalanceExtended, zone: tzinfo) -> str:
+    until = ""
+    if record.deadline_ms is not None:
+        # By the time that is shown everywhere else: the group's own may be behind it.
+        until = clock(record.deadline_ms + record.timestamp_ms - record.time_ms, zone)
+    if isinstance(record, h.RebalanceExtended):
+        if record.reason == "members_arriving":
+            return f"members are still arriving: the rebalance waits until {until}"
+        return f"only static members are left, and none is back: the rebalance waits until {until}"
+    text = f"a rebalance starts, because {because(record)}"
     if record.deadline_ms is None:
-        return "a time that is not known"
-    return clock(record.deadline_ms + record.timestamp_ms - record.time_ms, zone)
+        return text
+    if record.initial:
+        return f"{text}; it waits until {until} for more members"
+    if record.waiting_for:
+        return f"{text}; it waits for {names(record.waiting_for)}, until {until} at the latest"
+    return f"{text}; it need not wait for anybody"
 
 
-def _of_rebalance(
-    record: RebalanceStarted | RebalanceExtended | JoinPhaseCompleted | RebalanceCompleted, zone: tzinfo
-) -> str:
-    match record:
-        case RebalanceStarted():
-            if record.deadline_ms is None:
-                return f"a rebalance starts, because {because(record)}"
-            if record.initial:
-                end = f"it waits until {_until(record, zone)} for more members"
-            elif record.waiting_for:
-                end = f"it waits for {names(record.waiting_for)}, until {_until(record, zone)} at the latest"
-            else:
-                end = "it need not wait for anybody"
-            return f"a rebalance starts, because {because(record)}; {end}"
-        case RebalanceExtended(reason="members_arriving"):
-            return f"members are still arriving: the rebalance waits until {_until(record, zone)}"
-        case RebalanceExtended():
-            return f"only static members are left, and none is back: the rebalance waits until {_until(record, zone)}"
-        case JoinPhaseCompleted():
-            return (
-                f"generation {record.generation_id} begins with {count(len(record.members), 'member')}, after "
-                f"{duration(record.duration_ms)}{_waited(record.waited_for, record.slowest)}{_dropped(record.dropped)}"
-            )
-        case RebalanceCompleted():
-            ends = {
-                "stable": "is done",
-                "empty": "ends with an empty group",
-                "interrupted": "is interrupted by the next one",
-                "coordinator_changed": "ends with its coordinator",
-            }
-            # What ends at rest without a join phase is of a group that counts epochs.
-            counts = "generation" if record.join_ms is not None else "epoch" if record.outcome == "stable" else ""
-            to = f" to {counts} {record.generation_id}" if counts and record.outcome != "empty" else ""
-            return f"the rebalance{to} {ends[record.outcome]} after {duration(record.duration_ms)}"
-        case _:
-            assert_never(record)
+def _settled(record: h.JoinPhaseCompleted) -> str:
+    return (
+        f"generation {record.generation_id} begins with {words.count(len(record.members), 'member')}, after "
+        f"{duration(record.duration_ms)}{_waited(record.waited_for, record.slowest)}{_dropped(record.dropped)}"
+    )
 
 
-def waited(completed: RebalanceCompleted, until: MemberLeft | MemberExpired | MemberDropped | None = None) -> str:
+_OUTCOMES = {
+    "stable": "is done",
+    "empty": "ends with an empty group",
+    "interrupted": "is interrupted by the next one",
+    "coordinator_changed": "ends with its coordinator",
+}
+
+
+def _completed(record: h.RebalanceCompleted) -> str:
+    # What ends at rest without a join phase is of a group that counts epochs.
+    counts = "generation" if record.join_ms is not None else "epoch" if record.outcome == "stable" else ""
+    to = f" to {counts} {record.generation_id}" if counts and record.outcome != "empty" else ""
+    return f"the rebalance{to} {_OUTCOMES[record.outcome]} after {duration(record.duration_ms)}"
+
+
+def waited(completed: h.RebalanceCompleted, until: h.MemberLeft | h.MemberExpired | h.MemberDropped | None) -> str:
     """Return `; waited 1.2 s for a and c, slowest a; dropped d`, or nothing if no member was waited for.
 
     `until` is the end of a member that was waited for in vain: it took longer than the slowest of those that came.
     """
     if until is None:
         return _waited(completed.waited_for, completed.slowest, completed.join_ms) + _dropped(completed.dropped)
-    ends = {MemberLeft: "left", MemberExpired: "expired", MemberDropped: "was dropped"}
+    ends = {h.MemberLeft: "left", h.MemberExpired: "expired", h.MemberDropped: "was dropped"}
     end = f", until {name(until.member.member_id)} {ends[type(until)]}"
     return _waited(completed.waited_for, None, completed.join_ms) + end
 
 
-def _waited(waited_for: Sequence[Waited], slowest: str | None, join_ms: int | None = None) -> str:
+def _waited(waited_for: Sequence[h.Waited], slowest: str | None, join_ms: int | None = None) -> str:
     if not waited_for:
         return ""
     time = "" if join_ms is None else f" {duration(join_ms)}"
@@ -336,22 +273,15 @@ def _dropped(dropped: Sequence[str]) -> str:
     return f"; dropped {names(dropped)}" if dropped else ""
 
 
-def _of_decision(record: ProtocolChosen | LeaderElected | AssignmentReceived) -> str:
-    match record:
-        case ProtocolChosen():
-            if not record.votes:
-                return f"assignor {record.protocol_name} is chosen"
-            votes = listed([f"{protocol} {count(len(voters), 'vote')}" for protocol, voters in record.votes.items()])
-            return f"assignor {record.protocol_name} is chosen: {votes}" + (
-                " (a tie, settled as Kafka does)" if record.tie else ""
-            )
-        case LeaderElected():
-            return f"{name(record.leader.member_id)} leads: {_LEADS[record.reason]}"
-        case AssignmentReceived():
-            shares = [f"{name(share.member_id)} gets {owned(share.topics)}" for share in record.assignments]
-            return f"leader {name(record.leader_id)} assigns: {listed(shares)}"
-        case _:
-            assert_never(record)
+def _chosen(record: h.ProtocolChosen) -> str:
+    votes = listed([f"{protocol} {words.count(len(voters), 'vote')}" for protocol, voters in record.votes.items()])
+    tie = " (a tie, settled as Kafka does)" if record.votes and record.tie else ""
+    return f"assignor {record.protocol_name} is chosen{f': {votes}' if votes else ''}{tie}"
+
+
+def _assigned(record: h.AssignmentReceived) -> str:
+    shares = [f"{name(share.member_id)} gets {words.owned(share.topics)}" for share in record.assignments]
+    return f"leader {name(record.leader_id)} assigns: {listed(shares)}"
 
 
 _LEADS = {
@@ -361,38 +291,63 @@ _LEADS = {
     "leader_replaced": "it is the leader under its new member id",
 }
 
-
-def _of_offsets(record: OffsetsCommitted | OffsetsExpired | OffsetsDeleted) -> str:
-    match record:
-        case OffsetsCommitted():
-            changes = committed(record.offsets)
-            if record.cause.kind == "observed":
-                return f"committed: {changes}"
-            if record.cause.kind == "transaction_ended":
-                return f"the transaction of producer {record.cause.producer_id} commits {changes}"
-            who = name(record.member_id) if record.member_id else f"{client(record.cause)}, no member,"
-            return f"{who} commits {changes}"
-        case OffsetsExpired():
-            return f"the offsets of {removed(record.offsets)} expire"
-        case OffsetsDeleted() if record.cause.kind == "topics_deleted":
-            topics = dict.fromkeys(offset.topic for offset in record.offsets)
-            deletion = f"topic {next(iter(topics))} was" if len(topics) == 1 else f"topics {listed(list(topics))} were"
-            return f"the offsets of {removed(record.offsets)} are dropped: {deletion} deleted"
-        case OffsetsDeleted():
-            return f"the offsets of {removed(record.offsets)} are deleted by {client(record.cause)}"
-        case _:
-            assert_never(record)
+# ------------------------------------------------------------------------------------ offsets and refused requests
 
 
-def _instance(member: MemberIdentity | None) -> str:
-    return (member.group_instance_id if member is not None else None) or "(no instance id)"
+def _committed(record: h.OffsetsCommitted) -> str:
+    changes = words.committed(record.offsets)
+    if record.cause.kind == "observed":
+        return f"committed: {changes}"
+    if record.cause.kind == "transaction_ended":
+        return f"the transaction of producer {record.cause.producer_id} commits {changes}"
+    who = name(record.member_id) if record.member_id else f"{words.client(record.cause)}, no member,"
+    return f"{who} commits {changes}"
 
 
-def _reason_text(cause: Cause) -> str:
-    if cause.reason and cause.reason.startswith(_SECOND_STEP_OF_JOINING):
-        return ""
-    return f', saying "{cause.reason}"' if cause.reason else ""
+def _deleted(record: h.OffsetsDeleted) -> str:
+    offsets = f"the offsets of {words.removed(record.offsets)} are"
+    if record.cause.kind != "topics_deleted":
+        return f"{offsets} deleted by {words.client(record.cause)}"
+    topics = dict.fromkeys(offset.topic for offset in record.offsets)
+    deletion = f"topic {next(iter(topics))} was" if len(topics) == 1 else f"topics {listed(list(topics))} were"
+    return f"{offsets} dropped: {deletion} deleted"
 
 
-def _topics(topics: tuple[str, ...] | None) -> str:
-    return f" for {listed(list(topics))}" if topics else ""
+def _refused(record: h.RequestRefused) -> str:
+    if record.api == "topic_metadata":
+        return f"what came to be known of topics is kept out: {record.detail}"
+    requester = name(record.cause.member_id) if record.cause.member_id else words.client(record.cause)
+    met = "there was no such group" if record.state == "none" else f"the group was {record.state}"
+    return f"{record.api} of {requester} is refused with {record.error}: {record.detail} ({met})"
+
+
+SENTENCES: Mapping[type[h.HistoryRecord], Callable[[Any], str]] = {
+    **OF_OTHER_RECORDS,
+    **dict([
+        said(h.GroupCreated, _created),
+        said(h.GroupEmpty, lambda _: "the group is empty; its offsets stay until they expire"),
+        said(h.GroupStable, _stable),
+        said(h.GroupDead, _dead),
+        said(h.GroupRecorded, _recorded),
+        said(h.RecordingGap, lambda record: f"from here on nothing is known of the group: {record.reason}"),
+        said(h.MemberIdAssigned, _id_assigned),
+        said(h.PendingMemberRemoved, _pending_removed),
+        said(h.MemberJoined, _joined),
+        said(h.MemberRejoined, _rejoined),
+        said(h.MemberLeft, lambda record: f"{name(record.member.member_id)} leaves{_reason_text(record.cause)}"),
+        said(h.MemberExpired, _expired),
+        said(h.MemberDropped, lambda record: f"{name(record.member.member_id)} is dropped: {_DROPPED[record.reason]}"),
+        said(h.MemberReplaced, _replaced),
+        said(h.MemberFenced, _fenced),
+        said(h.JoinPhaseCompleted, _settled),
+        said(h.RebalanceCompleted, _completed),
+        said(h.ProtocolChosen, _chosen),
+        said(h.LeaderElected, lambda record: f"{name(record.leader.member_id)} leads: {_LEADS[record.reason]}"),
+        said(h.AssignmentReceived, _assigned),
+        said(h.OffsetsCommitted, _committed),
+        said(h.OffsetsExpired, lambda record: f"the offsets of {words.removed(record.offsets)} expire"),
+        said(h.OffsetsDeleted, _deleted),
+        said(h.RequestRefused, _refused),
+    ]),
+}  # fmt: skip
+"""By type, of all records but those whose sentences have a time of day."""

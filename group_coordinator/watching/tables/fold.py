@@ -21,30 +21,43 @@ from msgspec import Struct, field
 from group_coordinator.watching.history.causes import Chain, extend_chain, pass_on
 from group_coordinator.watching.history.fold import NO_LIFE, GroupFold, in_order
 from group_coordinator.watching.history.order import Place
-from group_coordinator.watching.history.view import Departure, JoinedMember, Removal
+from group_coordinator.watching.history.view import Departure, JoinedMember, Removal, RemovedOffsets
 from group_coordinator.watching.tables import rebalance_rows
 from group_coordinator.watching.tables.causes import cause_text
-from group_coordinator.watching.tables.member_rows import MemberRows
+from group_coordinator.watching.tables.member_rows import MemberRows, departure_text
 from group_coordinator.watching.tables.ownership_rows import ByMember, OwnershipRows
 from group_coordinator.watching.tables.record_rows import commit_rows, event_row, expiry_rows, refusal_row
 from group_coordinator.watching.tables.rows import TABLE_OF, AnyRow, Member, Ownership, OwnershipEnd, Target
-from schemas.consumer_group_history import GroupEpochBumped
+from schemas.consumer_group_history import (
+    ConsumerMemberUpdated,
+    GroupConverted,
+    GroupEpochBumped,
+    MemberReconciled,
+    TargetAssignmentComputed,
+)
 from schemas.events import encode_json
 from schemas.history import (
     AssignedTopic,
+    AssignmentReceived,
+    GroupDead,
+    GroupRecorded,
     History,
     HistoryRecord,
     JoinPhaseCompleted,
     MemberAssignment,
+    MemberIdAssigned,
     MemberIdentity,
+    MemberRejoined,
+    MemberReplaced,
     OffsetsCommitted,
-    OffsetsDeleted,
-    OffsetsExpired,
+    PendingMemberRemoved,
     RebalanceCompleted,
+    RebalanceExtended,
     RebalanceStarted,
+    RecordingGap,
     RequestRefused,
 )
-from schemas.observed_history import OffsetsRemoved
+from schemas.observed_history import GroupRestored, OwnershipNotKnown
 
 T = TypeVar("T")
 
@@ -94,7 +107,8 @@ class GroupTables(GroupFold):
         self._body: _Body | None = None
         self._added: list[AnyRow] = []
         self._changed_rows: dict[tuple[object, ...], AnyRow] = {}
-        self._rebalance_changed = False
+        self._rebalance_seq_taken = None if self._rebalance is None else self._rebalance.start.last_seq
+        """The record that last changed the running rebalance when its row was taken."""
 
     # ---------------------------------------------------------------------------------------------------- in and out
 
@@ -112,9 +126,9 @@ class GroupTables(GroupFold):
 
     def take(self) -> list[AnyRow]:
         """Return the rows that are new or have changed since the last call, each in its latest version."""
-        if self._rebalance_changed and self._rebalance is not None:
+        if self._rebalance is not None and self._rebalance.start.last_seq != self._rebalance_seq_taken:
+            self._rebalance_seq_taken = self._rebalance.start.last_seq
             self._change(self._rebalance.row)
-        self._rebalance_changed = False
         rows = [*self._added, *self._changed_rows.values()]
         self._added, self._changed_rows = [], {}
         return rows
@@ -141,32 +155,33 @@ class GroupTables(GroupFold):
     def life_began(self, record: HistoryRecord) -> None:
         # The life before has ended, unless history was lost in between.
         if self.epoch != NO_LIFE:
-            self.track_lost(record, "")
+            self._end_unknown(record.group_id)
 
-    def track_lost(self, record: HistoryRecord, reason: str) -> None:
-        # How what runs and lives now will end is not known.
+    def track_lost(self, record: RecordingGap) -> None:
+        self._end_unknown(record.group_id)
+
+    def _end_unknown(self, group_id: str) -> None:
+        """End what runs and lives now: how it will end is not known."""
         if self._rebalance is not None:
             self._change(rebalance_rows.abandoned(self._rebalance, self.at_ms))
-        self._ownership.forget(record.group_id, self.epoch, self.at_ms)
-        self._targets.forget(record.group_id, self.epoch, self.at_ms)
+        self._ownership.forget(group_id, self.epoch, self.at_ms)
+        self._targets.forget(group_id, self.epoch, self.at_ms)
         self._members.end_all(self.at_ms)
         self.forget_life()
 
-    def group_found(
-        self, record: HistoryRecord, members: Iterable[JoinedMember], leader_id: str | None, protocol_name: str | None
-    ) -> None:
-        for member in members:
+    def group_found(self, record: GroupRecorded | GroupRestored) -> None:
+        for member in record.members:
             self._members.find(record, member, self.at_ms)
-        self._protocol_name = protocol_name
+        self._protocol_name = record.protocol_name
 
     def group_emptied(self, record: HistoryRecord) -> None:
         self._targets.release_all(record, "group_empty", self.at_ms)
         self._ownership.release_all(record, "group_empty", self.at_ms)
 
-    def group_converted(self, record: HistoryRecord, to_protocol: str) -> None:
+    def group_converted(self, record: GroupConverted) -> None:
         self._targets.release_all(record, "group_empty", self.at_ms)
 
-    def group_died(self, record: HistoryRecord) -> None:
+    def group_died(self, record: GroupDead) -> None:
         self._added += expiry_rows(record)
         self.group_emptied(record)
         self.forget_life()
@@ -176,59 +191,54 @@ class GroupTables(GroupFold):
         super().forget_life()
         self._protocol_name, self._chain, self._rebalance = None, [], None
         self._body, self._packed_body = None, b""
-        self._rebalance_changed = False
+        self._rebalance_seq_taken = None
 
     # -------------------------------------------------------------------------------------------------------- members
 
-    def member_id_given(self, record: HistoryRecord, member: MemberIdentity, session_timeout_ms: int | None) -> None:
-        self._members.give_id(record, member, session_timeout_ms, self.at_ms)
+    def member_id_given(self, record: MemberIdAssigned) -> None:
+        self._members.give_id(record, self.at_ms)
 
-    def member_id_forgotten(self, record: HistoryRecord, member_id: str, reason: str) -> None:
+    def member_id_forgotten(self, record: PendingMemberRemoved) -> None:
         self._added += expiry_rows(record)
-        identity = MemberIdentity(member_id=member_id, client_id="", client_host="")
-        self._members.end(record, identity, "never_joined", reason, self.at_ms)
+        identity = MemberIdentity(member_id=record.member_id, client_id="", client_host="")
+        self._members.end(record, identity, "never_joined", record.reason, self.at_ms)
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
         self._members.join(record, joined, self.at_ms)
 
-    def member_rejoined(
-        self, record: HistoryRecord, member: MemberIdentity, subscribed_topics: tuple[str, ...] | None
-    ) -> None:
-        if not self._members.keeps_partitions(member.member_id, self._protocol_name):
-            self._release(record, member.member_id, "rejoined")
-        self._members.rejoin(record, member, subscribed_topics, self.at_ms)
+    def member_rejoined(self, record: MemberRejoined) -> None:
+        member_id = record.member.member_id
+        if not self._members.keeps_partitions(member_id, self._protocol_name):
+            self._release(record, member_id, "rejoined")
+        self._members.rejoin(record, self.at_ms)
         if self._rebalance is not None:
-            rebalance_rows.rejoin(self._rebalance, record, member.member_id, self.at_ms)
-            self._rebalance_changed = True
+            rebalance_rows.rejoin(self._rebalance, record, self.at_ms)
 
-    def member_changed(self, record: HistoryRecord, updated: JoinedMember) -> None:
+    def member_changed(self, record: ConsumerMemberUpdated) -> None:
         pass_on(self._chain, record)
-        self._members.change(record, updated, self.at_ms)
+        self._members.change(record, record.updated, self.at_ms)
 
-    def member_replaced(
-        self, record: HistoryRecord, member: MemberIdentity, old_member_id: str, rebalanced: bool
-    ) -> None:
-        if rebalanced:
+    def member_replaced(self, record: MemberReplaced) -> None:
+        old_member_id, member_id = record.old_member_id, record.member.member_id
+        if record.rebalanced:
             self._release(record, old_member_id, "replaced")
-        self._members.follow(record, member, old_member_id, self.at_ms)
-        if not rebalanced:
-            self._ownership.hand_over(record, old_member_id, member.member_id, self.at_ms)
-        self._targets.hand_over(record, old_member_id, member.member_id, self.at_ms)
+        self._members.follow(record, self.at_ms)
+        if not record.rebalanced:
+            self._ownership.hand_over(record, old_member_id, member_id, self.at_ms)
+        self._targets.hand_over(record, old_member_id, member_id, self.at_ms)
         # What a member had ends before the member does.
-        self._members.end_replaced(record, member, old_member_id, self.at_ms)
+        old_identity = msgspec.structs.replace(record.member, member_id=old_member_id)
+        self._members.end(record, old_identity, "replaced", f"by {member_id}", self.at_ms)
         if self._rebalance is not None:
-            rebalance_rows.rename(self._rebalance, record, old_member_id, member.member_id)
-            self._rebalance_changed = True
+            rebalance_rows.rename(self._rebalance, record)
 
-    def member_departed(
-        self, record: History, member: MemberIdentity, departure: Departure, reason: str | None
-    ) -> None:
+    def member_departed(self, record: History, member: MemberIdentity, departure: Departure) -> None:
         if departure == "expired":
             self._added += expiry_rows(record)
         # What a member owned ends before the member does.
         self._release(record, member.member_id, departure)
         self._targets.release(record, member.member_id, departure, self.at_ms)
-        self._members.end(record, member, departure, reason, self.at_ms)
+        self._members.end(record, member, departure, departure_text(record), self.at_ms)
 
     def _release(self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd) -> None:
         rebalance = None if self._rebalance is None else self._rebalance.start.seq
@@ -245,69 +255,54 @@ class GroupTables(GroupFold):
     def rebalance_started(self, record: RebalanceStarted) -> None:
         self._rebalance = rebalance_rows.begin(record, self._chain, self.at_ms)
         self._chain = []
-        self._rebalance_changed = True
 
-    def rebalance_extended(self, record: HistoryRecord, deadline_ms: int) -> None:
+    def rebalance_extended(self, record: RebalanceExtended) -> None:
         if self._rebalance is not None:
-            rebalance_rows.extend(self._rebalance, record)
-            self._rebalance_changed = True
+            rebalance_rows.change(self._rebalance, record, extensions=self._rebalance.start.extensions + 1)
 
     def protocol_chosen(self, record: HistoryRecord, protocol_name: str) -> None:
         self._protocol_name = protocol_name
         if self._rebalance is not None:
-            rebalance_rows.choose_protocol(self._rebalance, record, protocol_name)
-            self._rebalance_changed = True
+            rebalance_rows.change(self._rebalance, record, protocol_name=protocol_name)
 
     def members_settled(self, record: JoinPhaseCompleted) -> None:
         self._members.enter_generation(record, record.members)
         if self._rebalance is not None:
             rebalance_rows.settle(self._rebalance, record, self.at_ms)
-            self._rebalance_changed = True
 
-    def partitions_assigned(
-        self,
-        record: HistoryRecord,
-        assignments: Sequence[MemberAssignment],
-        leader_id: str | None,
-        rebalance: int | None,
-    ) -> None:
+    def partitions_assigned(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
+        rebalance = record.rebalance if isinstance(record, AssignmentReceived) else None
         partitions = self._ownership.assign(record, assignments, self.at_ms, rebalance)
         if self._rebalance is not None:
-            rebalance_rows.assign(self._rebalance, record, leader_id, partitions)
-            self._rebalance_changed = True
+            leader_id = record.leader_id if isinstance(record, AssignmentReceived | GroupRestored) else None
+            rebalance_rows.change(self._rebalance, record, leader_id=leader_id, partitions=partitions)
 
-    def partitions_of_member(
-        self, record: HistoryRecord, member: MemberIdentity, topics: tuple[AssignedTopic, ...]
-    ) -> None:
+    def partitions_of_member(self, record: MemberReconciled, topics: tuple[AssignedTopic, ...]) -> None:
         pass_on(self._chain, record)
         rebalance = None if self._rebalance is None else self._rebalance.start.seq
-        self._ownership.assign_member(record, member.member_id, topics, self.at_ms, rebalance)
+        self._ownership.assign_member(record, record.member.member_id, topics, self.at_ms, rebalance)
 
-    def target_computed(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
-        self._targets.assign(record, assignments, self.at_ms)
+    def target_computed(self, record: TargetAssignmentComputed) -> None:
+        self._targets.assign(record, record.assignments, self.at_ms)
         if self._rebalance is not None:
-            rebalance_rows.aim(self._rebalance, record, assignments, self.at_ms)
-            self._rebalance_changed = True
+            rebalance_rows.aim(self._rebalance, record, self.at_ms)
 
-    def ownership_lost_from_view(self, record: HistoryRecord, member_ids: Sequence[str]) -> None:
-        for member_id in member_ids:
+    def ownership_lost_from_view(self, record: OwnershipNotKnown) -> None:
+        for member_id in record.member_ids:
             self._release(record, member_id, "unknown")
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         if self._rebalance is not None:
             rebalance_rows.end(self._rebalance, record, self.at_ms)
             self._change(self._rebalance.row)
-            self._rebalance, self._rebalance_changed = None, False
+            self._rebalance = None
 
-    # ---------------------------------------------------------------------------------------------------- single
-    # records
+    # ------------------------------------------------------------------------------------------------- single records
 
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         self._added += commit_rows(record)
 
-    def offsets_removed(
-        self, record: OffsetsExpired | OffsetsDeleted | OffsetsRemoved, removal: Removal
-    ) -> None:
+    def offsets_removed(self, record: RemovedOffsets, removal: Removal) -> None:
         self._added += expiry_rows(record)
 
     def request_refused(self, record: RequestRefused) -> None:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from group_coordinator.watching.history.view import JoinedMember
 from group_coordinator.watching.tables.rows import Member, MemberEnd
-from schemas.history import HistoryRecord, MemberIdentity
+from schemas.history import (
+    History,
+    HistoryRecord,
+    MemberDropped,
+    MemberExpired,
+    MemberIdAssigned,
+    MemberIdentity,
+    MemberRejoined,
+    MemberReplaced,
+)
+from schemas.observed_history import MemberGone
 
 COOPERATIVE_PROTOCOLS = frozenset({"cooperative-sticky", "stream"})
 """Assignors whose clients keep their partitions while they rejoin."""
@@ -21,11 +32,9 @@ class MemberRows:
         self.members = members
         self._on_change = on_change
 
-    def give_id(
-        self, record: HistoryRecord, identity: MemberIdentity, session_timeout_ms: int | None, at_ms: int
-    ) -> None:
+    def give_id(self, record: MemberIdAssigned, at_ms: int) -> None:
         """Begin the row of a client that was given an id and has not joined yet."""
-        self._set(_begin(record, identity, at_ms, session_timeout_ms=session_timeout_ms))
+        self._set(_begin(record, record.member, at_ms, session_timeout_ms=record.session_timeout_ms))
 
     def find(self, record: HistoryRecord, member_found: JoinedMember, at_ms: int) -> None:
         """Begin the row of a member that is in the group, unless it has one; since when it is there is not known."""
@@ -64,11 +73,10 @@ class MemberRows:
             )
         )
 
-    def rejoin(
-        self, record: HistoryRecord, identity: MemberIdentity, topics: tuple[str, ...] | None, at_ms: int
-    ) -> None:
+    def rejoin(self, record: MemberRejoined, at_ms: int) -> None:
         """Note that the member joined a rebalance."""
-        member = self._known(record, identity, at_ms)
+        member = self._known(record, record.member, at_ms)
+        topics = record.subscribed_topics
         self._set(replace(member, rejoins=member.rejoins + 1, subscribed_topics=topics, last_seq=record.seq))
 
     def change(self, record: HistoryRecord, updated: JoinedMember, at_ms: int) -> None:
@@ -84,10 +92,10 @@ class MemberRows:
             )
         )
 
-    def follow(self, record: HistoryRecord, identity: MemberIdentity, old_member_id: str, at_ms: int) -> None:
-        """Go on with a static member under a new id. Its row under the old one is for `end_replaced`."""
-        old_member = self.members.get(old_member_id)
-        member = _begin(record, identity, at_ms, joined_ms=at_ms)
+    def follow(self, record: MemberReplaced, at_ms: int) -> None:
+        """Go on with a static member under a new id. Its row under the old one ends after what it had there."""
+        old_member = self.members.get(record.old_member_id)
+        member = _begin(record, record.member, at_ms, joined_ms=at_ms)
         if old_member is not None:
             member = replace(
                 member,
@@ -96,12 +104,7 @@ class MemberRows:
                 protocols=old_member.protocols,
                 subscribed_topics=old_member.subscribed_topics,
             )
-        self._set(replace(member, replaces=old_member_id))
-
-    def end_replaced(self, record: HistoryRecord, identity: MemberIdentity, old_member_id: str, at_ms: int) -> None:
-        """End the row of a static member that goes on under a new id, after what it had there."""
-        old_identity = replace(identity, member_id=old_member_id)
-        self.end(record, old_identity, "replaced", f"by {identity.member_id}", at_ms)
+        self._set(replace(member, replaces=record.old_member_id))
 
     def end(
         self, record: HistoryRecord, identity: MemberIdentity, ended_by: MemberEnd, reason: str | None, at_ms: int
@@ -149,6 +152,22 @@ class MemberRows:
     def _known(self, record: HistoryRecord, identity: MemberIdentity, at_ms: int) -> Member:
         """The member's row; a new one where the history does not go back to its joining."""
         return self.members.get(identity.member_id) or _begin(record, identity, at_ms, joined_ms=at_ms)
+
+
+def departure_text(record: History) -> str | None:
+    """Return why a member is gone: the client's own words, or the rule that put it out."""
+    match record:
+        case MemberExpired():
+            timeout_ms, broker_id = record.session_timeout_ms, record.stalled_broker_id
+            timeout = "its session timeout" if timeout_ms is None else f"{timeout_ms} ms"
+            stalled = "" if broker_id is UNSET else f": broker {broker_id} seems to have stood still"
+            return f"not heard for {timeout}{stalled}"
+        case MemberDropped():
+            return record.reason
+        case MemberGone():
+            return "left or expired, not known which"
+        case _:
+            return record.cause.reason
 
 
 def _begin(

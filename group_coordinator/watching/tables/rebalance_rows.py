@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -10,13 +10,14 @@ from msgspec.structs import replace
 from group_coordinator.watching.history.causes import Chain, chain_before
 from group_coordinator.watching.tables.causes import chain_text
 from group_coordinator.watching.tables.rows import Rebalance, WaitedFor
+from schemas.consumer_group_history import TargetAssignmentComputed
 from schemas.history import (
     HistoryRecord,
     JoinPhaseCompleted,
-    MemberAssignment,
+    MemberRejoined,
+    MemberReplaced,
     RebalanceCompleted,
     RebalanceStarted,
-    Waited,
 )
 
 
@@ -70,77 +71,49 @@ def begin(record: RebalanceStarted, chain: Chain[str], at_ms: int) -> Running:
     return Running(row, dict.fromkeys(record.waiting_for))
 
 
-def rejoin(running: Running, record: HistoryRecord, member_id: str, at_ms: int) -> None:
+def change(running: Running, record: HistoryRecord, **columns: Any) -> None:
+    """Note what a record says of the rebalance."""
+    running.start = replace(running.start, last_seq=record.seq, **columns)
+
+
+def rejoin(running: Running, record: MemberRejoined, at_ms: int) -> None:
     """Note that a member joined the rebalance."""
+    member_id = record.member.member_id
     if running.start.join_ended_ms is None and running.waiting.get(member_id, at_ms) is None:
         running.waiting[member_id] = record.timestamp_ms
-    running.start = replace(running.start, last_seq=record.seq)
+    change(running, record)
 
 
-def rename(running: Running, record: HistoryRecord, old_member_id: str, member_id: str) -> None:
+def rename(running: Running, record: MemberReplaced) -> None:
     """Go on with a static member under a new id."""
-    if old_member_id in running.waiting:
-        running.waiting[member_id] = running.waiting.pop(old_member_id)
-    running.start = replace(running.start, last_seq=record.seq)
-
-
-def extend(running: Running, record: HistoryRecord) -> None:
-    """Note that the join phase goes on beyond its deadline."""
-    running.start = replace(running.start, extensions=running.start.extensions + 1, last_seq=record.seq)
-
-
-def choose_protocol(running: Running, record: HistoryRecord, protocol_name: str) -> None:
-    """Note the assignor that the members have voted for."""
-    running.start = replace(running.start, protocol_name=protocol_name, last_seq=record.seq)
+    if record.old_member_id in running.waiting:
+        running.waiting[record.member.member_id] = running.waiting.pop(record.old_member_id)
+    change(running, record)
 
 
 def settle(running: Running, record: JoinPhaseCompleted, at_ms: int) -> None:
     """Note that the join phase is over."""
-    start = running.start
+    started_ms, members = running.start.started_ms, len(record.members)
+    change(running, record, join_ended_ms=at_ms, join_ms=at_ms - started_ms, members=members, **_awaited(record))
     running.waiting = {}
-    running.start = replace(
-        start,
-        join_ended_ms=at_ms,
-        join_ms=at_ms - start.started_ms,
-        waited_for=_waited(record.waited_for),
-        slowest=record.slowest,
-        dropped=record.dropped,
-        generation_after=record.generation_id,
-        members=len(record.members),
-        last_seq=record.seq,
-    )
 
 
-def assign(running: Running, record: HistoryRecord, leader_id: str | None, partitions: int | None) -> None:
-    """Note that the assignment has come."""
-    running.start = replace(running.start, leader_id=leader_id, partitions=partitions, last_seq=record.seq)
-
-
-def aim(running: Running, record: HistoryRecord, assignments: Sequence[MemberAssignment], at_ms: int) -> None:
+def aim(running: Running, record: TargetAssignmentComputed, at_ms: int) -> None:
     """Note that the target assignment of a consumer group is computed."""
-    partitions = sum(len(topic.partitions) for share in assignments for topic in share.topics or ())
-    running.start = replace(
-        running.start, target_ms=at_ms, partitions=partitions, members=len(assignments), last_seq=record.seq
-    )
+    shares = record.assignments
+    partitions = sum(len(topic.partitions) for share in shares for topic in share.topics or ())
+    change(running, record, target_ms=at_ms, partitions=partitions, members=len(shares))
 
 
 def end(running: Running, record: RebalanceCompleted, at_ms: int) -> None:
     """End the rebalance."""
-    start = running.start
-    joined_ms = start.join_ended_ms
+    started_ms, joined_ms = running.start.started_ms, running.start.join_ended_ms
+    sync_ms = None if joined_ms is None else at_ms - joined_ms
+    change(
+        running, record, ended_ms=at_ms, outcome=record.outcome, sync_ms=sync_ms, total_ms=at_ms - started_ms,
+        **_awaited(record),
+    )  # fmt: skip
     running.waiting = {}
-    running.start = replace(
-        start,
-        ended_ms=at_ms,
-        outcome=record.outcome,
-        waited_for=_waited(record.waited_for),
-        slowest=record.slowest,
-        dropped=record.dropped,
-        sync_ms=at_ms - joined_ms if joined_ms is not None else None,
-        total_ms=at_ms - start.started_ms,
-        generation_after=record.generation_id,
-        last_seq=record.seq,
-    )
 
 
 def abandoned(running: Running, at_ms: int) -> Rebalance:
@@ -151,7 +124,13 @@ def abandoned(running: Running, at_ms: int) -> Rebalance:
     )
 
 
-def _waited(waited: tuple[Waited, ...]) -> tuple[WaitedFor, ...]:
-    return tuple(
-        WaitedFor(member_id=member.member_id, told_ms=member.told_ms, joined_ms=member.joined_ms) for member in waited
+def _awaited(record: JoinPhaseCompleted | RebalanceCompleted) -> dict[str, Any]:
+    """Return the columns that tell who was waited for."""
+    waited_for = tuple(
+        WaitedFor(member_id=member.member_id, told_ms=member.told_ms, joined_ms=member.joined_ms)
+        for member in record.waited_for
     )
+    return {
+        "waited_for": waited_for, "slowest": record.slowest, "dropped": record.dropped,
+        "generation_after": record.generation_id,
+    }  # fmt: skip

@@ -28,6 +28,13 @@ from schemas.history import (
 )
 from schemas.observed_history import MemberGone, OffsetsRemoved
 
+_OF_CAUSE = tuple(
+    (column, name)
+    for column in Event.__struct_fields__
+    if (name := column.removeprefix("cause_")) != column and name != "member_id"
+)
+"""Columns of an event that a field of its cause has as it is."""
+
 
 def event_row(record: History, record_json: str) -> Event:
     """Return any record as a flat row. `record_json` is its JSON on the history topic."""
@@ -43,21 +50,9 @@ def event_row(record: History, record_json: str) -> Event:
         generation_id=record.generation_id,
         caused_by=record.caused_by,
         member_id=_member_id(record),
-        cause_kind=cause.kind,
-        cause_offset=cause.offset,
-        cause_api=cause.api,
-        cause_api_version=cause.api_version,
-        cause_request_id=cause.request_id,
-        cause_timer=cause.timer,
-        cause_armed_ms=cause.armed_ms,
-        cause_deadline_ms=cause.deadline_ms,
         cause_member_id=cause.member_id or None,
-        cause_group_instance_id=cause.group_instance_id,
-        cause_client_id=cause.client_id,
-        cause_client_host=cause.client_host,
-        cause_reason=cause.reason,
-        cause_certainty=cause.certainty,
         record=record_json,
+        **{column: getattr(cause, name) for column, name in _OF_CAUSE},
     )
 
 

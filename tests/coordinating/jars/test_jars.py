@@ -196,7 +196,6 @@ RUN = ("group_coordinator.command_line.main", "run")
         (("group_coordinator.command_line.main", "demo"), None),
         (("group_coordinator.command_line.main", "replay", REQUEST_LOG), None),
         (("group_coordinator.command_line.main", "replay", "coordinator.events"), None),
-        (("group_coordinator.proving.embedded_kafka",), None),
         (("group_coordinator.proving.embedded_kafka.write_class_archives",), None),
         (("benchmarks.gateway",), None),
         (("benchmarks.query",), None),

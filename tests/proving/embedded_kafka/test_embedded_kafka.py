@@ -120,29 +120,27 @@ def test_data_cluster_and_port_survive_stop_and_kill(kafka_jars: Path, tmp_path:
             again.check()
 
 
+PROGRAM = """
+import sys, time
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+with EmbeddedKafka(sys.argv[1]) as kafka:
+    print(kafka.bootstrap_servers, flush=True)
+    time.sleep(600)
+"""
+
+
 @pytest.mark.kafka
-def test_the_program_stops_on_sigterm_and_its_broker_dies_with_it(kafka_jars: Path, tmp_path: Path) -> None:
-    port = free_port()
-    command = [
-        sys.executable, "-m", "group_coordinator.proving.embedded_kafka", "--port", str(port),
-        "--data", str(tmp_path / "data"),
-    ]  # fmt: skip
-
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_broker_dies_with_the_process_that_started_it(
+    kafka_jars: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    assert f"Apache Kafka answers at 127.0.0.1:{port}" in process.stdout.readline()
+    assert process.stdout.readline().startswith("127.0.0.1:")
     broker = listening_child(process)
-    process.terminate()
-    assert process.wait(30) == 0
-    assert not lives(broker)
-
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline()
-    broker = listening_child(process)
-    process.kill()
+    process.send_signal(number)
     process.wait()
-    wait_until(lambda: not lives(broker), 10, "the broker outlived its killed parent")
+    wait_until(lambda: not lives(broker), 10, "the broker outlived its parent")
 
 
 @pytest.mark.kafka

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coordinator_state import LogRecord
-from group_coordinator.proving.commands.broker_log_report import flags, keep_settings, kept_settings
+from group_coordinator.proving.commands.broker_log_report import keep_settings, kept_settings
 from group_coordinator.proving.recordings.broker_settings import Setting, parse_settings, settings_of
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.recording import verify_recording
@@ -95,7 +95,7 @@ def test_another_policy_than_the_broker_s_is_a_difference() -> None:
         verify_recording(MIGRATION, config={"group.consumer.migration.policy": "sometimes"})
 
 
-def test_settings_of_every_kind_are_kept_beside_events_and_are_flags(tmp_path: Path) -> None:
+def test_settings_of_every_kind_are_kept_beside_events(tmp_path: Path) -> None:
     values: dict[str, Setting] = {
         "group_consumer_assignors": "range,uniform", "group_consumer_hash_order": True, "group_max_size": 3
     }  # fmt: skip
@@ -103,5 +103,3 @@ def test_settings_of_every_kind_are_kept_beside_events_and_are_flags(tmp_path: P
     kept: dict[str, Any] = dict(kept_settings([tmp_path / "events.jsonl"]))
     assert kept == values
     assert kept["group_consumer_hash_order"] is True
-    assert flags(values) == "--group-consumer-assignors range,uniform --group-consumer-hash-order --group-max-size 3"
-    assert flags({"group_consumer_hash_order": False}) == "--no-group-consumer-hash-order"

@@ -8,8 +8,7 @@ from msgspec import Struct
 from group_coordinator.watching.commands.summary import Summary
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.history import fold
-from group_coordinator.watching.history.classic import MEANINGS
-from group_coordinator.watching.history.meaning import Meaning
+from group_coordinator.watching.history.meanings import MEANINGS, Meaning, meaning
 from group_coordinator.watching.history.view import HistoryView
 from group_coordinator.watching.tables.fold import GroupTables
 from group_coordinator.watching.tables.rows import Member, Ownership
@@ -34,11 +33,11 @@ class _Details(Struct, frozen=True):
 def _entered(view: HistoryView, record: Entered) -> None:
     view.member_joined(record, _Details(record.member))
     topics = (AssignedTopic(topic="t", partitions=record.partitions),)
-    view.partitions_assigned(record, [MemberAssignment(member_id=record.member.member_id, topics=topics)], None, None)
+    view.partitions_assigned(record, [MemberAssignment(member_id=record.member.member_id, topics=topics)])
 
 
 def test_views_show_a_group_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    meanings: dict[type[HistoryRecord], Meaning] = {**MEANINGS, Entered: Meaning(_entered, state="Stable")}
+    meanings: dict[type[HistoryRecord], Meaning] = {**MEANINGS, Entered: meaning(Entered, _entered, state="Stable")}
     monkeypatch.setattr(fold, "MEANINGS", meanings)
     record = Entered(
         group_id="g", epoch=7, seq=1, time_ms=1_000, timestamp_ms=1_000, generation_id=2, partitions=(0, 1),

@@ -8,7 +8,8 @@ from typing import get_args
 
 from msgspec.structs import replace
 
-from group_coordinator.watching.history.fold import MEANINGS, GroupFold, in_order
+from group_coordinator.watching.history.fold import GroupFold, in_order
+from group_coordinator.watching.history.meanings import MEANINGS
 from schemas.history import History, HistoryRecord, RequestRefused
 from tests.watching.tables.example_history import example_history
 

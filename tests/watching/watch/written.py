@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from group_coordinator.command_line.output_options import Format, TablesFormat
+from group_coordinator.command_line.output_options import TablesFormat
 from group_coordinator.ground.settings.topic_names import Topics
 from group_coordinator.watching.commands.watch_outputs import OutputOptions
 from group_coordinator.watching.tables.rows import TABLES
@@ -19,7 +19,6 @@ TOPICS = Topics.of_prefix("coordinator")
 def outputs(directory: Path) -> OutputOptions:
     return OutputOptions(
         out=directory / "out",
-        kind=Format.jsonl,
         tables=str(directory / "tables"),
         tables_kind=TablesFormat.parquet,
         report=directory / "report.html",
