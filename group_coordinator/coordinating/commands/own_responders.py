@@ -37,6 +37,7 @@ rule; where it is minutes behind, a longer wait would not help."""
 _ASKED_MIN_S = 1.0
 """Kafka is given so much time at least to say where the log ends."""
 _POLL_S = 0.1
+_START_WITHIN_S = 10.0
 
 
 def for_responders(settings: Settings) -> Settings:
@@ -84,7 +85,17 @@ class OwnResponders:
         if self._here:
             self._processes = ResponderProcesses(config, report.partitions, application.read_state)
             self._processes.start()
+            self._wait_for_starts(self._processes)
             output.write("A responder answers ahead of the query of each shard.")
+
+    def _wait_for_starts(self, processes: ResponderProcesses) -> None:
+        """Wait a moment for those that start: a gateway that opens before they answer keeps its first clients waiting.
+        """
+        give_up_at_s = time.monotonic() + _START_WITHIN_S
+        while self._coordinator.is_running and time.monotonic() < give_up_at_s:
+            if not any(report.state is ResponderState.STARTING for report in processes.reports().values()):
+                return
+            time.sleep(_POLL_S)
 
     def end_answering(self, output: CommandOutput, timeout_s: float) -> None:
         """End the processes, and let the query decide what they have answered, so that a coordinator whose core decides

@@ -26,13 +26,17 @@ _TEXTS = ("", "a", "orders", "Bestellungen-é", "注文" * 40, "x" * 300, "\U000
 NOT_KAFKA_PYTHONS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 """Messages that kafka-python does not have; `tests.schemas.kafka.test_codec` holds them against kio alone."""
 
+def wire_class(message: str) -> Any:
+    return next(getattr(module, message) for module in _MODULES if hasattr(module, message))
+
+
 # (message, version) of all that the gateway reads or writes and kafka-python has, too.
 MESSAGES = [
     (GROUP_APIS[key] + kind, version)
     for key, (first, last) in GROUP_VERSIONS.items()
     if key not in NOT_KAFKA_PYTHONS
     for kind in ("Request", "Response")
-    for version in range(first, last + 1)
+    for version in range(first, min(last, wire_class(GROUP_APIS[key] + kind).max_version) + 1)
 ] + [
     (name + kind, version)
     for name in ("SaslHandshake", "SaslAuthenticate")
@@ -50,10 +54,6 @@ TOPIC_MESSAGES = [
     for kind in ("Request", "Response")
     for version in range(max(_PASSED[key][0], 0 if key else _PRODUCE_FIRST), _PASSED[key][1] + 1)
 ]
-
-
-def wire_class(message: str) -> Any:
-    return next(getattr(module, message) for module in _MODULES if hasattr(module, message))
 
 
 def random_message(

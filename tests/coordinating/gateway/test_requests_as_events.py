@@ -12,7 +12,7 @@ from group_coordinator.coordinating.gateway.versions import GROUP_APIS, GROUP_VE
 from schemas.events import decode_request_event, encode_request_event, groups_named
 from schemas.message_versions import request_of
 from schemas.messages import ApiKey, FindCoordinatorRequest, ListGroupsRequest
-from tests.coordinating.gateway.random_messages import NOT_KAFKA_PYTHONS, random_message
+from tests.coordinating.gateway.random_messages import NOT_KAFKA_PYTHONS, random_message, wire_class
 
 _EACH = 50
 _TEXTS = ("", " ", "a", "orders", "注文", "a\\0b", "x" * 300)
@@ -55,7 +55,8 @@ def test_the_coordinator_reads_every_request(key: ApiKey, version: int) -> None:
         if key in NOT_KAFKA_PYTHONS:
             values = consumer_group_values(key, version, random)
         else:
-            _, values = random_message(f"{api}Request", version, random)
+            known = min(version, wire_class(f"{api}Request").max_version)  # a later version changes the answer alone
+            _, values = random_message(f"{api}Request", known, random)
         request = request_of(api, version, values)
         assert not isinstance(request, FindCoordinatorRequest | ListGroupsRequest)
         if len(groups := groups_named(request)) != 1:
