@@ -132,6 +132,18 @@ def test_a_group_that_is_not_there(kafka: EmbeddedKafka, prefix: str) -> None:
     assert "There is no topic no-such.assignments." in stderr
 
 
+def test_the_rules_of_a_log(kafka: EmbeddedKafka, prefix: str) -> None:
+    assert call(kafka, "rules", "--topic-prefix", prefix)[1] == "Shard 0 goes by 4.3, as its log names none.\n"
+    exit_code, stdout, _ = call(kafka, "rules", "--topic-prefix", prefix, "--set", "4.4")
+    assert (exit_code, stdout) == (0, "Shard 0 goes by 4.4 from offset 0 on.\n")
+    assert call(kafka, "rules", "--topic-prefix", prefix)[1] == stdout
+    exit_code, _, stderr = call(kafka, "rules", "--topic-prefix", prefix, "--set", "4.9")
+    assert exit_code == 2
+    assert "4.9" in stderr
+    exit_code, _, stderr = call(kafka, "rules", "--topic-prefix", "no-such")
+    assert (exit_code, "There is no topic no-such.events." in stderr) == (1, True)
+
+
 def test_explain_on_the_live_topic(kafka: EmbeddedKafka, prefix: str) -> None:
     exit_code, stdout, _ = call(kafka, "explain", "--topic-prefix", prefix, "--group", "moving", "--utc")
     assert exit_code == 0
