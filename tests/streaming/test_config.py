@@ -12,6 +12,7 @@ from zipfile import ZipFile
 import pytest
 
 from coordinator_state import GroupConfig
+from coordinator_state.kafka_versions import OF_OLD_LOGS
 from schemas.settings import settings_of
 from streaming.config import ENVIRONMENT_PREFIX, ConfigError, StreamingConfig
 from streaming.topics import TopicSettings
@@ -40,8 +41,10 @@ def test_flags_go_before_environment_before_file_before_defaults(
 
 
 def test_defaults_are_those_of_the_core_and_of_the_topics() -> None:
+    """But for the rules: a log names its own, and until then goes by those of logs that name none."""
     config = StreamingConfig()
-    assert config.group == GroupConfig()
+    assert config.group == GroupConfig(kafka_rules=OF_OLD_LOGS)
+    assert config.kafka_rules == GroupConfig().kafka_rules
     assert config.topic_settings == TopicSettings()
     assert StreamingConfig(shards=3).group.shard_count == 3
 

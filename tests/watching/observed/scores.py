@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from group_coordinator.proving.commands.replay_source import replay_source, watched_source
+from group_coordinator.proving.recordings.broker_settings import RULES
 from group_coordinator.proving.recordings.events_import import EventsImport
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.watching.broker_logs.broker_lines import MemberDeparted, MemberFailed, MemberFencedOut
@@ -104,7 +105,8 @@ def history(name: str, sources: Sources) -> tuple[History, ...]:
     with tempfile.TemporaryDirectory() as scratch:
         source = replay_source(files, logs, Path(scratch), None, UTC, {}, UTC)
         assert source.followed is not None
-        groups = replay_in_process(EventsImport(source.followed), config.changed(**source.settings))
+        rules = {"rules_at_first": source.settings.get(RULES, config.rules_at_first)}
+        groups = replay_in_process(EventsImport(source.followed), config.changed(**{**source.settings, **rules}))
         told = tuple(
             decode_history(record.value)
             for _, records in groups
