@@ -33,8 +33,9 @@ def batch(
         pa.array(keys, pa.binary()),
         pa.array(values, pa.binary()),
         pa.array(stamps, pa.int64()),
+        pa.array(range(len(keys)), pa.int64()),
     ]
-    return pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp_ms"])
+    return pa.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp_ms", "offset"])
 
 
 def clocks(*batches: pa.RecordBatch) -> list[int]:

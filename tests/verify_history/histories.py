@@ -112,7 +112,8 @@ def verify_histories(
 
 def history_config(settings: Json) -> GroupConfig:
     """Return the settings of a history: broker settings by their Kafka names, and `start_ms`, when the coordinator
-    started."""
+    started. One that names no rules was recorded by those of old logs."""
+    settings = {"kafka.rules": OF_OLD_LOGS, **settings}
     names = {setting.name: setting.name.replace("_", ".") for setting in fields(GroupConfig)}
     config = GroupConfig(**{own_name: settings[name] for own_name, name in names.items() if name in settings})
     phase_ms = settings["start_ms"] % config.offsets_retention_check_interval_ms
