@@ -44,7 +44,7 @@ def rules_of_shard(spark: SparkSession, config: StreamingConfig, shard: int) -> 
     the log is looked at. Raises CheckpointError and KafkaException."""
     directory = Directory(spark, checkpoint_of(config, shard))
     changes = directory.rule_changes() if directory.has_batches() else _look_up(directory, config, shard)
-    _log.info("Shard %d is decided by the rules of Kafka %s.", shard, changes[-1].rules if changes else OF_OLD_LOGS)
+    _log.debug("Shard %d is decided by the rules of Kafka %s.", shard, changes[-1].rules if changes else OF_OLD_LOGS)
     return changes
 
 
