@@ -81,7 +81,7 @@ def test_without_a_gateway_the_clock_stands_and_after_it_sessions_begin_anew(sha
     ticker.stop()
     silence_s = shard.config.tick_pause_ms / 1_000
     stood_at_ms = shard.ticks()[-1].timestamp()[1]
-    threading.Event().wait(silence_s)  # more than a responder would wait for
+    threading.Event().wait(silence_s + 1)  # more than a responder would wait for
     shard.start_gateway()
     shard.wait_for_ticks_of_a_responder()
     shard.stop_gateway()
