@@ -1,4 +1,4 @@
-"""The options of commands that write what happened: files of records, tables, a report."""
+"""The options of commands that write what happened, or read what was written: files of records, tables, a report."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ class TablesFormat(StrEnum):
 
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Write the outputs into files there, one for each topic.")
+]
+WrittenDirectory = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="DIR", help="What a replay or `watch` wrote. [default: the live cluster]"),
 ]
 TablesOption = Annotated[
     str | None,

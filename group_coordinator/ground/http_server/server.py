@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 import threading
 import time
@@ -14,6 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from group_coordinator.ground.http_server.access import App
+from schemas.http_host import is_loopback
 
 LISTEN_BACKLOG = 1_024
 """Connections that wait to be accepted: many that come at once must not turn an honest one away."""
@@ -22,7 +24,7 @@ _GRACE_S = 5
 
 
 class ServerError(RuntimeError):
-    """The server did not come up."""
+    """The server did not come up. The message is a sentence."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -36,6 +38,17 @@ def listen(host: str, port: int) -> socket.socket:
         listening.close()
         raise
     return listening
+
+
+def listen_guarded(host: str, port: int, token: str | None) -> tuple[socket.socket, str | None]:
+    """Return a socket that listens, and the token that visitors must have. On loopback none is needed; elsewhere one is
+    made where none is given. Raises ServerError."""
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(24)
+    try:
+        return listen(host, port), token
+    except OSError as problem:
+        raise ServerError(f"Cannot listen on {host}, port {port}: {problem.strerror}.") from problem
 
 
 class HttpServer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import tzinfo
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -16,6 +15,7 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.log_options import BrokerLogs, TimeZone
 from group_coordinator.command_line.log_options import zone as log_zone
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
+from group_coordinator.command_line.output_options import WrittenDirectory
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
@@ -46,10 +46,6 @@ _Life = Annotated[
         help="Of a group that died and came again: its Nth life. [default: the last one with that generation]",
     ),
 ]
-_Directory = Annotated[
-    Path | None,
-    typer.Option("--from", metavar="DIR", help="What a replay or `watch` wrote. [default: the live cluster]"),
-]
 _At = Annotated[
     str | None,
     typer.Option("--at", metavar="TIME", help="The rebalance under way at this moment, or the last before it."),
@@ -64,7 +60,7 @@ def explain(
     generation: _Generation = None,
     life: _Life = None,
     at: _At = None,
-    directory: _Directory = None,
+    directory: WrittenDirectory = None,
     broker_log: BrokerLogs = None,
     time_zone: TimeZone = "UTC",
     utc: _Utc = False,

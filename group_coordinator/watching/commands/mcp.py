@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,10 +11,11 @@ import typer
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.log_options import BrokerLogs, TimeZone, zone
 from group_coordinator.command_line.options import Resolved, with_settings
+from group_coordinator.command_line.output_options import WrittenDirectory
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.ground.http_server.access import Access, App
-from group_coordinator.ground.http_server.server import HttpServer, listen
+from group_coordinator.ground.http_server.server import HttpServer, ServerError, listen_guarded
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.watching.commands.served_page import Host, Token, health_settings, live_source
@@ -24,7 +23,6 @@ from group_coordinator.watching.commands.watch_settings import NAMES, WatchSetti
 from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
 from group_coordinator.watching.dashboard import ReplaySource, Source, SourceError
 from group_coordinator.watching.dashboard.documents import Documents
-from schemas.http_host import is_loopback
 from schemas.settings import PORT_MAX
 
 _CONNECTIONS_MAX = 64
@@ -32,10 +30,6 @@ _METHODS = ("GET", "POST", "DELETE")
 """What the protocol's HTTP transport uses: every question is a POST, and none changes anything."""
 _MEMORY_MIB = 512
 _NAMES = tuple(name for name in NAMES if not name.startswith("metrics"))
-_Directory = Annotated[
-    Path | None,
-    typer.Option("--from", metavar="DIR", help="What a replay or `watch` wrote. [default: the live cluster]"),
-]
 _Port = Annotated[
     int | None,
     typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="Serve HTTP at /mcp. [default: standard input and output]"),
@@ -45,7 +39,7 @@ _Port = Annotated[
 @with_settings(*_NAMES, of=WatchSettings)
 def mcp(
     settings: Resolved[WatchSettings],
-    directory: _Directory = None,
+    directory: WrittenDirectory = None,
     broker_log: BrokerLogs = None,
     time_zone: TimeZone = "UTC",
     host: Host = "127.0.0.1",
@@ -99,13 +93,11 @@ def _live(config: WatchSettings, broker_logs: list[str], time_zone: str) -> Sour
 
 
 def _serve(app: App, host: str, port: int, token: str | None) -> None:
-    """Serve until it shall end. On this machine no token is needed; elsewhere one is made where none is given."""
-    if token is None and not is_loopback(host):
-        token = secrets.token_urlsafe(24)
+    """Serve until it shall end."""
     try:
-        listening = listen(host, port)
-    except OSError as problem:
-        raise CommandError(f"Cannot listen on {host}, port {port}: {problem.strerror}.") from problem
+        listening, token = listen_guarded(host, port, token)
+    except ServerError as problem:
+        raise CommandError(str(problem)) from problem
     with (
         stop_requested() as stop,
         HttpServer(guarded(app, token), listening, name="mcp", connections_max=_CONNECTIONS_MAX) as http,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
 
-from group_coordinator.ground.http_server.server import HttpServer, ServerError, listen
+from group_coordinator.ground.http_server.server import HttpServer, ServerError, listen_guarded
 from group_coordinator.watching.dashboard.application import application
 from group_coordinator.watching.dashboard.documents import Documents
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.news import News
 from group_coordinator.watching.dashboard.sources import Source, SourceError
 from group_coordinator.watching.dashboard.what_if import ReplayFunction
-from schemas.http_host import is_loopback
 
 DEFAULT_PORT = 8450
 CONNECTIONS_MAX = 512
@@ -106,12 +104,10 @@ def _prepare(
     index: Index,
     what_if: ReplayFunction | None,
 ) -> RunningServer:
-    if token is None and not is_loopback(host):
-        token = secrets.token_urlsafe(24)
     try:
-        listening = listen(host, port)
-    except OSError as problem:
-        raise SourceError(f"Cannot listen on {host}, port {port}: {problem.strerror}.") from problem
+        listening, token = listen_guarded(host, port, token)
+    except ServerError as problem:
+        raise SourceError(str(problem)) from problem
     try:
         source.start(index)
     except BaseException:
