@@ -46,8 +46,6 @@ _OWN = frozenset({
 })  # fmt: skip
 """Settings of ours that no broker has."""
 
-
-_DEFAULTS = GroupConfig(kafka_rules=OF_OLD_LOGS)
 Setting = int | str
 """The value of a setting that a broker has; of one that is on or off, a bool."""
 

@@ -49,7 +49,7 @@ def mcp(
     """Let an assistant ask about groups: why one rebalanced, who owned what when, offsets, lag, verdicts. Read only.
 
     It is a server of the Model Context Protocol over what `watch` knows of a cluster, over our own coordinator's
-    history, or over what a replay wrote. It needs the extra `mcp`: pip install 'group-coordinator[mcp]'.
+    history, or over what a replay wrote. It needs the extra `mcp`, or the package of that name: pip install mcp.
 
     Examples:
 
