@@ -66,7 +66,7 @@ def generated() -> str:
         "## `coordinator.topics`\n",
         "\n".join(f"- {first_paragraph(kind)}" for kind in (KnownTopic, VersionsBegin)) + "\n",
         "## `coordinator.progress`\n",
-        f"Only parts of the coordinator write and read it: {names(get_args(ProgressRecord))}.\n",
+        f"Coordinator, responders, gateways and members write it for each other: {names(get_args(ProgressRecord))}.\n",
         "## Reasons of dead letters\n",
         ", ".join(f"`{reason}`" for reason in (*EventProblem, OUTPUT_TOO_LARGE)) + "\n",
     ]
