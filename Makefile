@@ -31,14 +31,18 @@ jars: $(INSTALLED) ## the jars of Spark's connectors and of Kafka, and class arc
 run: $(INSTALLED) ## the demo: an embedded Kafka, the coordinator, groups with real members (ARGS="--duration 90s")
 	$(BIN)/group-coordinator demo $(ARGS)
 
-test: test-fast test-slow ## all tests
+# On a broker tests wait for a good part of their time: two cores have work for three processes. All tests are one run:
+# each process collects them once, and those that need no broker fill the time in which others wait for one.
+BY_FILE := --dist loadfile --no-loadscope-reorder
+
+test: jars ## all tests, in WORKERS=3 processes
+	$(BIN)/python -m pytest -n $(or $(WORKERS),3) $(BY_FILE)
 
 test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
-	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto --dist worksteal
+	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto $(BY_FILE)
 
-# On a broker they wait for a good part of their time: two cores have work for three processes.
 test-slow: jars ## the tests on a real broker and a real Spark, in WORKERS=3 processes
-	$(BIN)/python -m pytest -m "$(SLOW)" -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "$(SLOW)" -n $(or $(WORKERS),3) $(BY_FILE)
 
 simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds and as many sequences of random requests, from seed FROM=0 on, all cores
 	$(BIN)/python -m simulation --seeds $(or $(SEEDS),500) --from $(or $(FROM),0)

@@ -8,10 +8,11 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from group_coordinator.coordinating.jars.class_archives import class_archive_options
 from group_coordinator.coordinating.jars.java import SHORT_LIVED
@@ -70,6 +71,32 @@ LONG_FIRST = (
 )
 """The files that take half a minute and more, the longest first.
 A worker of pytest-xdist that took one of them last would work alone at the end."""
+OF_RECORDINGS = (
+    "tests/coordinating/responder/test_recorded_logs.py",
+    "tests/proving/recordings/test_clusters.py",
+    "tests/proving/recordings/test_consumer_sessions.py",
+    "tests/proving/recordings/test_events_import.py",
+    "tests/proving/recordings/test_following.py",
+)
+"""The files that follow the same recorded logs: where one process takes them all, it follows each log once."""
+IN_PARTS = ("tests/simulation/test_worlds.py",)
+"""Files of long tests that share nothing: each test is taken by whoever is free."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """With `--dist loadfile` a file goes to one worker, but for those that are better together or apart."""
+    return FileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+class FileScheduling(LoadFileScheduling):
+    """Hands out files in the order of their collection."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::", 1)[0]
+        if file in OF_RECORDINGS:
+            return OF_RECORDINGS[0]
+        return nodeid if file in IN_PARTS else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

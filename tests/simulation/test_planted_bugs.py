@@ -38,17 +38,18 @@ def _broker_is_set_back(case: Scenario) -> bool:
 
 
 class Seeds:
-    """The seeds of worlds of which something holds, looked for when a test asks for them."""
+    """The seeds of worlds of which something holds, looked for when a test asks for them; first one that is known."""
 
-    def __init__(self, end: int, holds: Callable[[Scenario], bool]) -> None:
-        self._end, self._holds = end, holds
+    def __init__(self, known: int, end: int, holds: Callable[[Scenario], bool]) -> None:
+        self._known, self._end, self._holds = known, end, holds
 
     def __iter__(self) -> Iterator[int]:
-        return (seed for seed in range(self._end) if seed % 3 != 2 and self._holds(scenario_of(seed)))
+        yield self._known
+        yield from (seed for seed in range(self._end) if seed % 3 != 2 and self._holds(scenario_of(seed)))
 
 
-BROKERS_SET_BACK = Seeds(900, _broker_is_set_back)
-STATIC_SUBSCRIBERS = Seeds(4_000, _subscribes_as_static_member)
+BROKERS_SET_BACK = Seeds(132, 900, _broker_is_set_back)
+STATIC_SUBSCRIBERS = Seeds(3_282, 4_000, _subscribes_as_static_member)
 
 
 def caught_by(seeds: Iterable[int], rules: set[str]) -> set[str]:
@@ -61,6 +62,7 @@ def caught_by(seeds: Iterable[int], rules: set[str]) -> set[str]:
     return set()
 
 
+# A seed that stands before the others is known to break the rule: without it the same is found, a hundred worlds later.
 BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (bugs.a_process_goes_by_its_own_rules, CONSUMER_WORLDS, {"BatchesCannotBeSeen"}),
     (bugs.a_process_goes_by_its_own_rules, CONSUMER_REQUESTS, {"BatchesCannotBeSeen"}),
@@ -71,21 +73,21 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (bugs.a_commit_that_is_not_logged, WORLDS, {"LogTellsHardState"}),
     (bugs.no_tombstones, RANDOM_REQUESTS, {"LogTellsHardState"}),
     (bugs.an_old_commit_is_taken, RANDOM_REQUESTS, {"OnlyCurrentCommits"}),
-    (bugs.a_fenced_member_commits, WORLDS, {"OnlyCurrentCommits"}),
+    (bugs.a_fenced_member_commits, [151, *WORLDS], {"OnlyCurrentCommits"}),
     (bugs.heartbeats_are_not_heard, WORLDS, {"SessionsKept"}),
-    (bugs.heartbeats_are_not_heard, WORLDS, {"TheLivingStay"}),
+    (bugs.heartbeats_are_not_heard, [201, *WORLDS], {"TheLivingStay"}),
     (bugs.the_dead_stay, WORLDS, {"SessionsKept"}),
-    (bugs.a_tick_of_the_future_counts, WORLDS, {"TheFutureIsFar"}),
+    (bugs.a_tick_of_the_future_counts, [34, *WORLDS], {"TheFutureIsFar"}),
     (bugs.a_tick_of_the_future_counts, RANDOM_REQUESTS, {"TheFutureIsFar"}),
     (bugs.time_runs_before_the_first_tick, WORLDS, {"OnlyTicksMoveTime"}),
     (bugs.a_static_member_keeps_its_new_subscription_to_itself, STATIC_SUBSCRIBERS, {"GroupsSettle"}),
     (bugs.the_clock_jumps_after_a_pause, WORLDS, {"TheLivingStay"}),
-    (bugs.a_clock_of_long_ago_is_caught_up, WORLDS, {"GroupsSettle"}),
+    (bugs.a_clock_of_long_ago_is_caught_up, [93, *WORLDS], {"GroupsSettle"}),
     (bugs.what_a_group_waits_for_is_left_behind, WORLDS, {"TheLivingStay"}),
     (bugs.the_brokers_clock_is_not_looked_at, BROKERS_SET_BACK, {"OwnTicksCount"}),
     (bugs.a_pause_is_not_noticed, WORLDS, {"PausesCostNobody"}),
-    (bugs.waiting_for_the_query_is_taken_for_a_pause, WORLDS, {"GroupsSettle"}),
-    (bugs.the_clock_runs_ahead_of_timers_that_have_not_fired, WORLDS, {"TheLivingStay"}),
+    (bugs.waiting_for_the_query_is_taken_for_a_pause, [24, *WORLDS], {"GroupsSettle"}),
+    (bugs.the_clock_runs_ahead_of_timers_that_have_not_fired, [285, *WORLDS], {"TheLivingStay"}),
     (bugs.a_log_rests_too_soon, [71_000_223, 71_009_913], {"PausesCostNobody"}),
     (bugs.sessions_go_on_after_a_pause, WORLDS, {"PausesCostNobody"}),
     (bugs.sessions_go_on_after_a_pause, RANDOM_REQUESTS, {"SessionsKept"}),
@@ -106,7 +108,7 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (bugs.a_topic_made_again_loses_its_offsets, RANDOM_REQUESTS, {"CommitsKept"}),
     (bugs.offsets_of_a_topic_that_is_gone_stay, WORLDS, {"OffsetsGoWithTheirTopic"}),
     (bugs.topics_are_known_by_name, WORLDS, {"OffsetsGoWithTheirTopic"}),
-    (bugs.a_broker_that_is_behind_is_believed, WORLDS, {"OffsetsGoWithTheirTopic"}),
+    (bugs.a_broker_that_is_behind_is_believed, [28, *WORLDS], {"OffsetsGoWithTheirTopic"}),
     (bugs.offsets_without_a_bound, RANDOM_REQUESTS, {"OffsetsWithinBound"}),
     (consumer_bugs.a_partition_is_given_before_it_is_released, CONSUMER_REQUESTS, {"OneOwnerAtATime"}),
     (consumer_bugs.a_partition_is_given_before_it_is_released, CONSUMER_WORLDS, {"OneOwnerAtATime"}),
@@ -114,7 +116,7 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (consumer_bugs.a_session_is_armed_only_at_the_join, CONSUMER_WORLDS, {"TheLivingStay"}),
     (consumer_bugs.silent_native_members_stay, CONSUMER_REQUESTS, {"NativeSessionsKept"}),
     (consumer_bugs.silent_native_members_stay, CONSUMER_WORLDS, {"GroupsSettle"}),
-    (consumer_bugs.nobody_bumps_the_epoch_when_members_go, CONSUMER_WORLDS, {"GroupsSettle"}),
+    (consumer_bugs.nobody_bumps_the_epoch_when_members_go, [66, *CONSUMER_WORLDS], {"GroupsSettle"}),
     (consumer_bugs.the_last_native_member_leaves_a_consumer_group_behind, CONSUMER_WORLDS, {"GroupsSettle"}),
     (consumer_bugs.a_refused_upgrade_shortens_the_session_of_who_waits, [71_006_054], {"SessionsKept"}),
     (consumer_bugs.a_downgrade_forgets_who_has_what, [150_001_114, 777_000_258], {"GroupsSettle"}),

@@ -14,11 +14,12 @@ from group_coordinator.coordinating.gateway.frames import parse_request_head
 from schemas.kafka.codec import decode, encode
 from schemas.wire import DecodeError, EncodeError, encode_count
 from tests.coordinating.gateway.random_messages import MESSAGES, random_message, wire_class
+from tests.each_version import in_each_version
 
 _EACH = 10
 
 
-@pytest.mark.parametrize(("message", "version"), MESSAGES)
+@in_each_version(MESSAGES)
 def test_reads_and_writes_what_kafka_python_does(message: str, version: int) -> None:
     random = Random(f"{message}{version}")
     for _ in range(_EACH):
@@ -28,7 +29,7 @@ def test_reads_and_writes_what_kafka_python_does(message: str, version: int) -> 
         assert encode(message, version, values) == encoded
 
 
-@pytest.mark.parametrize(("message", "version"), [each for each in MESSAGES if each[0].endswith("Request")])
+@in_each_version(each for each in MESSAGES if each[0].endswith("Request"))
 def test_headers_of_requests(message: str, version: int) -> None:
     random = Random(f"head{message}{version}")
     kafka_python_message, values = random_message(message, version, random)

@@ -15,6 +15,7 @@ from schemas.kafka.codec import decode_struct, encode_struct, is_flexible
 from schemas.kafka.definitions import StructDefinition, definition_of, names_of
 from schemas.wire import DecodeError
 from tests.coordinating.gateway.random_messages import TOPIC_MESSAGES, random_message, wire_class
+from tests.each_version import in_each_version
 
 NAMES = ("orders", "coordinator.events", "x" * 249, "é")
 _EACH = 10
@@ -48,7 +49,7 @@ def _of_item(field: dict[str, Any], item: dict[str, Any]) -> Iterator[tuple[str 
     yield from named(field, item)
 
 
-@pytest.mark.parametrize(("message", "version"), TOPIC_MESSAGES)
+@in_each_version(TOPIC_MESSAGES)
 def test_finds_what_was_named(message: str, version: int) -> None:
     random = Random(f"{message}{version}")
     for _ in range(_EACH):
@@ -95,7 +96,7 @@ def names_topics(struct: StructDefinition) -> bool:
     )
 
 
-@pytest.mark.parametrize(("message", "version"), TOPIC_MESSAGES)
+@in_each_version(TOPIC_MESSAGES)
 def test_damage_is_told(message: str, version: int) -> None:
     """Nothing but DecodeError."""
     random = Random(f"damaged{message}{version}")

@@ -29,6 +29,7 @@ from tests.coordinating.gateway.filtered_connections import (
 )
 from tests.coordinating.gateway.machines import carried, fed
 from tests.coordinating.gateway.random_messages import TOPIC_MESSAGES, random_message, wire_class
+from tests.each_version import in_each_version
 
 MARK = b"coordinator."
 REFUSED, NO_SUCH_ID = 29, 100
@@ -39,7 +40,7 @@ BY_NAME = [each for each in REQUESTS if each[0] not in ("ProduceRequest", "Fetch
 # ---------------------------------------------------------------------------------------------------------- any message
 
 
-@pytest.mark.parametrize(("message", "version"), REQUESTS)
+@in_each_version(REQUESTS)
 def test_no_name_of_the_coordinators_topics_reaches_the_broker(message: str, version: int) -> None:
     """Whatever the API, the version and the place in the message, in whatever pieces it comes."""
     random = Random(f"{message}{version}")
@@ -68,7 +69,7 @@ def test_no_name_of_the_coordinators_topics_reaches_the_broker(message: str, ver
         assert passed.count(b"xcoordinator.events") == frame.count(b"xcoordinator.events") or machine.to_client
 
 
-@pytest.mark.parametrize(("message", "version"), BY_NAME)
+@in_each_version(BY_NAME)
 def test_who_may_is_let_through_untouched(message: str, version: int) -> None:
     random = Random(f"allowed{message}{version}")
     kafka_python_message, _ = random_message(message, version, random, (HONEST, SECRET))
@@ -81,7 +82,7 @@ def test_who_may_is_let_through_untouched(message: str, version: int) -> None:
     assert (passed := carried(machine.to_broker)) == frame or len(wire.frames(passed)) == 1, "which topics are these?"
 
 
-@pytest.mark.parametrize(("message", "version"), REQUESTS)
+@in_each_version(REQUESTS)
 def test_damage_ends_the_connection_and_nothing_else(message: str, version: int) -> None:
     random = Random(f"damaged{message}{version}")
     kafka_python_message, _ = random_message(message, version, random, (HONEST, SECRET))

@@ -6,6 +6,7 @@ import gzip
 import json
 from base64 import b64decode
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from coordinator_state import Coordinator, LogRecord, Output, group_event
@@ -35,9 +36,17 @@ def followed_lines(tmp_path: Path, lines: Iterable[str]) -> Following:
 
 
 def followed(*paths: Path) -> Following:
+    """Follow logs; those of the recordings once in a process."""
+    return _followed_once(*paths) if all(FIXTURES in path.parents for path in paths) else _followed(*paths)
+
+
+def _followed(*paths: Path) -> Following:
     log = RequestLog(paths)
     log.read()
     return follow(log, {})
+
+
+_followed_once = cache(_followed)
 
 
 def request_logs_of(dump: Path) -> list[Path]:

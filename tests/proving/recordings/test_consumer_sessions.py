@@ -32,7 +32,6 @@ def _logs(name: str) -> list[Path]:
     return request_logs_of(dump)
 
 
-@cache
 def _whole(name: str) -> Following:
     return followed(*_logs(name))
 

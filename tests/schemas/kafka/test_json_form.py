@@ -12,6 +12,7 @@ import pytest
 from schemas.kafka.codec import decode, encode
 from schemas.kafka.definitions import definition_of
 from schemas.kafka.json_form import JsonFormError, from_json, to_json
+from tests.each_version import in_each_version
 from tests.schemas.kafka.random_values import random_values
 from tests.schemas.kafka.vectors import FIXTURES, VECTORS, VERSIONED
 
@@ -21,7 +22,7 @@ EXCHANGES: list[dict[str, Any]] = list(
 _VERSION_BYTES = 2
 
 
-@pytest.mark.parametrize(("name", "version"), VERSIONED)
+@in_each_version(VERSIONED)
 def test_round_trip(name: str, version: int) -> None:
     random = Random(f"json{name}{version}")
     for _ in range(3):
