@@ -88,7 +88,7 @@ def test_the_page_of_a_cluster(
     member = consumer(kafka, f"{topic_prefix}-group")
     member.subscribe([f"{topic_prefix}-topic"])
     wait_until(lambda: member.poll(0.1) is not None)
-    command = [environment / "bin/group-coordinator", "watch", "--bootstrap-servers", kafka.bootstrap_servers]
+    command = [str(environment / "bin/group-coordinator"), "watch", "--bootstrap-servers", kafka.bootstrap_servers]
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
         process = subprocess.Popen([*command, "--port", "0"], stdout=out, stderr=err, text=True, cwd=tmp_path)
         try:
