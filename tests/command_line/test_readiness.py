@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
 
+from group_coordinator.command_line.main import app
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.command_line.calls import call, text_of
 from tests.waiting import wait_until
@@ -41,6 +45,18 @@ def test_json() -> None:
     assert live["cost"]["without_owner_ms"] > 0
     (alone,) = call("readiness", DUMP, "--broker-log", LOG, "--json", "--group", "live").stdout.splitlines()
     assert json.loads(alone) == live
+
+
+def test_logs_from_elsewhere(tmp_path: Path) -> None:
+    """A log from standard input, or one in a directory, tells what the file does."""
+    expected = text_of(call("readiness", DUMP, "--broker-log", LOG)).replace(LOG.name, "")
+    with gzip.open(LOG) as log:
+        content = log.read()
+    result = CliRunner().invoke(app, ["readiness", str(DUMP), "--broker-log", "-"], input=content)
+    assert text_of(result) == expected
+    (tmp_path / "pod").mkdir()
+    (tmp_path / "pod" / "0.log").write_bytes(content)
+    assert text_of(call("readiness", DUMP, "--broker-log", tmp_path)) == expected
 
 
 def test_mistakes() -> None:
