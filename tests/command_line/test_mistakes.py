@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -135,10 +136,11 @@ def test_a_place_that_cannot_be_used(
 def test_tables_at_an_address(command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be written is said before anything is read, and nothing is left behind."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
     for name in ("events.jsonl", "x.offsets.jsonl"):
         (tmp_path / name).write_text("neither an event nor a record of an offsets topic")
     before = sorted(tmp_path.rglob("*"))
     result = call(*command, "--tables", "s3a://bucket/tables")
     assert result.exit_code == 1
-    assert "Tables at s3a://bucket/tables are written by Spark alone" in text_of(result)
+    assert "Tables at s3a://bucket/tables need the extra delta" in text_of(result)
     assert sorted(tmp_path.rglob("*")) == before

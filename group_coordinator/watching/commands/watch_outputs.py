@@ -16,7 +16,7 @@ from group_coordinator.watching.dashboard.clusters import qualified
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.dashboard.sources import Note
-from group_coordinator.watching.tables.destination import require_writable
+from group_coordinator.watching.tables.destination import open_tables
 from group_coordinator.watching.tables.fold import fold
 
 if TYPE_CHECKING:
@@ -75,10 +75,7 @@ class _Tables:
 
     def __init__(self, directory: str, kind: TablesFormat, *, has_clusters: bool) -> None:
         """Raises TablesError, OSError."""
-        path = require_writable(directory)
-        from group_coordinator.watching.tables.versions import TableVersions  # the packages of files are an extra
-
-        self._tables = TableVersions(path, kind.value, has_clusters=has_clusters)
+        self._tables = open_tables(directory, kind.value, has_clusters=has_clusters)
 
     def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
         return self._tables.write((cluster, row) for cluster, history in histories for row in fold(history))
