@@ -84,6 +84,7 @@ for group, name, house, module in (
     (app, "dashboard", "coordinating", "dashboard"),
     (app, "what-if", "proving", "what_if"),
     (app, "watch", "watching", "watch"),
+    (app, "readiness", "watching", "readiness"),
     (app, "mcp", "watching", "mcp"),
     (exports, "offsets-topic", "watching", "export"),
     (committed, "export", "coordinating", "offsets"),

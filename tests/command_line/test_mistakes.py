@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -98,6 +99,7 @@ EVENT = '{"partition":0,"offset":1,"timestamp_ms":1,"key":"g","value":"x"}\n'
         (("replay", "EVENTS", "--in-process", "--out", "EVENTS"), "File exists"),
         (("replay", "EVENTS", "--in-process", "--report", NOWHERE / "x.html"), str(NOWHERE)),
         (("replay", "EVENTS", "--in-process", "--tables", NOWHERE), str(NOWHERE)),
+        (("replay", "EVENTS", "--in-process", "--tables", "EVENTS"), "Tables cannot be written to"),
         (("import", "kafka-request-log", REQUEST_LOG, "--out", NOWHERE), str(NOWHERE)),
         (("verify", "recording", REQUEST_LOG, "--config", "group.initial.rebalance.delay.ms=abc"), "abc"),
         (("offsets", "export", "--replayed", NOWHERE), str(NOWHERE)),
@@ -125,3 +127,20 @@ def test_a_place_that_cannot_be_used(
     result = call(*call_arguments)
     assert result.exit_code in (1, 2)
     assert told in text_of(result)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("replay", "events.jsonl", "--in-process"), ("replay", "x.offsets.jsonl"), ("watch", *NO_KAFKA)],
+)
+def test_tables_at_an_address(command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be written is said before anything is read, and nothing is left behind."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    for name in ("events.jsonl", "x.offsets.jsonl"):
+        (tmp_path / name).write_text("neither an event nor a record of an offsets topic")
+    before = sorted(tmp_path.rglob("*"))
+    result = call(*command, "--tables", "s3a://bucket/tables")
+    assert result.exit_code == 1
+    assert "Tables at s3a://bucket/tables need the extra delta" in text_of(result)
+    assert sorted(tmp_path.rglob("*")) == before

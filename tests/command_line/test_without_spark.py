@@ -1,4 +1,4 @@
-"""What is installed without the extra `spark` is enough to watch a cluster, and to replay what it left."""
+"""What is installed without extras is enough to watch a cluster, and to replay what it left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.watching.observed.recorded import CLUSTERS
 
-_ABSENT = ("pyspark", "py4j", "pandas", "numpy")
+_ABSENT = ("pyspark", "py4j", "pandas", "numpy", "pyarrow")
 _PROGRAM = f"""
 import sys
 sys.modules |= dict.fromkeys({_ABSENT!r})
@@ -34,10 +34,13 @@ def test_every_command_explains_itself(command: str) -> None:
 def test_a_dump_is_replayed(tmp_path: Path) -> None:
     dump = CLUSTERS / "connect.offsets.jsonl.gz"
     out, report, tables = tmp_path / "out", tmp_path / "report.html", tmp_path / "tables"
-    done = call("replay", dump, "--out", out, "--report", report, "--tables", tables, "--tables-format", "parquet")
+    done = call("replay", dump, "--out", out, "--report", report)
     assert done.returncode == 0, done.stderr
     assert report.stat().st_size > 0
-    assert (tables / "rebalances").is_dir()
+    for command in (("replay", dump), ("watch", "--bootstrap-servers", "127.0.0.1:1")):
+        without = call(*command, "--tables", tables)
+        assert without.returncode == 1
+        assert "Tables need the extra tables (pyarrow is missing): install the package pyarrow." in without.stderr
     assert call("explain", "--from", out, "--group", "letters").returncode == 0
 
 

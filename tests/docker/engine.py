@@ -13,6 +13,8 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 KAFKA_IMAGE = "apache/kafka:4.3.1"
 BASE_IMAGE = "python:3.11-slim-bookworm"
+SERVERS = "kafka:9092"
+"""Where other containers reach the broker."""
 HEALTH_TIMEOUT_S = 240
 PATIENT = {"timeout": 1_500}
 """For the engine's clients: a step of a build and a command in a container may print nothing for long."""

@@ -6,43 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from testcontainers.community.kafka import KafkaContainer
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from tests.docker import consumer
-from tests.docker.engine import HEALTH_TIMEOUT_S, KAFKA_IMAGE, PATIENT, wait_until_healthy
-
-SERVERS = "kafka:9092"
-"""Where other containers reach the broker."""
-
-
-class ApacheKafka(KafkaContainer):
-    """The image of Kafka itself, whose versions and entry point are not those of Confluent's."""
-
-    MIN_KRAFT_TAG = "4.0.0"
-
-    def start(self, timeout: int = HEALTH_TIMEOUT_S) -> ApacheKafka:
-        return super().start(timeout)
-
-    def tc_start(self) -> None:
-        """Write what the container waits for: only now is the port known that it has on this machine."""
-        listeners = f"{self.listener_name}://{self.get_bootstrap_server()},BROKER://{SERVERS}"
-        script = f"export KAFKA_ADVERTISED_LISTENERS={listeners}\nexec /etc/kafka/docker/run\n"
-        self.create_file(script.encode(), self.TC_START_SCRIPT)
-
-
-@pytest.fixture
-def network(docker_engine: None) -> Iterator[Network]:
-    with Network() as created:
-        yield created
-
-
-@pytest.fixture
-def servers(network: Network) -> Iterator[str]:
-    """Where this machine reaches the broker."""
-    with ApacheKafka(KAFKA_IMAGE, network=network, network_aliases=["kafka"]).with_kraft() as broker:
-        yield broker.get_bootstrap_server()
+from tests.docker.engine import PATIENT, SERVERS, wait_until_healthy
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from group_coordinator.coordinating.commands.groups import read_offsets, read_snapshots
+from group_coordinator.coordinating.commands.groups import read_offsets
 from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.commands.published_groups import read_snapshots
 from schemas.history import GroupSnapshot
 from schemas.kafka import records as kafka_records
 from schemas.kafka.json_form import to_json

@@ -12,10 +12,10 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, with_settings
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.coordinating.commands.coordinator_options import Settings
-from group_coordinator.coordinating.commands.groups import read_published
 from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.ground.settings.loading import did_you_mean
+from group_coordinator.watching.commands.published_groups import read_published
 from schemas.events import encode_json
 from schemas.group_metadata_events import GroupConfiguration
 from schemas.group_settings import OWN_SETTINGS, OwnSettingsBounds, configuration_problems

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated
 
-import msgspec
 import typer
 
 from group_coordinator.command_line.errors import CommandError
@@ -28,8 +27,9 @@ from group_coordinator.watching.commands.group_tables import (
     state_lines,
     type_name,
 )
+from group_coordinator.watching.commands.published_groups import read_snapshots
 from schemas.group_states import REBALANCING
-from schemas.history import GroupSnapshot, decode_snapshot
+from schemas.history import GroupSnapshot
 from schemas.java_hash import group_partition
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from schemas.wire import DecodeError
@@ -121,32 +121,6 @@ def _require_that_fits(
         raise CommandError("--verbose is for --members and --state.", exit_code=2)
     if group_type is not None and group is not None:
         raise CommandError("--type lists groups: leave out --group.", exit_code=2)
-
-
-def read_snapshots(config: ReaderSettings) -> list[GroupSnapshot]:
-    """Read the groups from the assignments topic, by id."""
-    return [snapshot for snapshot in read_published(config) if snapshot.exists]
-
-
-def read_published(config: ReaderSettings) -> list[GroupSnapshot]:
-    """The same, with ids that have settings, but no group. A repeated older record does not undo a newer one."""
-    latest: dict[str, GroupSnapshot] = {}
-    for message in read_topic(config.client_properties, config.topics.assignments):
-        group_id = (message.key() or b"").decode(errors="replace")
-        value = message.value()
-        if value is None:
-            latest.pop(group_id, None)
-            continue
-        try:
-            snapshot = decode_snapshot(value)
-        except msgspec.DecodeError as problem:
-            raise CommandError(
-                f"{message.topic()}, offset {message.offset()}: not a group of ours ({problem})."
-            ) from problem
-        before = latest.get(group_id)
-        if before is None or (before.epoch, before.seq) <= (snapshot.epoch, snapshot.seq):
-            latest[group_id] = snapshot
-    return [latest[group_id] for group_id in sorted(latest)]
 
 
 def read_offsets(config: ReaderSettings, group_id: str) -> dict[tuple[str, int], OffsetCommitValue]:

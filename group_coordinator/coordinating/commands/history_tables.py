@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.output_options import TablesFormat
-from schemas.history import History
 from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
@@ -56,11 +53,10 @@ def beside_the_coordinator(
 def tables_query(
     config: StreamingConfig, directory: str, kind: TablesFormat, interval_s: int = INTERVAL_S
 ) -> Callable[[SparkSession, TopicReport], StreamingQuery]:
-    """Return what starts the query that writes the tables, in the coordinator's session. It raises CommandError."""
+    """Return what starts the query that writes the tables, in the coordinator's session. It raises TablesError."""
 
     def start(spark: SparkSession, report: TopicReport) -> StreamingQuery:
         from group_coordinator.coordinating.spark_tables.views import history_stream, start_tables_query
-        from group_coordinator.watching.tables.layout import TablesError
         from streaming.session import prepare_session
 
         session = spark.newSession()  # the settings below are not the coordinator's
@@ -68,32 +64,14 @@ def tables_query(
         for name, value in _SMALL_BATCHES.items():
             session.conf.set(name, value)
         history = history_stream(session, report.topics.history, config.source_options)
-        try:
-            return start_tables_query(history, directory, kind.value, trigger_interval_ms=interval_s * 1_000)
-        except TablesError as problem:
-            raise CommandError(str(problem)) from problem
+        return start_tables_query(history, directory, kind.value, trigger_interval_ms=interval_s * 1_000)
 
     return start
 
 
 def write_with_spark(outputs: DataFrame, config: StreamingConfig, directory: str, kind: TablesFormat) -> None:
-    """Write the tables of a replay's outputs. Raises CommandError."""
+    """Write the tables of a replay's outputs. Raises TablesError."""
     from group_coordinator.coordinating.spark_tables.views import write_tables_batch
-    from group_coordinator.watching.tables.layout import TablesError
 
     history = outputs.where(outputs.topic == config.topics.history).select("key", "value")
-    try:
-        write_tables_batch(outputs.sparkSession, history, directory, kind.value)
-    except TablesError as problem:
-        raise CommandError(str(problem)) from problem
-
-
-def write_in_process(history: Iterable[History], directory: Path, kind: TablesFormat) -> None:
-    """Write the tables of a history. Raises CommandError."""
-    from group_coordinator.watching.tables.files import write_tables
-    from group_coordinator.watching.tables.layout import TablesError
-
-    try:
-        write_tables(history, directory, kind.value)
-    except TablesError as problem:
-        raise CommandError(str(problem)) from problem
+    write_tables_batch(outputs.sparkSession, history, directory, kind.value)

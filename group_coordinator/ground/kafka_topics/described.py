@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ClusterMetadata, TopicDescription
+from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, ResourceType, TopicDescription
 
 from group_coordinator.ground.kafka_topics.cluster_topics import Racks
 from schemas.wire import topic_id_text
@@ -52,6 +52,17 @@ def racks_of(description: TopicDescription) -> Racks:
 def brokers_of(metadata: ClusterMetadata) -> dict[int, str]:
     """Return host and port of each broker, by its number."""
     return {number: f"{broker.host}:{broker.port}" for number, broker in sorted(metadata.brokers.items())}
+
+
+def broker_values(admin: AdminClient, metadata: ClusterMetadata) -> dict[str, str]:
+    """Return the settings of one broker by Kafka's names; none where it does not tell (rights, managed clusters)."""
+    resource = ConfigResource(ResourceType.BROKER, str(min(metadata.brokers)))
+    (future,) = admin.describe_configs([resource], request_timeout=_TIMEOUT_S).values()
+    try:
+        return {name: entry.value for name, entry in future.result(_TIMEOUT_S + 1.0).items() if entry.value is not None}
+    except (KafkaException, TimeoutError) as problem:
+        _log.debug("settings of broker %s: %s", resource.name, problem)
+        return {}
 
 
 def topic_names(admin: AdminClient, metadata: ClusterMetadata) -> dict[str, str]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from group_coordinator.command_line.replay_output import history_outputs
 from schemas.history import History
 from schemas.output_records import OutputRecord
-from streaming.rows import OUTPUT_SCHEMA, output_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,5 +34,7 @@ def _by_key(group: Group) -> tuple[bool, bytes]:
 
 def with_told_rows(outputs: DataFrame, told: Iterable[History], topic: str) -> DataFrame:
     """Return rows of `OUTPUT_SCHEMA` with the history of groups that were not coordinated again."""
+    from streaming.rows import OUTPUT_SCHEMA, output_columns  # its packages come with Spark
+
     columns = output_columns([(record.key, [record]) for record in history_outputs(told, topic)])
     return outputs.union(outputs.sparkSession.createDataFrame(list(zip(*columns, strict=True)), OUTPUT_SCHEMA))

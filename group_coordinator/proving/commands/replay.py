@@ -52,10 +52,12 @@ from group_coordinator.proving.commands.replay_source import (
 )
 from group_coordinator.proving.recordings.broker_settings import RULES
 from group_coordinator.proving.recordings.events_import import EventsImport
+from group_coordinator.watching.commands.observed_source import is_dump
 from group_coordinator.watching.commands.served_page import new_index
 from group_coordinator.watching.commands.summary import Summary
 from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.narrative import words
+from group_coordinator.watching.tables.destination import require_writable, write_history
 from schemas.history import History, decode_history
 from streaming.config import StreamingConfig
 
@@ -136,6 +138,8 @@ def replay(
         group-coordinator replay coordinator.events --bootstrap-servers broker:9092 --out replayed/
     """
     require_sources(sources, settings.config.client_properties, in_process=in_process)
+    if tables is not None and (in_process or any(map(is_dump, sources))):
+        require_writable(tables, tables_format.value)
     zone_shown = shown_zone(utc=utc)
     watched = watched_source(sources, broker_log or (), topic_names, zone(time_zone), zone_shown)
     if watched is None:
@@ -212,9 +216,7 @@ class _Job:
         self._for_tables = None if self._outputs.tables is None else []
         self._take(records)
         if self._outputs.tables is not None:
-            history_tables.write_in_process(
-                self._for_tables or (), Path(self._outputs.tables), self._outputs.tables_kind
-            )
+            write_history(self._for_tables or (), self._outputs.tables, self._outputs.tables_kind.value)
 
     def run_on_spark(self, source: ReplaySource, scratch: Path) -> None:
         from streaming.packed_outputs import output_records

@@ -6,6 +6,7 @@ import errno
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
+from glob import escape, glob
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -17,6 +18,8 @@ from schemas.bounded_lines import ByteStream, bounded_lines, too_long
 GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
 """What comes of a gzip file that is damaged or breaks off."""
 BUFFER_BYTES = 256 * 1024
+STANDARD_INPUT, INPUT_NAME = "-", "standard input"
+"""How it is named in place of a file, and what is said of it."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 """At both ends of a line, a byte order mark included."""
@@ -42,6 +45,14 @@ class Damage(Struct):
     def __str__(self) -> str:
         more = f"; and {self.lines - len(self.shown)} more" if self.lines > len(self.shown) else ""
         return "; ".join(self.shown) + more
+
+
+def named_files(name: str) -> list[str]:
+    """Return the files that a name or a pattern stands for, or a directory: all logs in it, at any depth."""
+    if Path(name).is_file():
+        return [name]
+    pattern = f"{escape(name)}/**/*.log*" if Path(name).is_dir() else name
+    return [path for path in sorted(glob(pattern, recursive=True)) if Path(path).is_file()]
 
 
 def unpacked(raw: IO[bytes]) -> ByteStream:

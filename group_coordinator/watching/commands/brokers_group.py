@@ -1,4 +1,4 @@
-"""One group that a cluster's own brokers coordinate, from the one partition of the offsets topic that holds it."""
+"""Groups that a cluster's own brokers coordinate, from the offsets topic: one from its partition alone, or all."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from msgspec import Struct
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.progress import count_progress
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
-from group_coordinator.ground.kafka_topics.described import topic_names
+from group_coordinator.ground.kafka_topics.described import broker_values, topic_names
 from group_coordinator.ground.kafka_topics.errors import TIMEOUT_S, explaining
+from group_coordinator.watching.broker_logs.broker_log import BrokerLog
 from group_coordinator.watching.broker_logs.broker_patterns import NO_GROUP
 from group_coordinator.watching.commands.observed_source import read_logs
 from group_coordinator.watching.narrative import words
@@ -44,46 +45,87 @@ def read_brokers_group(
     `properties` are librdkafka's. `broker_logs` are names or patterns of files; `time_zone` is that of their times that
     name none. Raises CommandError where a file or the topic cannot be read.
     """
-    partition = _Partition()
-    partition.read(properties, group_id)
-    admin = new_admin_client(properties)
-    with explaining(properties):
-        metadata = admin.list_topics(timeout=TIMEOUT_S)
-    log = read_logs(broker_logs, time_zone, metadata.cluster_id)
-    observer = partition.observer
-    observer.add_lines(line for line in log.lines if partition.has(line.event.group_id))
-    observer.name_topics(log.topic_names)
-    if observer.unnamed_topics:
-        observer.name_topics(topic_names(admin, metadata))
+    topic = _OffsetsTopic()
+    topic.read(properties, group_id)
+    observer, log = topic.observer, topic.add_logs(properties, broker_logs, time_zone)
     group_ids = observer.group_ids()
     return GroupTold(
         history=observer.kept_of(group_id).follow()[1] if group_id in group_ids else (),
-        doubts=(
-            *partition.fetched.doubts(),
-            *log.doubts(),
-            *doubts(observer.skews, observer.open_transactions(), log.left_out, time_zone),
-            *unnamed_topics(observer.unnamed_topics),
-        ),
+        doubts=topic.doubts(log, time_zone),
         other_groups=[each for each in group_ids if each != group_id],
-        source=f"{OFFSETS_TOPIC}-{partition.number} ({words.count(partition.records, 'record')})",
+        source=f"{OFFSETS_TOPIC}-{topic.numbers[0]} ({words.count(topic.records, 'record')})",
     )
 
 
-class _Partition:
-    """What was read of the partition that holds a group."""
+class BrokersGroups(Struct, frozen=True, kw_only=True):
+    """What a cluster's offsets topic and its brokers tell of all groups."""
+
+    observer: Observer
+    doubts: Sequence[str]
+    """Why it may not be what happened, or not all of it."""
+    settings: Mapping[str, str]
+    """What one broker says of groups, by Kafka's names; none where it does not tell."""
+    logged_settings: Mapping[str, str]
+    """The same of the brokers' logs."""
+
+
+def read_brokers_groups(
+    properties: Mapping[str, str], broker_logs: Sequence[str], time_zone: tzinfo
+) -> BrokersGroups:
+    """Read the whole offsets topic, and brokers' logs. Parameters and errors are those of `read_brokers_group`."""
+    topic = _OffsetsTopic()
+    topic.read(properties, None)
+    log = topic.add_logs(properties, broker_logs, time_zone)
+    return BrokersGroups(
+        observer=topic.observer,
+        doubts=topic.doubts(log, time_zone),
+        settings=topic.settings,
+        logged_settings=log.settings,
+    )
+
+
+class _OffsetsTopic:
+    """What was read of the topic, or of the partition that holds a group."""
 
     def __init__(self) -> None:
         self.observer, self.fetched = Observer(), FetchedRecords()
-        self.number = self.records = 0
+        self.numbers: Sequence[int] = ()
+        """The partitions."""
+        self.records = 0
+        self.settings: Mapping[str, str] = {}
         self._count = 1
         """How many partitions the topic has."""
 
-    def has(self, group_id: str) -> bool:
-        """Return whether this partition holds a group (`GroupCoordinatorService.partitionFor`)."""
-        return group_id == NO_GROUP or group_partition(group_id, self._count) == self.number
+    def add_logs(self, properties: Mapping[str, str], broker_logs: Sequence[str], time_zone: tzinfo) -> BrokerLog:
+        """Take what brokers' logs tell of its groups, and names of topics; ask a broker for its settings."""
+        admin = new_admin_client(properties)
+        with explaining(properties):
+            metadata = admin.list_topics(timeout=TIMEOUT_S)
+        log = read_logs(broker_logs, time_zone, metadata.cluster_id)
+        self.observer.add_lines(line for line in log.lines if self._has(line.event.group_id))
+        self.observer.name_topics(log.topic_names)
+        if self.observer.unnamed_topics:
+            self.observer.name_topics(topic_names(admin, metadata))
+        if len(self.numbers) == self._count:
+            self.settings = broker_values(admin, metadata)
+        return log
 
-    def read(self, properties: Mapping[str, str], group_id: str) -> None:
-        """Read it, from its begin to its present end. Raises CommandError."""
+    def doubts(self, log: BrokerLog, time_zone: tzinfo) -> tuple[str, ...]:
+        """Return why this may not be what happened, or not all of it."""
+        observer = self.observer
+        return (
+            *self.fetched.doubts(),
+            *log.doubts(),
+            *doubts(observer.skews, observer.open_transactions(), log.left_out, time_zone),
+            *unnamed_topics(observer.unnamed_topics),
+        )
+
+    def _has(self, group_id: str) -> bool:
+        """Return whether these partitions hold a group (`GroupCoordinatorService.partitionFor`)."""
+        return group_id == NO_GROUP or group_partition(group_id, self._count) in self.numbers
+
+    def read(self, properties: Mapping[str, str], group_id: str | None) -> None:
+        """Read the partition that holds a group, or all, from begin to present end. Raises CommandError."""
         from group_coordinator.watching.watch.offsets_topic import (  # it takes its time
             OffsetsTopicError,
             OffsetsTopicReader,
@@ -93,12 +135,13 @@ class _Partition:
             with OffsetsTopicReader(properties) as reader, count_progress("reading the offsets topic") as advance:
                 bounds = reader.bounds()
                 self._count = len(bounds)
-                self.number = group_partition(group_id, self._count)
-                begin, end = bounds[self.number]
-                for _, record in reader.read({self.number: (begin, end)}):
-                    self.observer.add_records(self.fetched.entries(self.number, (record,)))
+                self.numbers = sorted(bounds) if group_id is None else [group_partition(group_id, self._count)]
+                of_these = {number: bounds[number] for number in self.numbers}
+                to_read = sum(end - begin for begin, end in of_these.values())
+                for number, record in reader.read(of_these):
+                    self.observer.add_records(self.fetched.entries(number, (record,)))
                     self.records += 1
                     if self.records % _PROGRESS_EVERY == 0:
-                        advance(record.offset - begin, end - begin)
+                        advance(self.records, to_read)
         except (OffsetsTopicError, OSError) as problem:
             raise CommandError(str(problem)) from problem

@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import tzinfo
 from typing import Annotated
 
-import msgspec
 import typer
 
 from group_coordinator.command_line import doubts
@@ -20,15 +19,15 @@ from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
-from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.commands.brokers_group import GroupTold, read_brokers_group
 from group_coordinator.watching.commands.explanation import explanation
+from group_coordinator.watching.commands.published_groups import read_history
 from group_coordinator.watching.dashboard.sources import note_of
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
-from schemas.history import History, decode_history
+from schemas.history import History
 
 PREVIOUS_SHOWN = 20
 OTHERS_SHOWN = 10
@@ -111,7 +110,7 @@ def _live(config: ReaderSettings, group_id: str, broker_logs: Sequence[str], log
     told = None
     if not broker_logs:
         with suppress(NoSuchTopicError):
-            told = _told(_of_topic(config), group_id, "the history topic")
+            told = _told(read_history(config), group_id, "the history topic")
     if told is not None and told.history:
         return told
     return read_brokers_group(config.client_properties, group_id, broker_logs, log_times)
@@ -175,19 +174,6 @@ def _other_lives(
         yield f"In other lives of the group {shown.counts} {shown.generation_id} came too:"
         for each in others:
             yield f"  --life {lives.index(each.started.epoch) + 1}: {headline(each, zone)}"
-
-
-def _of_topic(config: ReaderSettings) -> Iterator[History]:
-    for message in read_topic(config.client_properties, config.topics.history):
-        value = message.value()
-        if value is None:
-            continue
-        try:
-            yield decode_history(value)
-        except msgspec.DecodeError as problem:
-            raise CommandError(
-                f"{message.topic()}, offset {message.offset()}: not a history record ({problem})."
-            ) from problem
 
 
 def _of_group(records: Iterable[History], group_id: str, other_groups: dict[str, None]) -> Iterator[History]:

@@ -18,6 +18,7 @@ from group_coordinator.ground.http_server.access import Access, App
 from group_coordinator.ground.http_server.server import HttpServer, ServerError, listen_guarded
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
 from group_coordinator.ground.kafka_topics.reader import partition_count
+from group_coordinator.watching.broker_logs.text_files import STANDARD_INPUT
 from group_coordinator.watching.commands.served_page import Host, Token, health_settings, live_source
 from group_coordinator.watching.commands.watch_settings import NAMES, WatchSettings
 from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
@@ -61,6 +62,8 @@ def mcp(
         from group_coordinator.watching.commands.assistant_tools import assistant_server
     except ImportError as problem:
         raise CommandError(f"This needs the extra mcp ({problem.name} is missing): install the package mcp.") from None
+    if port is None and STANDARD_INPUT in (broker_log or ()):
+        raise CommandError("--broker-log -: standard input is the assistant's. Serve HTTP (--port).", WRONG_USE)
     config = settings.config
     source = (
         ReplaySource(directory) if directory is not None else _live(config, list(broker_log or ()), time_zone)

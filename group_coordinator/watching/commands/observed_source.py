@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
-from glob import glob
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -14,6 +16,7 @@ from msgspec import Struct
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
 from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError, topic_id_from_kafka
+from group_coordinator.watching.broker_logs.text_files import INPUT_NAME, STANDARD_INPUT, named_files
 from group_coordinator.watching.dashboard.watched import Watched
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.clock_skew import Skew
@@ -86,22 +89,29 @@ def read_files(
 
 
 def read_logs(names: Sequence[str], time_zone: tzinfo, of_cluster: str | None) -> BrokerLog:
-    """Read brokers' logs; those of another cluster than this one are left out. Raises CommandError."""
+    """Read brokers' logs, that of standard input to its end; those of another cluster than this one are left out.
+    Raises CommandError."""
     log = BrokerLog(time_zone)
     log.of_cluster = of_cluster
     try:
-        for path in files_of(names):
+        for path in files_of([name for name in names if name != STANDARD_INPUT]):
             log.read_file(path)
+        if STANDARD_INPUT in names:
+            with TemporaryDirectory(prefix="group-coordinator-") as directory:
+                path = Path(directory) / INPUT_NAME  # files are looked at before they are read
+                with path.open("wb") as file:
+                    shutil.copyfileobj(sys.stdin.buffer, file)
+                log.read_file(path)
     except (OSError, ValueError) as problem:
         raise CommandError(str(problem)) from problem
     return log
 
 
 def files_of(names: Sequence[str]) -> list[Path]:
-    """Return the files that names and patterns stand for, each once. Raises CommandError."""
+    """Return the files that names, patterns and directories stand for, each once. Raises CommandError."""
     files: dict[Path, None] = {}
     for name in names:
-        paths = [name] if Path(name).is_file() else sorted(glob(name, recursive=True))
+        paths = named_files(name)
         if not paths:
             raise CommandError(f"{name} is no file.")
         files |= dict.fromkeys(Path(path).resolve() for path in paths)

@@ -78,6 +78,7 @@ def watch(
 
         group-coordinator watch --bootstrap-servers prod:9092
         group-coordinator watch --bootstrap-servers prod:9092 --broker-log '/var/log/kafka/server.log*' --follow
+        kubectl logs -f kafka-0 | group-coordinator watch --bootstrap-servers prod:9092 --broker-log -
         group-coordinator watch --bootstrap-servers prod:9092 --state state/ --tables tables/ --tables-format parquet
         group-coordinator watch --cluster prod=prod:9092 --cluster test=test:9092 --broker-log 'prod=logs/server.log*'
     """

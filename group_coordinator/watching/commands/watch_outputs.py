@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.output_options import TablesFormat
 from group_coordinator.command_line.replay_output import history_outputs
 from group_coordinator.ground.output_files import write_files
@@ -17,9 +16,8 @@ from group_coordinator.watching.dashboard.clusters import qualified
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.dashboard.sources import Note
+from group_coordinator.watching.tables.destination import open_tables
 from group_coordinator.watching.tables.fold import fold
-from group_coordinator.watching.tables.layout import TablesError
-from group_coordinator.watching.tables.versions import TableVersions
 
 if TYPE_CHECKING:
     from group_coordinator.watching.watch.writing import GroupHistory, Output
@@ -38,18 +36,15 @@ class OutputOptions(Struct, frozen=True, kw_only=True):
 def open_outputs(options: OutputOptions, topics: Topics, name: str, *, has_clusters: bool = False) -> list[Output]:
     """`topics`: what files are called after. `name`: of what is watched. `has_clusters`: more than one may be.
 
-    Raises CommandError.
+    Raises TablesError, OSError.
     """
     outputs: list[Output] = []
-    try:
-        if options.out is not None:
-            outputs.append(_HistoryFiles(options.out, topics))
-        if options.tables is not None:
-            outputs.append(_Tables(Path(options.tables), options.tables_kind, has_clusters=has_clusters))
-        if options.report is not None:
-            outputs.append(_Report(options.report, name))
-    except (TablesError, OSError) as problem:
-        raise CommandError(str(problem)) from problem
+    if options.out is not None:
+        outputs.append(_HistoryFiles(options.out, topics))
+    if options.tables is not None:
+        outputs.append(_Tables(options.tables, options.tables_kind, has_clusters=has_clusters))
+    if options.report is not None:
+        outputs.append(_Report(options.report, name))
     return outputs
 
 
@@ -78,9 +73,9 @@ class _HistoryFiles:
 class _Tables:
     """The tables of `replay --tables`."""
 
-    def __init__(self, directory: Path, kind: TablesFormat, *, has_clusters: bool) -> None:
+    def __init__(self, directory: str, kind: TablesFormat, *, has_clusters: bool) -> None:
         """Raises TablesError, OSError."""
-        self._tables = TableVersions(directory, kind.value, has_clusters=has_clusters)
+        self._tables = open_tables(directory, kind.value, has_clusters=has_clusters)
 
     def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
         return self._tables.write((cluster, row) for cluster, history in histories for row in fold(history))

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.ground.system.disk_store import DiskStore
+from group_coordinator.watching.broker_logs.text_files import STANDARD_INPUT
 from group_coordinator.watching.dashboard import DashboardSettings, HealthSettings
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.observed.evidence import BOUNDED, Bounds
@@ -74,6 +75,8 @@ def _by_cluster(clusters: Iterable[str], broker_logs: Iterable[str]) -> dict[str
         if name not in patterns:
             raise CommandError(f"--broker-log {option}: write NAME=FILE, with the name of a cluster.", WRONG_USE)
         patterns[name].append(pattern)
+    if sum(of_cluster.count(STANDARD_INPUT) for of_cluster in patterns.values()) > 1:
+        raise CommandError("--broker-log -: standard input is read once, for one cluster.", WRONG_USE)
     return patterns
 
 
@@ -91,7 +94,7 @@ def _cluster_source(name: str, properties: Mapping[str, str], logs: list[str], o
         properties,
         logs,
         time_zone=options.time_zone,
-        follow=options.follow,
+        follow=options.follow or STANDARD_INPUT in logs,
         bounds=options.bounds,
         state=options.state / name if options.state and name else options.state,
         cluster=name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from group_coordinator.ground.errors import ExpectedError
 from group_coordinator.watching.tables.rows import Table
 
 Format = Literal["delta", "parquet"]
@@ -16,7 +17,7 @@ WHOLE_HISTORY = 0
 """The batch number of Parquet files that were made of a whole history."""
 
 
-class TablesError(RuntimeError):
+class TablesError(ExpectedError):
     """The tables cannot be written. The message says why and what to do."""
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import select
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
-from glob import glob
 from pathlib import Path
 from typing import IO
 
@@ -13,7 +15,13 @@ from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.broker_logs.broker_log import FileRead, LineReader
 from group_coordinator.watching.broker_logs.cluster_ids import is_foreign, left_out
 from group_coordinator.watching.broker_logs.line_times import LineError
-from group_coordinator.watching.broker_logs.text_files import GZIP_ERRORS, unpacked
+from group_coordinator.watching.broker_logs.text_files import (
+    GZIP_ERRORS,
+    INPUT_NAME,
+    STANDARD_INPUT,
+    named_files,
+    unpacked,
+)
 from schemas.bounded_lines import LINE_MAX_BYTES, ByteStream
 
 _ROTATED = re.compile(r"(?<=\.log)[.\-_].*$|(\.\d+)?(\.gz)?$")
@@ -22,16 +30,19 @@ _PIECE_BYTES = 4 * 1024 * 1024
 
 FileId = tuple[int, int]
 """Device and inode: a file that is renamed stays what it is."""
+_INPUT: FileId = (-1, -1)
 
 
 class FollowedLogs:
-    """All files of some names and patterns."""
+    """All files of some names, patterns and directories, and standard input."""
 
     def __init__(self, patterns: Sequence[str], time_zone: tzinfo) -> None:
         """`time_zone`: of times that do not say theirs."""
-        self._patterns = patterns
+        self._patterns = [pattern for pattern in patterns if pattern != STANDARD_INPUT]
         self._time_zone = time_zone
-        self._files: dict[FileId, _File] = {}
+        self._files: dict[FileId, _Log] = {}
+        if STANDARD_INPUT in patterns:
+            self._files[_INPUT] = _Log(INPUT_NAME, Path(STANDARD_INPUT), time_zone, _Waiting(sys.stdin.fileno()))
         self.left_out = 0
         """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
         self.are_read = False
@@ -54,7 +65,7 @@ class FollowedLogs:
     def look(self) -> list[BrokerLine]:
         """Return what has come in all files, a piece of each. New files are taken up."""
         self._find()
-        found: list[tuple[_File, list[BrokerLine]]] = []
+        found: list[tuple[_Log, list[BrokerLine]]] = []
         for file in self._files.values():
             try:
                 found.append((file, list(file.look())))
@@ -80,34 +91,44 @@ class FollowedLogs:
 
     def _find(self) -> None:
         for pattern in self._patterns:
-            for name in [pattern] if Path(pattern).is_file() else sorted(glob(pattern, recursive=True)):
+            for name in named_files(pattern):
                 path = Path(name)
                 try:
                     status = path.stat()
-                    if path.is_file() and (status.st_dev, status.st_ino) not in self._files:
+                    if (status.st_dev, status.st_ino) not in self._files:
                         self._files[status.st_dev, status.st_ino] = _File(path, self._time_zone)
                 except OSError as problem:
                     self.problems[name] = str(problem)
 
 
-class _File:
-    """One file, held open: it is read to its end even after it was renamed.
+class _Waiting:
+    """A stream of which what is there is read; nobody waits for more."""
 
-    Its lines belong to the log whose name it had before it was rotated, whenever it was found.
-    """
+    def __init__(self, number: int) -> None:
+        """`number`: the file descriptor."""
+        self._number = number
 
-    def __init__(self, path: Path, time_zone: tzinfo) -> None:
-        self.name = str(path)
+    def read(self, size: int = -1, /) -> bytes:
+        parts: list[bytes] = []
+        while size > 0 and select.select([self._number], [], [], 0)[0] and (part := os.read(self._number, size)):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+class _Log:
+    """One stream of lines, read piece by piece."""
+
+    def __init__(self, name: str, log: Path, time_zone: tzinfo, stream: ByteStream) -> None:
+        self.name = name
+        self.is_read = False
+        """Whether all that was there at first has been read."""
         self.left_out = 0
         """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
-        """Whether all that was there at first has been read."""
-        self.log = path.with_name(_ROTATED.sub("", path.name, count=1))
+        self.log = log
         """The log that the file is, or was, a part of."""
-        self._reader = LineReader(self.log.name, time_zone)
-        self._raw: IO[bytes] = path.open("rb")
-        self._size = _size(self._raw)
-        """At first."""
-        self._stream: ByteStream = unpacked(self._raw)
+        self._reader = LineReader(log.name if name != INPUT_NAME else name, time_zone)
+        self._stream = stream
         self._number = 0
         self._last_ms: int | None = None
         self._rest = b""
@@ -128,12 +149,7 @@ class _File:
 
     def look(self) -> Iterator[BrokerLine]:
         """Yield the lines of the next piece."""
-        if self._stream is self._raw and self._raw.tell() > _size(self._raw):
-            self._raw.seek(0)  # it was emptied, and is written anew
-            self._rest, self._number = b"", 0
-            self._reader.begin_anew()
-        data = self._stream.read(_PIECE_BYTES)
-        self.is_read = not data or (self._stream is self._raw and self._raw.tell() >= self._size)
+        data = self._piece()
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LINE_MAX_BYTES:
             self._rest = b""
@@ -144,6 +160,34 @@ class _File:
                 yield from self._reader.read(self._number, line)
             except LineError:
                 self.left_out += 1
+
+    def _piece(self) -> bytes:
+        data = self._stream.read(_PIECE_BYTES)
+        self.is_read = not data
+        return data
+
+
+class _File(_Log):
+    """One file, held open: it is read to its end even after it was renamed.
+
+    Its lines belong to the log whose name it had before it was rotated, whenever it was found.
+    """
+
+    def __init__(self, path: Path, time_zone: tzinfo) -> None:
+        self._raw: IO[bytes] = path.open("rb")
+        self._size = _size(self._raw)
+        """At first."""
+        log = path.with_name(_ROTATED.sub("", path.name, count=1))
+        super().__init__(str(path), log, time_zone, unpacked(self._raw))
+
+    def _piece(self) -> bytes:
+        if self._stream is self._raw and self._raw.tell() > _size(self._raw):
+            self._raw.seek(0)  # it was emptied, and is written anew
+            self._rest, self._number = b"", 0
+            self._reader.begin_anew()
+        data = super()._piece()
+        self.is_read = not data or (self._stream is self._raw and self._raw.tell() >= self._size)
+        return data
 
 
 def _size(file: IO[bytes]) -> int:

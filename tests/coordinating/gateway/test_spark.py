@@ -14,11 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from group_coordinator.command_line.main import app as app_of_commands
-from group_coordinator.coordinating.commands.groups import read_snapshots
 from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.commands.published_groups import read_snapshots
 from schemas.history import GroupSnapshot, History, MemberExpired, OffsetsCommitted, decode_history
 from streaming.config import StreamingConfig
 from tests.coordinating.gateway.clients.consumers import (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 from datetime import UTC
+from io import TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,37 @@ def test_packed_files_and_those_that_come_later(tmp_path: Path) -> None:
     (tmp_path / "broker-1").mkdir()
     (tmp_path / "broker-1" / "server.log.2.gz").write_bytes(gzip.compress(line(1) + line(2)))
     assert members(logs) == ["m-1", "m-2"]
+
+
+def test_a_directory_of_pods_logs(tmp_path: Path) -> None:
+    """As Kubernetes lays them out, each line behind its time and its stream; what is no log is left alone."""
+    logs = FollowedLogs([str(tmp_path)], UTC)
+    for number in (1, 2):
+        pod = tmp_path / f"kafka_broker-{number}_uid" / "kafka"
+        pod.mkdir(parents=True)
+        (pod / "0.log").write_bytes(b"2026-11-22T14:02:10.123456789Z stdout F " + line(number))
+        (pod / "notes.txt").write_bytes(line(9))
+    assert members(logs) == ["m-1", "m-2"]
+    (tmp_path / "kafka_broker-1_uid" / "kafka" / "1.log").write_bytes(line(3))
+    assert members(logs) == ["m-3"]
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is there is taken, whole lines alone; nobody waits for more, nor where it has ended."""
+    out, into = os.pipe()
+    with os.fdopen(out, "rb") as standard_input, os.fdopen(into, "wb", buffering=0) as writer:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(standard_input))
+        logs = FollowedLogs(["-"], UTC)
+        assert members(logs) == []
+        assert logs.are_read
+        writer.write(line(1) + line(2)[:40])
+        assert members(logs) == ["m-1"]
+        writer.write(line(2)[40:] + line(3))
+        assert members(logs) == ["m-2", "m-3"]
+        writer.close()
+        assert members(logs) == []
+        (file,) = logs.files()
+        assert (file.name, file.lines) == ("standard input", 3)
 
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+{{- /* The name of a part: RELEASE-part. Call: (list $ "watch") */ -}}
+{{- define "part" -}}
+{{- printf "%s-%s" (index . 0).Release.Name (index . 1) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "labels" -}}
+app.kubernetes.io/name: group-coordinator
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "image" -}}
+{{- printf "%s:%s" (index . 1).repository ((index . 1).tag | default (index . 0).Chart.AppVersion) | quote -}}
+{{- end -}}
+
+{{- /* The environment of all: what is no secret. Call: (dict "root" $ "port" 9464) */ -}}
+{{- define "environment" -}}
+- {name: GROUP_COORDINATOR_BOOTSTRAP_SERVERS, value: {{ .root.Values.kafka.bootstrapServers | quote }}}
+- {name: GROUP_COORDINATOR_METRICS_PORT, value: {{ .port | quote }}}
+- {name: GROUP_COORDINATOR_METRICS_HOST, value: "0.0.0.0"}
+{{- end -}}
+
+{{- define "probes" -}}
+{{- $port := index . 0 -}}
+startupProbe:
+  httpGet: {path: /health/live, port: {{ $port }}}
+  periodSeconds: 5
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /health/live, port: {{ $port }}}
+  periodSeconds: 10
+  failureThreshold: 3
+{{- end -}}
+
+{{- define "container-security" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "pod-security" -}}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  fsGroup: 10001
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "mounts" -}}
+- {name: kafka, mountPath: /etc/group-coordinator, readOnly: true}
+{{- if .Values.kafka.caSecret }}
+- {name: kafka-ca, mountPath: /etc/kafka-ca, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "volumes" -}}
+- name: kafka
+  secret: {secretName: {{ .Values.kafka.existingSecret | default (include "part" (list . "kafka")) }}}
+{{- if .Values.kafka.caSecret }}
+- name: kafka-ca
+  secret: {secretName: {{ .Values.kafka.caSecret }}}
+{{- end }}
+{{- end -}}
+
+{{- define "claim" -}}
+accessModes: [{{ index . 1 }}]
+{{- with (index . 0).className }}
+storageClassName: {{ . }}
+{{- end }}
+resources:
+  requests: {storage: {{ (index . 0).size }}}
+{{- end -}}
