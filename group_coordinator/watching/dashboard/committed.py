@@ -65,7 +65,8 @@ class Growing(NamedTuple):
 
     since_ms: int
     lag: int
-    """It was so much then."""
+    lag_ms: int
+    """It was so much at this time, and has not been less since."""
     polled_ms: int
     position: int
     """The committed offset at the last poll; of a member, all of its together."""

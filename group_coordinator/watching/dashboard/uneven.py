@@ -26,6 +26,8 @@ from schemas.group_states import GroupState
 TIMES_OTHERS = 3
 COMMITS_MIN = 3
 MOVES_MIN = 2
+LOOKS_BACK = 2
+"""So many times as long ago at most lies the lag that it is compared with: so soon it is seen that it becomes less."""
 PARTITIONS_MIN = 4
 SHARES = 1.5
 _Key = TypeVar("_Key", Partition, str)
@@ -87,10 +89,12 @@ def _grows(
     offsets = [group.offsets[place] for place in places if place in group.offsets]
     position, growing = sum(each.offset for each in offsets), group.growing.get(key)
     if growing is None or (lag < growing.lag and now_ms > growing.polled_ms):
-        growing = Growing(now_ms, lag, now_ms, position)
+        growing = Growing(now_ms, lag, now_ms, now_ms, position)
     elif now_ms > growing.polled_ms:
         moves = growing.moves + (position != growing.position)
         growing = growing._replace(polled_ms=now_ms, position=position, moves=moves)
+        if now_ms - growing.lag_ms >= LOOKS_BACK * settings.settling_ms:
+            growing = growing._replace(lag=lag, lag_ms=now_ms)
     group.growing[key] = growing
     return (
         now_ms - max(growing.since_ms, group.assigned_ms) >= settings.settling_ms
