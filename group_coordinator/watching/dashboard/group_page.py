@@ -114,7 +114,8 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
         "unowned_ms": unowned_ms(group_lanes, now.now_ms),
         "rebalances": [_rebalance(row, window.stories.get((row.epoch, row.seq))) for row in rows],
         "offsets": offset_documents(
-            window.commits, now.offsets, ends, now.now_ms, now.expires_ms, now.uncommitted
+            window.commits, now.offsets, ends, now.now_ms, now.expires_ms, now.uncommitted,
+            {(each.topic, each.partition): each.messages for each in now.row.findings if each.kind == "lost"},
         ),
         "rewinds": window.commits.rewinds[-REWINDS_MAX:],
         "epochs": window.epochs.document(now.epochs),

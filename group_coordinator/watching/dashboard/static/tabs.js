@@ -84,14 +84,15 @@ function offsets(page, { onMoment }) {
   const back = page.rewinds.slice().reverse().map((rewind) => h("tr", {},
     h("td", { class: "mono" }, h("button", { type: "button", class: "linklike", onclick: () => onMoment(rewind.t) }, preciseClock(rewind.t))), h("td", { class: "mono" }, `${rewind.topic}-${rewind.partition}`),
     h("td", { class: "number" }, `${number(rewind.from)} → ${number(rewind.to)}`), h("td", { class: "number" }, number(rewind.from - rewind.to)), h("td", {}, rewind.by ? memberName(find(rewind.by), rewind.by) : h("span", { class: "mono" }, rewind.client ?? "–")), h("td", { class: "mono" }, `offset ${rewind.offset}`)));
-  return [few(page.offsets, "partition", table(["Partition", "#Offset", "#Log", "#Lag", "#Behind", "Commits over time", "Committed", "By", "Expires", "Metadata"], rows, "No offsets.")),
+  const said = page.group.findings.filter(({ says }) => says).map(({ says }) => h("p", { class: "note" }, says));
+  return [said, few(page.offsets, "partition", table(["Partition", "#Offset", "#Log", "#Lag", "#Behind", "Commits over time", "Committed", "By", "Expires", "Metadata"], rows, "No offsets.")),
     back.length ? [h("h3", {}, `Commits that went back: ${back.length}`), table(["When", "Partition", "#From → to", "#Back by", "By", "Request"], back, "")] : null];
 }
 
 /** What is wrong with a partition. */
 function lagMark(page, { topic, partition, offset, lost, up_to: upTo }) {
   const found = page.group.findings.find((finding) => finding.topic === topic && finding.partition === partition);
-  const word = { lost: "lost", will_lose: "will lose", stalled: "stalled", transaction: "transaction" }[found?.kind];
+  const word = found?.kind.replaceAll("_", " ");
   return [
     lost ? h("span", { class: "tag bad", title: "Deleted before they were read." }, `${number(lost)} lost`) : null,
     word && !(lost && word === "lost") ? h("span", { class: `tag ${found.kind === "transaction" ? "" : "bad"}`, title: found.since === null ? "" : `since ${moment(found.since)} UTC` }, word) : null,
