@@ -24,7 +24,8 @@ from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.commands.brokers_group import GroupTold, read_brokers_group
-from group_coordinator.watching.commands.explanation import explanation
+from group_coordinator.watching.commands.explanation import deploys_told, explanation
+from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.sources import note_of
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
@@ -50,6 +51,9 @@ _At = Annotated[
     str | None,
     typer.Option("--at", metavar="TIME", help="The rebalance under way at this moment, or the last before it."),
 ]
+_Episode = Annotated[
+    bool, typer.Option("--episode", help="The last deploys side by side: all rebalances of a roll are one episode.")
+]
 _Utc = Annotated[bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")]
 
 
@@ -60,6 +64,7 @@ def explain(
     generation: _Generation = None,
     life: _Life = None,
     at: _At = None,
+    episode: _Episode = False,
     directory: WrittenDirectory = None,
     broker_log: BrokerLogs = None,
     time_zone: TimeZone = "UTC",
@@ -82,6 +87,7 @@ def explain(
         group-coordinator explain --group billing --generation 7
         group-coordinator explain --group billing --generation 7 --life 1
         group-coordinator explain --group billing --from replayed/
+        group-coordinator explain --group billing --episode
     """
     zone = shown_zone(utc=utc)
     at_ms = None if at is None else parse_moment_ms("--at", at)
@@ -96,6 +102,13 @@ def explain(
     )
     for line in doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)):
         print_line(line)
+    if episode:
+        rolls = deploys_in(told.history, group)
+        if not rolls:
+            raise CommandError(f"No deploy of a group '{printable(group)}' in {told.source}.")
+        for line in deploys_told(rolls, zone):
+            print_line(line)
+        return
     group_rebalances = list(rebalances(told.history))
     if not group_rebalances:
         known = words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)

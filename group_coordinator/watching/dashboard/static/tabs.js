@@ -44,7 +44,11 @@ function rebalances(page, { selected, onRebalance }) {
     h("td", { class: "bar" }, h("span", { class: "meter", style: { "--part": `${((rebalance.took ?? 0) / longest) * 100}%` } }), rebalance.took === null ? "not over" : rebalance.begin_known ? duration(rebalance.took) : h("span", { class: "muted" }, "not known")),
     h("td", {}, rebalance.outcome ?? "running"),
     isWatched ? h("td", {}, seenMark(rebalance.seen)) : null));
-  return few(page.rebalances, "rebalance", table([page.rebalances.every((rebalance) => rebalance.begin_known) ? "Began" : "Began or ended", `#${counts(page.group) === "epoch" ? "Epoch" : "Gen."}`, "Trigger", "Because", ...(isWatched ? [] : ["#Waited for"]), "Took", "Outcome", ...(isWatched ? ["Seen in"] : [])], rows, "No rebalance within this window."));
+  const rolls = page.deploys.slice().reverse().map((deploy) => h("tr", {},
+    h("td", { class: "mono" }, `${moment(deploy.started)} – ${preciseClock(deploy.ended)}`), h("td", { class: "number" }, number(deploy.rebalances)), h("td", { class: "number" }, `${number(deploy.replaced)} of ${number(deploy.members)}`),
+    h("td", { class: "number" }, `${deploy.not_known_ms ? "≥ " : ""}${duration(deploy.unowned_ms)}`), h("td", { class: "number" }, duration(deploy.longest_ms))));
+  const deploys = rolls.length ? [h("h3", {}, "Deploys"), table(["From – to", "#Rebalances", "#Members replaced", "#Partition-time without owner", "#Longest, one partition"], rolls, ""), h("h3", {}, "Rebalances")] : null;
+  return [deploys, few(page.rebalances, "rebalance", table([page.rebalances.every((rebalance) => rebalance.begin_known) ? "Began" : "Began or ended", `#${counts(page.group) === "epoch" ? "Epoch" : "Gen."}`, "Trigger", "Because", ...(isWatched ? [] : ["#Waited for"]), "Took", "Outcome", ...(isWatched ? ["Seen in"] : [])], rows, "No rebalance within this window."))];
 }
 
 function members(page) {
