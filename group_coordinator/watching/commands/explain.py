@@ -84,7 +84,6 @@ def explain(
         group-coordinator explain --bootstrap-servers prod:9092 --group billing --broker-log server.log
         group-coordinator explain --group billing --at 2026-11-21T14:02
         group-coordinator explain --group billing
-        group-coordinator explain --group billing --generation 7
         group-coordinator explain --group billing --generation 7 --life 1
         group-coordinator explain --group billing --from replayed/
         group-coordinator explain --group billing --episode
@@ -102,20 +101,20 @@ def explain(
     )
     for line in doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)):
         print_line(line)
-    if episode:
-        rolls = deploys_in(told.history, group)
-        if not rolls:
-            raise CommandError(f"No deploy of a group '{printable(group)}' in {told.source}.")
-        for line in deploys_told(rolls, zone):
-            print_line(line)
-        return
     group_rebalances = list(rebalances(told.history))
     if not group_rebalances:
         known = words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)
         there_are = f"; there are {known}" if told.other_groups else ""
         raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {told.source}{there_are}.")
-    for line in _answer(group_rebalances, generation, life, at_ms, zone):
+    for line in _deploys(told, group, zone) if episode else _answer(group_rebalances, generation, life, at_ms, zone):
         print_line(line)
+
+
+def _deploys(told: GroupTold, group_id: str, zone: tzinfo) -> Iterator[str]:
+    deploys = deploys_in(told.history, group_id)
+    if not deploys:
+        raise CommandError(f"No rebalances of '{printable(group_id)}' in {told.source} are those of a deploy.")
+    yield from deploys_told(deploys, zone)
 
 
 def _live(config: ReaderSettings, group_id: str, broker_logs: Sequence[str], log_times: tzinfo) -> GroupTold:

@@ -53,7 +53,8 @@ def deploys_told(deploys: Sequence[Deploy], zone: tzinfo = UTC) -> Iterator[str]
         )
         for each in deploys
     ]
-    yield from aligned(("DEPLOY", "TOOK", "REBALANCES", "MEMBERS REPLACED", "PARTITION-TIME WITHOUT OWNER", "LONGEST"), rows)
+    titles = ("DEPLOY", "TOOK", "REBALANCES", "MEMBERS REPLACED", "PARTITION-TIME WITHOUT OWNER", "LONGEST")
+    yield from aligned(titles, rows)
 
 
 def _end(rebalance: Rebalance) -> str:

@@ -61,7 +61,7 @@ def owning(protocol_name: str, topics: dict[str, int], members: int, *, same: bo
         group.join(each, **fields)
     parted = ASSIGNORS[protocol_name].assign(
         {topic: TopicMetadata(partition_count=count) for topic, count in topics.items()},
-        [MemberSubscription(member_id=each, subscription=Subscription(topics=topics)) for each, topics in asked.items()],
+        [MemberSubscription(member_id=each, subscription=Subscription(topics=asks)) for each, asks in asked.items()],
     )
     plan = {each: encode_assignment(Assignment(partitions=tuple(owned))) for each, owned in parted.items()}
     for each in reversed(asked):
@@ -72,7 +72,7 @@ def owning(protocol_name: str, topics: dict[str, int], members: int, *, same: bo
 
 
 @pytest.mark.parametrize(
-    ("topics", "members"), [({f"t{number}": 1 for number in range(8)}, 3), ({f"t{number}": 1 for number in range(9)}, 2)]
+    ("topics", "members"), [(dict.fromkeys("abcdefgh", 1), 3), (dict.fromkeys("abcdefghi", 1), 2)]
 )
 def test_what_other_assignors_would_give_is_what_they_give(topics: dict[str, int], members: int) -> None:
     row = owning("range", topics, members)
