@@ -271,6 +271,7 @@ GROUP_LOSES_IN = _gauge(
 GROUP_UNCOMMITTED = _gauge(
     "group_uncommitted_partitions", "Assigned partitions without a commit: the lag leaves them out.", *_OF_GROUP
 )
+GROUP_FOUND = _gauge("group_partitions_found", "Partitions by finding: rewound, uneven ...", *_OF_GROUP, "finding")
 LAG_LEFT_OUT = _gauge("groups_without_lag_series", "Groups with lag that have no series of their own.")
 
 RESPONDER_UP = _gauge("responder_up", "1 while the responder of the shard runs, 0 while it does not.", "shard")
@@ -322,7 +323,8 @@ OF_A_WATCHER = (
     REFUSALS, REBALANCES, REBALANCE_SECONDS, MEMBERS_JOINED, MEMBERS_GONE, MEMBERS_FENCED, OFFSETS, COMMITS, GROUPS,
     MEMBERS, EPOCH_BUMPS, TARGETS, READY, GROUP_REBALANCING, GROUP_REBALANCES, GROUP_EXPIRIES, GROUP_MEMBERS,
     GROUP_HELD_UP, GROUP_PENDING_OFFSETS, GROUP_LAG, GROUP_LAG_SECONDS, GROUP_LAST_COMMIT, GROUP_VERDICT, GROUP_STALLED,
-    GROUP_LOST, GROUP_LOSES_IN, GROUP_UNCOMMITTED, LAG_LEFT_OUT, SOURCE_AGE, WATCHED_CLUSTERS, ENDED_THREADS,
+    GROUP_LOST, GROUP_LOSES_IN, GROUP_UNCOMMITTED, GROUP_FOUND, LAG_LEFT_OUT, SOURCE_AGE, WATCHED_CLUSTERS,
+    ENDED_THREADS,
 )  # fmt: skip
 """What a watched cluster tells of its groups, under the names that the coordinator's own groups have."""
 

@@ -22,8 +22,9 @@ from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.commands.brokers_group import GroupTold, read_brokers_group
-from group_coordinator.watching.commands.explanation import explanation
+from group_coordinator.watching.commands.explanation import deploys_told, explanation
 from group_coordinator.watching.commands.published_groups import read_history
+from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.sources import note_of
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
@@ -49,6 +50,9 @@ _At = Annotated[
     str | None,
     typer.Option("--at", metavar="TIME", help="The rebalance under way at this moment, or the last before it."),
 ]
+_Episode = Annotated[
+    bool, typer.Option("--episode", help="The last deploys side by side: all rebalances of a roll are one episode.")
+]
 _Utc = Annotated[bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")]
 
 
@@ -59,6 +63,7 @@ def explain(
     generation: _Generation = None,
     life: _Life = None,
     at: _At = None,
+    episode: _Episode = False,
     directory: WrittenDirectory = None,
     broker_log: BrokerLogs = None,
     time_zone: TimeZone = "UTC",
@@ -78,9 +83,9 @@ def explain(
         group-coordinator explain --bootstrap-servers prod:9092 --group billing --broker-log server.log
         group-coordinator explain --group billing --at 2026-11-21T14:02
         group-coordinator explain --group billing
-        group-coordinator explain --group billing --generation 7
         group-coordinator explain --group billing --generation 7 --life 1
         group-coordinator explain --group billing --from replayed/
+        group-coordinator explain --group billing --episode
     """
     zone = shown_zone(utc=utc)
     at_ms = None if at is None else parse_moment_ms("--at", at)
@@ -100,8 +105,15 @@ def explain(
         known = words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)
         there_are = f"; there are {known}" if told.other_groups else ""
         raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {told.source}{there_are}.")
-    for line in _answer(group_rebalances, generation, life, at_ms, zone):
+    for line in _deploys(told, group, zone) if episode else _answer(group_rebalances, generation, life, at_ms, zone):
         print_line(line)
+
+
+def _deploys(told: GroupTold, group_id: str, zone: tzinfo) -> Iterator[str]:
+    deploys = deploys_in(told.history, group_id)
+    if not deploys:
+        raise CommandError(f"No rebalances of '{printable(group_id)}' in {told.source} are those of a deploy.")
+    yield from deploys_told(deploys, zone)
 
 
 def _live(config: ReaderSettings, group_id: str, broker_logs: Sequence[str], log_times: tzinfo) -> GroupTold:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 
 from group_coordinator.command_line.tables import aligned
+from group_coordinator.watching.dashboard.deploys import Deploy
 from group_coordinator.watching.narrative import holding, sentences, words
 from group_coordinator.watching.narrative.rebalances import Rebalance, because
 from group_coordinator.watching.narrative.steps import Move, WaitedFor, identities_in, moves_of, steps, waited_for
@@ -37,6 +38,23 @@ def explanation(rebalance: Rebalance, zone: tzinfo = UTC) -> Iterator[str]:
         yield from _owners(moves_of(rebalance))
     yield ""
     yield from _members(rebalance)
+
+
+def deploys_told(deploys: Sequence[Deploy], zone: tzinfo = UTC) -> Iterator[str]:
+    """Yield the lines about deploys, side by side."""
+    rows = [
+        (
+            f"{words.day(each.started, zone)} {words.clock(each.started, zone)}",
+            words.duration(each.ended - each.started),
+            str(each.rebalances),
+            f"{each.replaced} of {each.members}",
+            ("at least " if each.not_known_ms else "") + words.duration(each.unowned_ms),
+            words.duration(each.longest_ms),
+        )
+        for each in deploys
+    ]
+    titles = ("DEPLOY", "TOOK", "REBALANCES", "MEMBERS REPLACED", "PARTITION-TIME WITHOUT OWNER", "LONGEST")
+    yield from aligned(titles, rows)
 
 
 def _end(rebalance: Rebalance) -> str:

@@ -6,7 +6,7 @@ minute are none, so a partition whose offset moves every few seconds has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ PAUSE_EXPLAINS_MS = 86_400_000
 FIRST_PAUSE_MAX_MS = 3_600_000
 """A first commit that comes so long after the assignment hardly is the first one: the topic is compacted."""
 MOMENTS_APART_MS = 600_000
+OVERTAKEN_MS = 2_000
+"""Commits that went out together may come in another order: within so long the later one makes up for it."""
 _MOMENT, _MOMENTS = Struct("=2q"), Struct("=4q")
 _PAUSE = Struct("=4q")
 
@@ -32,6 +34,17 @@ class Pause(NamedTuple):
     """Where it went then."""
 
 
+class Jump(NamedTuple):
+    """A commit that went back; or one of nobody in the group that went on."""
+
+    at_ms: int
+    before: int
+    """The offset that was committed before: of several that went back, the furthest."""
+    offset: int
+    who: str
+    """Who did it, as the beginning of a sentence."""
+
+
 class NearBegin(NamedTuple):
     """An offset in the older half of a log, from poll to poll: whether the begin of the log passes it."""
 
@@ -45,6 +58,20 @@ class NearBegin(NamedTuple):
     since_ms: int = 0
     last_ms: int = 0
     """When they were first and last lost."""
+
+
+class Growing(NamedTuple):
+    """Lag that does not become less, from poll to poll."""
+
+    since_ms: int
+    lag: int
+    lag_ms: int
+    """It was so much at this time, and has not been less since."""
+    polled_ms: int
+    position: int
+    """The committed offset at the last poll; of a member, all of its together."""
+    moves: int = 0
+    """So often that was another one."""
 
 
 class Committed(NamedTuple):
@@ -89,6 +116,16 @@ def next_commit(before: Committed | None, offset: int, at_ms: int, metadata: str
     if at_ms - moved_ms >= PAUSE_MIN_MS:
         past = _paused(past, Pause(moved_ms, before.offset, at_ms, offset))
     return Committed(offset, at_ms, metadata, at_ms, offset - before.offset, past)
+
+
+def next_jump(jump: Jump | None, before: int, offset: int, at_ms: int, who: Callable[[], str]) -> Jump | None:
+    """Return what is known of jumps after a commit that follows one of `before`. `who`: who did it."""
+    is_open = jump is not None and jump.offset < jump.before and before < jump.before
+    if offset < before:
+        return Jump(at_ms, jump.before if jump is not None and is_open else before, offset, who())
+    if jump is not None and is_open and offset >= jump.before and at_ms - jump.at_ms <= OVERTAKEN_MS:
+        return None
+    return jump
 
 
 def _paused(past: bytes, pause: Pause) -> bytes:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
-from group_coordinator.watching.dashboard.committed import Committed, NearBegin, next_commit
+from group_coordinator.watching.dashboard.committed import Committed, Growing, Jump, NearBegin, next_commit, next_jump
 from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, CurrentGroup
 from group_coordinator.watching.history.reconciliation import rename
 from group_coordinator.watching.history.view import Departure, JoinedMember, Removal, RemovedOffsets
+from group_coordinator.watching.narrative import holding, words
 from schemas.consumer_group_history import MemberReconciled, TargetAssignmentComputed
 from schemas.group_states import ASSIGNING, NO_GROUP, RECONCILING, UNKNOWN, GroupState
 from schemas.history import (
@@ -40,6 +41,8 @@ RECENT_MAX = 64
 """Rebalances and departures that are remembered one by one."""
 TRANSITIONS_MAX = 1_024
 _WIDTH = 4
+READS_OUTSIDE = 3
+"""Who commits so often while nobody is in the group does not set offsets, but reads."""
 CONNECT_PROTOCOLS = ("sessioned", "compatible", "eager", "default")
 """Of Kafka Connect's workers: what they run are no partitions of topics."""
 
@@ -72,8 +75,9 @@ class GroupFacts(CurrentGroup):
 
     __slots__ = (
         "_transitions", "_uncommitted", "assigned_ms", "completed", "deadline_ms", "departures", "first_ms",
-        "group_id", "had_members", "idle", "last_commit_ms", "last_ms", "near_begin", "offsets", "owned", "partitions",
-        "rebalances", "recent", "refusals", "started", "topics", "version", "waiting",
+        "group_id", "growing", "had_members", "idle", "jumps", "last_commit_ms", "last_ms", "near_begin", "offsets",
+        "outside", "owned", "partitions", "rebalances", "recent", "refusals", "started", "topics", "version", "waiting",
+        "wants",
     )  # fmt: skip
 
     def __init__(self, group_id: str) -> None:
@@ -93,6 +97,13 @@ class GroupFacts(CurrentGroup):
         self._uncommitted: tuple[Partition, ...] | None = None
         self.offsets: dict[Partition, Committed] = {}
         self.near_begin: dict[Partition, NearBegin] = {}
+        self.jumps: dict[Partition, Jump] = {}
+        self.outside: tuple[int, int, int] = (0, 0, 0)
+        """Since when nobody is in the group, how many commits came since, and when the last did."""
+        self.growing: dict[Partition | str, Growing] = {}
+        """Where one partition or member has most of the lag."""
+        self.wants: dict[str, tuple[str, ...] | None] = {}
+        """The topics that each member of a classic group asks for; None: not known."""
         self.had_members = False
         self.started: RebalanceStarted | None = None
         """The last rebalance ..."""
@@ -167,6 +178,7 @@ class GroupFacts(CurrentGroup):
 
     def group_found(self, record: GroupRecorded | GroupRestored) -> None:
         super().group_found(record)
+        self.wants = {joined.member.member_id: joined.subscribed_topics for joined in record.members}
         self.had_members = True
 
     def track_lost(self, record: RecordingGap) -> None:
@@ -178,7 +190,7 @@ class GroupFacts(CurrentGroup):
             return  # as when a life began
         super().state_entered(record, state)
         if state == GroupState.DEAD:
-            self.offsets = {}
+            self.offsets, self.jumps = {}, {}
             self._owns(record, {})
         # A moment is never before the one that came first, so that it can be found by bisection.
         last_ms = self._transitions[-_WIDTH] if self._transitions else record.timestamp_ms
@@ -189,7 +201,7 @@ class GroupFacts(CurrentGroup):
 
     def forget_members(self) -> None:
         super().forget_members()
-        self.waiting = {}
+        self.waiting, self.wants = {}, {}
 
     # -------------------------------------------------------------------------------------------------------- members
 
@@ -197,15 +209,18 @@ class GroupFacts(CurrentGroup):
         if not self.members:
             self._owns(record, {})
         super().member_joined(record, joined)
+        self.wants[joined.member.member_id] = joined.subscribed_topics
         self.had_members = True
 
     def member_rejoined(self, record: MemberRejoined) -> None:
         super().member_rejoined(record)
+        self.wants[record.member.member_id] = record.subscribed_topics
         self.waiting.pop(record.member.member_id, None)
 
     def member_replaced(self, record: MemberReplaced) -> None:
         super().member_replaced(record)
         rename(self.owned, record.old_member_id, record.member.member_id)
+        rename(self.wants, record.old_member_id, record.member.member_id)
         if record.old_member_id in self.waiting:
             del self.waiting[record.old_member_id]
             self.waiting[record.member.member_id] = None
@@ -215,6 +230,7 @@ class GroupFacts(CurrentGroup):
         if self.members and self.owned.pop(member.member_id, None) is not None:
             self._uncommitted = None
         self.waiting.pop(member.member_id, None)
+        self.wants.pop(member.member_id, None)
         self.departures.append((record.timestamp_ms, client_key(member), departure))
 
     # ----------------------------------------------------------------------------------------------------- rebalances
@@ -265,6 +281,8 @@ class GroupFacts(CurrentGroup):
 
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         at_ms, assigned_ms, offsets = record.timestamp_ms, self.assigned_ms, self.offsets
+        if not self.members:
+            self._committed_outside(record)
         for change in record.offsets:
             place = change.topic, change.partition
             before = offsets.get(place)
@@ -273,10 +291,57 @@ class GroupFacts(CurrentGroup):
             if change.offset is None:
                 offsets.pop(place, None)
             else:
+                least = before.offset - (before.step if self.members else 0) if before is not None else 0
+                if before is not None and (change.offset < least or place in self.jumps):
+                    self._jumped(record, place, before.offset, change.offset)
                 offsets[place] = next_commit(before, change.offset, at_ms, change.metadata, assigned_ms)
         self.last_commit_ms = record.timestamp_ms
         if not self.partitions:
             self.topics = tuple(sorted({topic for topic, _ in self.offsets}))
+
+    def _jumped(self, record: OffsetsCommitted, place: Partition, before: int, offset: int) -> None:
+        jump = next_jump(self.jumps.get(place), before, offset, record.timestamp_ms, lambda: self._who(record, place))
+        if jump is None:
+            del self.jumps[place]
+        else:
+            self.jumps[place] = jump
+
+    def _committed_outside(self, record: OffsetsCommitted) -> None:
+        """Take a commit while nobody is in the group. One that goes on, and is not one of many, has passed over
+        messages: whoever reads as well commits again and again."""
+        since_ms, commits, last_ms = self.outside
+        if since_ms != self.state_since_ms:
+            since_ms, commits, last_ms = self.state_since_ms, 0, 0
+        commits += last_ms != record.timestamp_ms
+        self.outside = since_ms, commits, record.timestamp_ms
+        if commits >= READS_OUTSIDE:
+            self.jumps = {place: each for place, each in self.jumps.items() if each.offset < each.before}
+        if commits >= READS_OUTSIDE or not self.is_left or record.cause.certainty == "inferred":
+            return
+        for change in record.offsets:
+            place = change.topic, change.partition
+            before = self.offsets.get(place)
+            if before is not None and change.offset is not None and change.offset > before.offset:
+                who = self._who(record, place)
+                self.jumps.setdefault(place, Jump(record.timestamp_ms, before.offset, change.offset, who))
+
+    def _who(self, record: OffsetsCommitted, place: Partition) -> str:
+        """Return who committed. Brokers take commits only of members, or while there is none."""
+        cause, owner = record.cause, self.owners().get(place)
+        if record.member_id is not None:
+            return holding.called(record.member_id, self.members)
+        if cause.kind not in ("observed", "transaction_ended"):
+            return f"{words.client(cause)}, which is no member,"
+        if cause.certainty == "inferred" or cause.kind == "transaction_ended":
+            return "somebody, not known who,"
+        if self.members:
+            return "a member" if owner is None else f"a member ({holding.called(owner, self.members)} has it)"
+        return "an admin tool or another client that is no member" if self.is_left else "somebody, not known who,"
+
+    @property
+    def is_left(self) -> bool:
+        """Whether nobody is in the group for sure: what is committed comes from elsewhere."""
+        return self.had_members and self.state == GroupState.EMPTY
 
     def offsets_removed(self, record: RemovedOffsets, removal: Removal) -> None:
         for removed in record.offsets:

@@ -7,11 +7,15 @@ from typing import Literal
 
 from msgspec import Struct
 
+from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.facts import GroupFacts
-from group_coordinator.watching.dashboard.verdicts import Verdict
+from group_coordinator.watching.dashboard.verdicts import Verdict, VerdictKind
 from group_coordinator.watching.narrative import holding, sentences, words
 
-FindingKind = Literal["lost", "will_lose", "stalled", "transaction"]
+FindingKind = Literal[
+    "lost", "will_lose", "stalled", "transaction", "skipped", "rewound", "hot_partition", "member_behind",
+    "member_has_most",
+]
 FINDINGS_SHOWN = 20
 _DAY_MS = 86_400_000
 
@@ -21,7 +25,9 @@ class Finding(Struct, frozen=True, kw_only=True):
 
     kind: FindingKind
     """`lost`: the committed offset lies before the begin of the log. `will_lose`: it soon will. `stalled`: it does not
-    move, though messages wait. `transaction`: it cannot move, because a transaction does not end."""
+    move, though messages wait. `transaction`: it cannot move, because a transaction does not end. `skipped`,
+    `rewound`: a commit passed over messages, or went back. `hot_partition`, `member_behind`: the partition, or the
+    member, has most of the lag. `member_has_most`: it has most of the partitions."""
     topic: str
     partition: int
     member: str | None
@@ -29,7 +35,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     offset: int | None
     """The committed one; null: there is none."""
     messages: int
-    """How many are lost; of the others, how many wait."""
+    """How many are lost, were passed over, or are read again; of the others, how many wait."""
     since: int | None
     """null: since before the ends of logs were polled."""
     in_ms: int | None = None
@@ -38,6 +44,25 @@ class Finding(Struct, frozen=True, kw_only=True):
     """The rebalance with which it began; null: none was near."""
     commits: bool = False
     """The same offset is committed again and again."""
+    says: str = ""
+    """The finding as a sentence, where it is one by itself."""
+
+
+def said(
+    kind: FindingKind, group: GroupFacts, place: Partition, member: str | None, messages: int, since_ms: int, says: str
+) -> Finding:
+    """Return a finding that is a sentence by itself."""
+    committed = group.offsets.get(place)
+    return Finding(
+        kind=kind,
+        topic=place[0],
+        partition=place[1],
+        member=member,
+        offset=None if committed is None else committed.offset,
+        messages=messages,
+        since=since_ms,
+        says=says,
+    )
 
 
 def losing(group: GroupFacts, findings: Iterable[Finding], now_ms: int) -> Verdict | None:
@@ -50,15 +75,15 @@ def losing(group: GroupFacts, findings: Iterable[Finding], now_ms: int) -> Verdi
     who = holding.called(worst.member, group.members) if worst.member is not None else None
     reader = who or "nobody is there, and the group"
     if lost:
-        since = "" if worst.since is None else f", since {_when(worst.since, now_ms)}"
+        since = "" if worst.since is None else f", since {when(worst.since, now_ms)}"
         reason = (
-            f"{reader} has lost {worst.messages:,} messages of {_place(worst)}{since}: they were deleted before they "
+            f"{reader} has lost {worst.messages:,} messages of {place_of(worst)}{since}: they were deleted before they "
             "were read"
         )
     else:
         reason = (
-            f"{reader} will lose messages of {_place(worst)} in about {_roughly(worst.in_ms or 0)}: {worst.messages:,} "
-            f"wait, and deleting comes nearer than reading goes on"
+            f"{reader} will lose messages of {place_of(worst)} in about {_roughly(worst.in_ms or 0)}: "
+            f"{worst.messages:,} wait, and deleting comes nearer than reading goes on"
         )
     return Verdict(kind="losing", reason=reason + _more(lost or soon), who=who)
 
@@ -70,24 +95,43 @@ def stalled(group: GroupFacts, findings: Iterable[Finding], now_ms: int) -> Verd
         return None
     worst = max(found, key=_messages)
     who = None if worst.member is None else holding.called(worst.member, group.members)
-    since = "" if worst.since is None else _when(worst.since, now_ms)
+    since = "" if worst.since is None else when(worst.since, now_ms)
     if worst.offset is None:
         reason = (
-            f"{who} has committed nothing for {_place(worst)}, where {worst.messages:,} messages came since {since}: "
+            f"{who} has committed nothing for {place_of(worst)}, where {worst.messages:,} messages came since {since}: "
             "it does not get on, never commits, or keeps its offsets elsewhere"
         )
     else:
         how = "that same offset again and again" if worst.commits else "nothing since"
         reason = (
-            f"{who} stands still in {_place(worst)} at offset {worst.offset} since {since}, and {worst.messages:,} "
+            f"{who} stands still in {place_of(worst)} at offset {worst.offset} since {since}, and {worst.messages:,} "
             f"messages wait; it commits {how}"
         )
     return Verdict(kind="stalled", reason=reason + _more(found) + _began(group, worst, now_ms), who=who)
 
 
+def jumped(findings: Iterable[Finding]) -> Verdict | None:
+    """Return the verdict on a group with a commit that passed over messages, or went back."""
+    found = list(findings)
+    return _said("skipped", found, ("skipped",)) or _said("rewound", found, ("rewound",))
+
+
+def uneven(findings: Iterable[Finding]) -> Verdict | None:
+    """Return the verdict on a group where one partition or member has most."""
+    return _said("uneven", findings, ("hot_partition", "member_behind", "member_has_most"))
+
+
+def _said(verdict: VerdictKind, findings: Iterable[Finding], kinds: Sequence[FindingKind]) -> Verdict | None:
+    found = [finding for finding in findings if finding.kind in kinds]
+    if not found:
+        return None
+    worst = max(found, key=_messages)
+    return Verdict(kind=verdict, reason=worst.says + _more(found), who=worst.member)
+
+
 def waits(findings: Sequence[Finding]) -> str:
     """Return what waits for a transaction, as the end of a sentence; empty: nothing."""
-    places = [_place(finding) for finding in findings if finding.kind == "transaction"]
+    places = [place_of(finding) for finding in findings if finding.kind == "transaction"]
     return f"; {words.listed(places)} can be read up to a transaction that does not end" if places else ""
 
 
@@ -97,7 +141,7 @@ def _began(group: GroupFacts, finding: Finding, now_ms: int) -> str:
     started = group.started
     is_last = started is not None and started.timestamp_ms == finding.rebalanced
     why = f", when {sentences.because(started)}" if is_last and started is not None else ""
-    return f"; it began with the rebalance at {_when(finding.rebalanced, now_ms)}{why}"
+    return f"; it began with the rebalance at {when(finding.rebalanced, now_ms)}{why}"
 
 
 def _more(findings: Sequence[Finding]) -> str:
@@ -109,11 +153,11 @@ def _messages(finding: Finding) -> int:
     return finding.messages
 
 
-def _place(finding: Finding) -> str:
+def place_of(finding: Finding) -> str:
     return f"{finding.topic}-{finding.partition}"
 
 
-def _when(time_ms: int, now_ms: int) -> str:
+def when(time_ms: int, now_ms: int) -> str:
     is_old = now_ms - time_ms > _DAY_MS
     return f"{words.day(time_ms)} {words.clock(time_ms)}" if is_old else words.clock(time_ms)
 

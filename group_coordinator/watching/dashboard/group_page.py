@@ -10,6 +10,7 @@ from msgspec import Struct
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.advice import advice
 from group_coordinator.watching.dashboard.committed import Committed
+from group_coordinator.watching.dashboard.deploys import deploys
 from group_coordinator.watching.dashboard.epochs_page import EpochsOverTime, Present
 from group_coordinator.watching.dashboard.facts import Moment
 from group_coordinator.watching.dashboard.index import GroupRecords, decoded
@@ -96,6 +97,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
         owned = owned[left_out:]
         from_ms = owned[0].from_ms
     group_lanes = lanes(owned, now.moments, window.topics, from_ms, now.now_ms)
+    rolls = deploys(window.rows(Rebalance), members, group_lanes, now.now_ms)
     rows = sorted(window.rows(Rebalance), key=lambda row: (row.started_ms, row.seq))
     return {
         "group": now.row,
@@ -113,8 +115,10 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
         "lanes": [_lane(lane, number_of) for lane in group_lanes],
         "unowned_ms": unowned_ms(group_lanes, now.now_ms),
         "rebalances": [_rebalance(row, window.stories.get((row.epoch, row.seq))) for row in rows],
+        "deploys": rolls,
         "offsets": offset_documents(
-            window.commits, now.offsets, ends, now.now_ms, now.expires_ms, now.uncommitted
+            window.commits, now.offsets, ends, now.now_ms, now.expires_ms, now.uncommitted,
+            {(each.topic, each.partition): each.messages for each in now.row.findings if each.kind == "lost"},
         ),
         "rewinds": window.commits.rewinds[-REWINDS_MAX:],
         "epochs": window.epochs.document(now.epochs),

@@ -26,6 +26,8 @@ def verdict(
         or findings.losing(group, partitions, now_ms)
         or findings.stalled(group, partitions, now_ms)
         or _restless(group, now_ms, settings)
+        or findings.jumped(partitions)
+        or findings.uneven(partitions)
         or _empty(group, lag, now_ms, settings)
         or _calm(group, now_ms, settings, findings.waits(partitions))
     )

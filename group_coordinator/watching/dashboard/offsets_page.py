@@ -48,8 +48,12 @@ def offset_documents(
     now_ms: int,
     expires_ms: Mapping[Partition, int],
     uncommitted: Iterable[Partition] = (),
+    lost: Mapping[Partition, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a document for each partition that has, or had, an offset, or was assigned; by topic and number."""
+    """Return a document for each partition that has, or had, an offset, or was assigned; by topic and number.
+
+    `lost`: messages that are gone where that is more than what the offset shows: it has jumped over the log's begin.
+    """
     documents = []
     for place in sorted({*offsets, *commits.points, *uncommitted}):
         committed, bounds = offsets.get(place), ends.bounds.get(place)
@@ -67,7 +71,7 @@ def offset_documents(
                 "lag": None if lag is None else lag.messages,
                 "lag_ms": None if lag is None else lag.behind_ms,
                 "lag_at_least": lag is not None and lag.at_least,
-                "lost": 0 if lag is None else lag.gone,
+                "lost": max((lost or {}).get(place, 0), 0 if lag is None else lag.gone),
                 "up_to": bounds.end - bounds.begin if committed is None and bounds is not None else None,
                 "moved": None if committed is None else committed.moved_ms,
                 "begin": None if bounds is None else bounds.begin,

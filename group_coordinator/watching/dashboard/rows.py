@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 from msgspec import Struct
 
 from group_coordinator.watching.dashboard.facts import GroupFacts
-from group_coordinator.watching.dashboard.findings import FINDINGS_SHOWN, Finding
+from group_coordinator.watching.dashboard.findings import FINDINGS_SHOWN, Finding, FindingKind
 from group_coordinator.watching.dashboard.health import verdict
+from group_coordinator.watching.dashboard.jumps import jumps
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.losing import lost_and_losing
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.standing import standing
+from group_coordinator.watching.dashboard.uneven import uneven
 from group_coordinator.watching.dashboard.verdicts import SEVERITY, VerdictKind
 from group_coordinator.watching.history.current_group import CLASSIC
 from group_coordinator.watching.narrative import sentences
 
 SPARK_MAX = 48
+_FINDERS = lost_and_losing, standing, jumps, uneven
 
 
 class GroupRow(Struct, frozen=True, kw_only=True):
@@ -59,8 +63,10 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     """Partitions whose messages are deleted before they are read, or soon will be ..."""
     loses_in_ms: int | None
     """... in about so long."""
+    found: dict[FindingKind, int]
+    """How many partitions of each kind of finding there are ..."""
     findings: tuple[Finding, ...]
-    """Those partitions: the first ones."""
+    """... and the first ones."""
     rebalanced: int | None
     """When its last rebalance began."""
     took_ms: int | None
@@ -83,7 +89,7 @@ def group_row(
 ) -> GroupRow:
     """Return the group's row as it is now. `ends` are those of its cluster's logs."""
     lag = ends.group_lag(group.offsets, now_ms, group.uncommitted)
-    found = [*lost_and_losing(group, ends, settings), *standing(group, ends, settings)] if ends.version else []
+    found = list(chain.from_iterable(find(group, ends, settings) for find in _FINDERS)) if ends.version else []
     judgement = verdict(group, lag, now_ms, settings, found)
     kinds = Counter(finding.kind for finding in found)
     started, completed = group.started, group.completed
@@ -110,6 +116,7 @@ def group_row(
         stalled=kinds["stalled"],
         losing=kinds["lost"] + kinds["will_lose"],
         loses_in_ms=min((each.in_ms for each in found if each.in_ms is not None), default=None),
+        found=dict(kinds),
         findings=tuple(found[:FINDINGS_SHOWN]),
         rebalanced=None if started is None else started.timestamp_ms,
         took_ms=None if completed is None else completed.duration_ms,

@@ -29,6 +29,8 @@ class HealthSettings(Struct, frozen=True, kw_only=True):
     """How far beyond its deadline a rebalance may run before it is called stuck: batches and clocks need a moment."""
     stalled_after_ms: int = 5 * _MINUTE_MS
     """A partition with an owner and messages waiting may stand so long, and longer where its past explains it."""
+    settling_ms: int = _MINUTE_MS
+    """So long it is looked whether it stays so: one partition or member has most; nobody in the group commits again."""
     losing_warning_ms: int = _DAY_MS
     """How long before messages are deleted unread the dashboard begins to warn."""
     offsets_retention_ms: int = 7 * _DAY_MS

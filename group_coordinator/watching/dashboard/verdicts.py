@@ -7,8 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 VerdictKind = Literal[
-    "stuck", "losing", "stalled", "flapping", "storming", "expiring", "empty_with_lag", "rebalancing", "stable",
-    "empty", "unknown", "dead",
+    "stuck", "losing", "stalled", "flapping", "storming", "skipped", "rewound", "uneven", "expiring", "empty_with_lag",
+    "rebalancing", "stable", "empty", "unknown", "dead",
 ]
 """The worst first: the order in which groups are listed."""
 SEVERITY: dict[VerdictKind, int] = {
@@ -17,6 +17,9 @@ SEVERITY: dict[VerdictKind, int] = {
     "stalled": 3,
     "flapping": 3,
     "storming": 3,
+    "skipped": 2,
+    "rewound": 2,
+    "uneven": 2,
     "expiring": 2,
     "empty_with_lag": 2,
     "rebalancing": 1,

@@ -40,6 +40,10 @@ def lag_values(index: Index, rows: Sequence[GroupRow], now_ms: int, groups_max: 
     ):
         for group_id, number in largest(numbers.items(), groups_max):
             yield Value(metric, _labels(by_id[group_id]), number)
+    found = ((row.id, sum(row.found.values())) for row in rows if row.found)
+    for group_id, _ in largest(found, groups_max):
+        for kind, number in by_id[group_id].found.items():
+            yield Value(m.GROUP_FOUND, (*_labels(by_id[group_id]), kind), number)
     soonest = ((row.id, -row.loses_in_ms) for row in rows if row.loses_in_ms is not None)
     for group_id, in_ms in largest(soonest, groups_max):
         yield Value(m.GROUP_LOSES_IN, _labels(by_id[group_id]), -in_ms / 1_000)

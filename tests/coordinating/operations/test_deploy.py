@@ -16,6 +16,7 @@ import yaml
 
 from group_coordinator.coordinating.operations.gateway_metrics import GATEWAY_METRICS
 from group_coordinator.ground.monitoring.metrics import METRICS, Metric
+from group_coordinator.watching.dashboard.findings import FindingKind
 from group_coordinator.watching.dashboard.verdicts import SEVERITY
 from group_coordinator.watching.group_metrics.group_table import STATES
 from schemas.history import MemberDropped, RebalanceCompleted
@@ -117,6 +118,7 @@ def test_label_values_that_are_matched_exist() -> None:
         "error": {"NONE", "UNKNOWN_SERVER_ERROR"},
         "api": {"JoinGroup", "SyncGroup"},
         "verdict": set(SEVERITY),
+        "finding": set(get_args(FindingKind)),
         "job": {job["job_name"] for job in scrape_jobs()},
     }
     matched = [match for _, text in expressions() for match in re.findall(r'(\w+)(=~|!~|!=|=)"([^"]+)"', text)]

@@ -77,6 +77,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     learns_ms: int = 0
     """So long it has no past by which its pace could be known."""
     from_beginning: bool = True
+    first_gets: float = 1.0
+    """Partition 0 gets so many times as much as each other."""
+    overtaken: bool = False
+    """Its commits go out together, and come in any order."""
 
 
 class Log:
@@ -116,6 +120,8 @@ class Life:
         self._committed_ms = [0] * plan.members
         self._polls, self._generation, self._reads_from_ms = Polls(), 0, 0
         self._rebalances: list[int] = []
+        self.first_gets = plan.first_gets
+        self.reads_per_s = [plan.reads_per_s] * plan.members
         self.stuck_from_ms: dict[int, int] = {}
         """Partitions whose member is in its handler, for ever."""
         self.silent_from_ms: dict[int, int] = {}
@@ -124,8 +130,9 @@ class Life:
         """Where a transaction does not end."""
 
     def step(self, at_ms: int) -> None:
-        for log in self.logs:
-            log.grow(at_ms, self.plan.traffic(at_ms, self._random))
+        for number, log in enumerate(self.logs):
+            messages = self.plan.traffic(at_ms, self._random)
+            log.grow(at_ms, messages if number else int(messages * self.first_gets))
         if at_ms < self.plan.begins_ms:
             return
         if not self._generation or (self._rebalances and at_ms >= self._rebalances[0]):
@@ -143,19 +150,23 @@ class Life:
         plan = self.plan
         readable = min(log.end - plan.markers, self.stable_ends.get(number, log.end))
         if at_ms >= self._reads_from_ms:
-            ahead = max(self._read[number], log.begin) + int(plan.reads_per_s * STEP_MS / SECOND)
+            ahead = max(self._read[number], log.begin) + int(self.reads_per_s[number] * STEP_MS / SECOND)
             self._read[number] = max(self._read[number], min(readable, ahead))
         is_time = at_ms - self._committed_ms[number] >= plan.commits_every_ms + self._random.randrange(3) * SECOND
         waiting = self._read[number] - max(self._committed[number], 0)
         if at_ms >= self.silent_from_ms.get(number, at_ms + 1):
             if plan.commits_same and is_time:
-                self._commit(number, self._committed[number], at_ms)
+                self.commit(number, self._committed[number], at_ms)
             return
         is_enough = waiting >= plan.commits_every_messages or (plan.commits_same and self._committed[number] >= 0)
         if is_time and is_enough:
-            self._commit(number, self._read[number], at_ms)
+            offset = self._read[number]
+            if plan.overtaken and waiting > 40:
+                for after_ms, behind in ((0, 9), (80, 30), (130, 12)):
+                    self.commit(number, offset - behind, at_ms + after_ms)
+            self.commit(number, offset, at_ms + 300 * plan.overtaken)
 
-    def _commit(self, number: int, offset: int, at_ms: int) -> None:
+    def commit(self, number: int, offset: int, at_ms: int) -> None:
         before = self._committed[number]
         change = OffsetChange(TOPIC, number, offset, before if before >= 0 else None)
         cause = Cause(kind="observed", partition=0, offset=0)
@@ -170,13 +181,25 @@ class Life:
         for number in range(self.plan.members):
             is_healthy = number not in self.silent_from_ms and number not in self.stuck_from_ms
             if is_healthy and self._read[number] > self._committed[number] >= 0:
-                self._commit(number, self._read[number], at_ms)
+                self.commit(number, self._read[number], at_ms)
         del self._rebalances[:1]
         self._generation += 1
         self._reads_from_ms = at_ms + self.plan.restore_ms
+        self._members(at_ms, self.plan.members)
+
+    def seek(self, number: int, offset: int) -> None:
+        """Read from there on."""
+        self._read[number] = offset
+
+    def leave(self, at_ms: int) -> None:
+        """Nobody is there any more."""
+        self.stuck_from_ms = dict.fromkeys(range(self.plan.members), at_ms)
+        self._members(at_ms, 0)
+
+    def _members(self, at_ms: int, members: int) -> None:
         group = PolledGroup(
             group_id=self.plan.name,
-            state="Stable",
+            state="Stable" if members else "Empty",
             protocol_type="consumer",
             assignor="range",
             members={
@@ -184,7 +207,7 @@ class Life:
                     MemberIdentity(member_id=member_id, client_id=member_id, client_host="/10.0.0.1"),
                     (AssignedTopic(topic=TOPIC, partitions=(number,)),),
                 )
-                for number in range(self.plan.members)
+                for number in range(members)
                 for member_id in [f"m{number}" if number else f"m0.{self._generation}"]
             },
             offsets=None,

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, IsolationLev
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
+from group_coordinator.ground.monitoring.metrics import GROUP_FOUND
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.watching.dashboard.documents import Documents
 from group_coordinator.watching.dashboard.end_poller import EndPoller
@@ -33,7 +34,7 @@ FLOOR_MS = 4_000
 def watched(kafka: EmbeddedKafka) -> Iterator[Index]:
     """An index of the broker whose logs' ends are polled often."""
     properties = {"bootstrap.servers": kafka.bootstrap_servers}
-    index = Index(DashboardSettings(health=HealthSettings(stalled_after_ms=FLOOR_MS)))
+    index = Index(DashboardSettings(health=HealthSettings(stalled_after_ms=FLOOR_MS, settling_ms=FLOOR_MS)))
     source = WatchSource(properties)
     source.start(index)
     poller = EndPoller(properties, index, source.progress, 0.5)
@@ -83,8 +84,21 @@ def produce(kafka: EmbeddedKafka, topic: str, messages: int, partition: int, **p
     return producer
 
 
+def make_filled(kafka: EmbeddedKafka, admin: AdminClient, topic: str) -> None:
+    make_topic(admin, topic, 4)
+    for partition in range(4):
+        produce(kafka, topic, 50, partition)
+
+
 def has_polled(member: Consumer) -> bool:
     return member.poll(0.1) is not None
+
+
+def they_poll(members: dict[str, Consumer], topics: dict[str, str]) -> None:
+    for name, member in members.items():
+        member.subscribe([topics[name]])
+    for member in members.values():
+        wait_until(partial(has_polled, member))
 
 
 def delete_up_to(admin: AdminClient, topic: str, partition: int, offset: int) -> None:
@@ -159,10 +173,7 @@ def test_planted_faults_are_found_by_name_and_quiet_groups_stay_green(
         make_topic(admin, topic)
         produce(kafka, topic, 50, 0)
     members = {name: consumer(kafka, topics[name], **{"client.id": f"app-{name}"}) for name in names}
-    for name, member in members.items():
-        member.subscribe([topics[name]])
-    for member in members.values():
-        wait_until(partial(has_polled, member))
+    they_poll(members, topics)
     with watched(kafka) as index:
         for name in names:
             if name != "never":
@@ -192,5 +203,74 @@ def test_planted_faults_are_found_by_name_and_quiet_groups_stay_green(
         members["stuck"].commit(offsets=[TopicPartition(topics["stuck"], 0, 55)], asynchronous=False)
         wait_until(lambda: row(index, topics["stuck"]).verdict == "stable")
         open_transaction.abort_transaction()
+    for member in members.values():
+        member.close()
+
+
+def jumps_are_told(index: Index, topics: dict[str, str]) -> None:
+    reasons = {name: row(index, topics[name]).reason for name in topics}
+    says = "an admin tool or another client that is no member went back in"
+    assert reasons["tool"].startswith(f"{says} {topics['tool']}-2 from offset 50 to 5 at ")
+    assert reasons["tool"].endswith(": 45 messages are read again")
+    assert reasons["back"].startswith("a member (app-back-")
+    assert f" went back in {topics['back']}-3 from offset 50 to 7 at " in reasons["back"]
+    assert reasons["ahead"].startswith("app-ahead-")
+    assert f" in the log of {topics['ahead']}-1, which ends at 50: " in reasons["ahead"]
+    (hot,) = row(index, topics["hot"]).findings
+    assert (hot.kind, hot.partition) == ("hot_partition", 1)
+    now_ms = time.time_ns() // 1_000_000
+    values = lag_values(index, index.rows(now_ms), now_ms, 100)
+    found = {value.labels[1:]: value.value for value in values if value.metric is GROUP_FOUND}
+    assert found[topics["tool"], "rewound"] == found[topics["ahead"], "skipped"] == 1
+    assert found[topics["hot"], "hot_partition"] == 1
+    assert topics["well"] not in {group_id for group_id, _ in found}
+
+
+def test_jumps_and_a_hot_partition_are_found_by_name_and_quiet_groups_stay_green(
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
+) -> None:
+    names = ("tool", "ahead", "back", "hot", "well")
+    topics = {name: f"{topic_prefix}-{name}" for name in names}
+    ends = {name: [50] * 4 for name in names}
+    for topic in topics.values():
+        make_filled(kafka, admin, topic)
+    members = {name: consumer(kafka, topics[name], **{"client.id": f"app-{name}"}) for name in names}
+
+    def commit(name: str, offsets: list[int]) -> None:
+        places = [TopicPartition(topics[name], partition, offset) for partition, offset in enumerate(offsets)]
+        members[name].commit(offsets=places, asynchronous=False)
+
+    they_poll(members, topics)
+    with watched(kafka) as index:
+        for name in names:
+            commit(name, ends[name])
+        commit("back", [50, 50, 50, 7])
+        commit("ahead", [50, 1_000, 50, 50])
+        members.pop("tool").close()
+        reset = [ConsumerGroupTopicPartitions(topics["tool"], [TopicPartition(topics["tool"], 2, 5)])]
+        for future in admin.alter_consumer_group_offsets(reset).values():
+            future.result()
+        read = 50
+
+        def live_on() -> bool:
+            nonlocal read
+            read += 3
+            for name in ("hot", "well"):
+                for partition in range(4):
+                    messages = 40 if (name, partition) == ("hot", 1) else 3
+                    produce(kafka, topics[name], messages, partition)
+                    ends[name][partition] += messages
+            commit("well", ends["well"])
+            commit("hot", [read if partition == 1 else end for partition, end in enumerate(ends["hot"])])
+            for member in members.values():
+                member.poll(0.05)
+            assert row(index, topics["well"]).verdict == "stable"
+            verdicts = [row(index, topics[name]).verdict for name in ("tool", "ahead", "back", "hot")]
+            return verdicts == ["rewound", "skipped", "rewound", "uneven"]
+
+        wait_until(live_on, interval_s=0.3)
+        jumps_are_told(index, topics)
+        (hot,) = row(index, topics["hot"]).findings
+        assert hot.messages == true_lag(admin, topics["hot"])[topics["hot"], 1]
     for member in members.values():
         member.close()

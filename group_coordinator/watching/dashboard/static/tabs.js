@@ -44,7 +44,11 @@ function rebalances(page, { selected, onRebalance }) {
     h("td", { class: "bar" }, h("span", { class: "meter", style: { "--part": `${((rebalance.took ?? 0) / longest) * 100}%` } }), rebalance.took === null ? "not over" : rebalance.begin_known ? duration(rebalance.took) : h("span", { class: "muted" }, "not known")),
     h("td", {}, rebalance.outcome ?? "running"),
     isWatched ? h("td", {}, seenMark(rebalance.seen)) : null));
-  return few(page.rebalances, "rebalance", table([page.rebalances.every((rebalance) => rebalance.begin_known) ? "Began" : "Began or ended", `#${counts(page.group) === "epoch" ? "Epoch" : "Gen."}`, "Trigger", "Because", ...(isWatched ? [] : ["#Waited for"]), "Took", "Outcome", ...(isWatched ? ["Seen in"] : [])], rows, "No rebalance within this window."));
+  const rolls = page.deploys.slice().reverse().map((deploy) => h("tr", {},
+    h("td", { class: "mono" }, `${moment(deploy.started)} – ${preciseClock(deploy.ended)}`), h("td", { class: "number" }, number(deploy.rebalances)), h("td", { class: "number" }, `${number(deploy.replaced)} of ${number(deploy.members)}`),
+    h("td", { class: "number" }, `${deploy.not_known_ms ? "≥ " : ""}${duration(deploy.unowned_ms)}`), h("td", { class: "number" }, duration(deploy.longest_ms))));
+  const deploys = rolls.length ? [h("h3", {}, "Deploys"), table(["From – to", "#Rebalances", "#Members replaced", "#Partition-time without owner", "#Longest, one partition"], rolls, ""), h("h3", {}, "Rebalances")] : null;
+  return [deploys, few(page.rebalances, "rebalance", table([page.rebalances.every((rebalance) => rebalance.begin_known) ? "Began" : "Began or ended", `#${counts(page.group) === "epoch" ? "Epoch" : "Gen."}`, "Trigger", "Because", ...(isWatched ? [] : ["#Waited for"]), "Took", "Outcome", ...(isWatched ? ["Seen in"] : [])], rows, "No rebalance within this window."))];
 }
 
 function members(page) {
@@ -84,14 +88,15 @@ function offsets(page, { onMoment }) {
   const back = page.rewinds.slice().reverse().map((rewind) => h("tr", {},
     h("td", { class: "mono" }, h("button", { type: "button", class: "linklike", onclick: () => onMoment(rewind.t) }, preciseClock(rewind.t))), h("td", { class: "mono" }, `${rewind.topic}-${rewind.partition}`),
     h("td", { class: "number" }, `${number(rewind.from)} → ${number(rewind.to)}`), h("td", { class: "number" }, number(rewind.from - rewind.to)), h("td", {}, rewind.by ? memberName(find(rewind.by), rewind.by) : h("span", { class: "mono" }, rewind.client ?? "–")), h("td", { class: "mono" }, `offset ${rewind.offset}`)));
-  return [few(page.offsets, "partition", table(["Partition", "#Offset", "#Log", "#Lag", "#Behind", "Commits over time", "Committed", "By", "Expires", "Metadata"], rows, "No offsets.")),
+  const said = page.group.findings.filter(({ says }) => says).map(({ says }) => h("p", { class: "note" }, says));
+  return [said, few(page.offsets, "partition", table(["Partition", "#Offset", "#Log", "#Lag", "#Behind", "Commits over time", "Committed", "By", "Expires", "Metadata"], rows, "No offsets.")),
     back.length ? [h("h3", {}, `Commits that went back: ${back.length}`), table(["When", "Partition", "#From → to", "#Back by", "By", "Request"], back, "")] : null];
 }
 
 /** What is wrong with a partition. */
 function lagMark(page, { topic, partition, offset, lost, up_to: upTo }) {
   const found = page.group.findings.find((finding) => finding.topic === topic && finding.partition === partition);
-  const word = { lost: "lost", will_lose: "will lose", stalled: "stalled", transaction: "transaction" }[found?.kind];
+  const word = found?.kind.replaceAll("_", " ");
   return [
     lost ? h("span", { class: "tag bad", title: "Deleted before they were read." }, `${number(lost)} lost`) : null,
     word && !(lost && word === "lost") ? h("span", { class: `tag ${found.kind === "transaction" ? "" : "bad"}`, title: found.since === null ? "" : `since ${moment(found.since)} UTC` }, word) : null,

@@ -1,0 +1,116 @@
+"""Deploys of a group: the rebalances of one roll are an episode, and what it cost is one row. Pure.
+
+Rebalances belong together while no more than `APART_MS` lie between the end of one and the begin of the next. They are
+a deploy where more than half of the members that were there before were replaced by others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes
+from group_coordinator.watching.tables.fold import GroupTables
+from group_coordinator.watching.tables.rows import Member, Ownership, Rebalance
+from schemas.history import History
+
+APART_MS = 180_000
+DEPLOYS_SHOWN = 5
+
+
+class Deploy(Struct, frozen=True, kw_only=True):
+    """One roll of a group. Times are milliseconds since 1970."""
+
+    started: int
+    ended: int
+    """The end of its last rebalance so far."""
+    rebalances: int
+    members: int
+    """Those that were there before ..."""
+    replaced: int
+    """... and how many of them others have come for."""
+    unowned_ms: int
+    """Partition-milliseconds without an owner."""
+    longest_ms: int
+    """So long one partition had none."""
+    not_known_ms: int
+    """Partition-milliseconds of which no source says whether there was an owner."""
+
+
+def deploys(
+    rebalances: Iterable[Rebalance], members: Sequence[Member], group_lanes: Sequence[Lane], now_ms: int
+) -> list[Deploy]:
+    """Return the last deploys, the oldest first."""
+    episodes: list[list[Rebalance]] = []
+    ended_ms = 0
+    for row in sorted(rebalances, key=lambda row: (row.started_ms, row.seq)):
+        if not episodes or row.started_ms - ended_ms > APART_MS:
+            episodes.append([])
+        episodes[-1].append(row)
+        ended_ms = max(ended_ms, row.ended_ms or row.started_ms)
+    found = (_deploy(rows, members, group_lanes, now_ms) for rows in reversed(episodes))
+    last = [deploy for deploy in found if deploy is not None][:DEPLOYS_SHOWN]
+    return last[::-1]
+
+
+def deploys_in(history: Iterable[History], group_id: str) -> list[Deploy]:
+    """Return the last deploys that a group's history tells of, the oldest first."""
+    tables, topics, facts = GroupTables(), TopicsOverTime(), GroupFacts(group_id)
+    for record in history:
+        tables.add(record)
+        topics.note(record)
+        facts.add(record)
+    rows = tables.take()
+    group_lanes = lanes(
+        [row for row in rows if isinstance(row, Ownership)], facts.moments(), topics, facts.first_ms, facts.last_ms
+    )
+    members = [row for row in rows if isinstance(row, Member)]
+    return deploys((row for row in rows if isinstance(row, Rebalance)), members, group_lanes, facts.last_ms)
+
+
+def _deploy(
+    rows: Sequence[Rebalance], members: Sequence[Member], group_lanes: Sequence[Lane], now_ms: int
+) -> Deploy | None:
+    ended_ms = max(row.ended_ms or now_ms for row in rows)
+    there = _there(members, rows[0].started_ms)
+    if not there:  # the group came together; what followed may be a roll
+        ends_ms = [each.ended_ms for each in members if each.ended_ms is not None]
+        first_ms = min((end_ms for end_ms in ends_ms if end_ms > rows[0].started_ms), default=ended_ms)
+        rows = [row for row in rows if row.started_ms >= first_ms]
+        there = _there(members, first_ms)
+    if len(rows) < 2:
+        return None
+    began_ms = rows[0].started_ms
+    gone = sum(each.ended_ms is not None and each.ended_ms <= ended_ms for each in there)
+    came = sum(
+        each.joined_ms is not None and began_ms <= each.joined_ms <= ended_ms
+        and (each.ended_ms is None or each.ended_ms > ended_ms)
+        for each in members
+    )  # fmt: skip
+    replaced = min(gone, came)
+    if 2 * replaced <= len(there):
+        return None
+    gaps = [
+        (gap.kind, max(0, min(gap.to_ms or now_ms, ended_ms) - max(gap.from_ms, began_ms)))
+        for lane in group_lanes
+        for gap in lane.gaps
+    ]
+    unowned = [length_ms for kind, length_ms in gaps if kind != "not_known"]
+    return Deploy(
+        started=began_ms,
+        ended=ended_ms,
+        rebalances=len(rows),
+        members=len(there),
+        replaced=replaced,
+        unowned_ms=sum(unowned),
+        longest_ms=max(unowned, default=0),
+        not_known_ms=sum(length_ms for kind, length_ms in gaps if kind == "not_known"),
+    )
+
+
+def _there(members: Iterable[Member], at_ms: int) -> list[Member]:
+    """Return the members that were there before, if only just."""
+    before = [each for each in members if each.joined_ms is not None and each.joined_ms < at_ms]
+    return [each for each in before if each.ended_ms is None or each.ended_ms >= at_ms]

@@ -1,0 +1,99 @@
+"""The rebalances of one roll are one episode; what comes and goes otherwise is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator_state import GroupConfig
+from group_coordinator.watching.commands.explanation import deploys_told
+from group_coordinator.watching.dashboard.deploys import deploys_in
+from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import Ownership
+from schemas.events import encode_json
+from schemas.history import History, HistoryRecord, RebalanceStarted
+from simulation.life import live_through
+from simulation.scenario import Close, MemberPlan, Scenario
+from simulation.world import START_MS, World
+from tests.watching.dashboard.scene import index_of_scene, scene
+
+MEMBERS, PARTITIONS, APART_MS, DOWN_MS = 6, 12, 15_000, 4_000
+ROLLS_MS = 60_000, 600_000
+
+
+def of_group(history: tuple[History, ...], group_id: str) -> list[History]:
+    return [record for record in history if record.group_id == group_id]
+
+
+def rolled(assignor: str) -> tuple[History, ...]:
+    """Return the history of a group whose members are all replaced, one after the other, twice."""
+    names = [f"g-{number}" for number in range(MEMBERS)]
+    plans = [
+        MemberPlan(
+            name=name, group_id="g", topics=("t",), start_ms=500 * number, session_timeout_ms=10_000,
+            heartbeat_interval_ms=2_000, assignors=(assignor,),
+        )
+        for number, name in enumerate(names)
+    ]  # fmt: skip
+    faults = [
+        Close(member=name, at_ms=roll_ms + APART_MS * number, back_after_ms=DOWN_MS)
+        for roll_ms in ROLLS_MS
+        for number, name in enumerate(names)
+    ]
+    world = World(
+        Scenario(
+            seed=3,
+            config=GroupConfig(group_initial_rebalance_delay_ms=1_500),
+            topics={"t": PARTITIONS},
+            members=tuple(plans),
+            faults=tuple(faults),
+            faults_end_ms=800_000,
+        )
+    )
+    live_through(world)
+    return tuple(written.output for written in world.written if isinstance(written.output, HistoryRecord))
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_roll_of_all_members_is_one_episode_with_what_it_cost(assignor: str) -> None:
+    history = rolled(assignor)
+    first, second = deploys_in(history, "g")
+    owned = [row for row in fold(history) if isinstance(row, Ownership)]
+    for deploy, roll_ms in ((first, ROLLS_MS[0]), (second, ROLLS_MS[1])):
+        assert (deploy.members, deploy.replaced) == (MEMBERS, MEMBERS)
+        assert 0 <= deploy.started - START_MS - roll_ms < APART_MS
+        assert abs(deploy.ended - START_MS - roll_ms - (MEMBERS - 1) * APART_MS - DOWN_MS) < APART_MS
+        begun = [
+            each
+            for each in history
+            if isinstance(each, RebalanceStarted) and deploy.started <= each.timestamp_ms <= deploy.ended
+        ]
+        assert deploy.rebalances == len(begun) >= 2 * MEMBERS
+        step_ms = 100
+        without = sum(
+            PARTITIONS - sum(row.from_ms <= at_ms and (row.to_ms is None or row.to_ms > at_ms) for row in owned)
+            for at_ms in range(deploy.started, deploy.ended, step_ms)
+        )
+        assert deploy.unowned_ms == pytest.approx(without * step_ms, rel=0.1)
+        assert 0 < deploy.longest_ms <= deploy.unowned_ms
+        assert deploy.not_known_ms == 0
+
+
+def test_deploys_stand_side_by_side_on_the_page_and_in_explain() -> None:
+    history = rolled("range")
+    index = Index()
+    for record in history:
+        index.add_record(record, encode_json(record))
+    deploys = Documents(index).group("g")["deploys"]
+    assert deploys == deploys_in(history, "g")
+    header, *lines = deploys_told(deploys)
+    assert header.split()[:3] == ["DEPLOY", "TOOK", "REBALANCES"]
+    assert [f"{MEMBERS} of {MEMBERS}" in line for line in lines] == [True, True]
+
+
+def test_who_flaps_crashes_or_leaves_deploys_nothing() -> None:
+    found = {group_id: deploys_in(of_group(scene(), group_id), group_id) for group_id in index_of_scene().group_ids()}
+    assert {group_id for group_id, deploys in found.items() if deploys} == {"orders"}
+    (deploy,) = found["orders"]
+    assert (deploy.members, deploy.replaced) == (3, 3)
