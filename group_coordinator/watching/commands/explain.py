@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import tzinfo
 from typing import Annotated
 
@@ -17,17 +16,19 @@ from group_coordinator.command_line.log_options import zone as log_zone
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
 from group_coordinator.command_line.output_options import WrittenDirectory
 from group_coordinator.command_line.replay_output import read_history_files
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.tables import print_line, print_lines
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
-from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.commands.brokers_group import GroupTold, read_brokers_group
 from group_coordinator.watching.commands.explanation import explanation
+from group_coordinator.watching.commands.whose_groups import Brokers, are_own
+from group_coordinator.watching.dashboard.api import rebalance_details
 from group_coordinator.watching.dashboard.sources import note_of
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
+from schemas.events import encode_json
 from schemas.history import History, decode_history
 
 PREVIOUS_SHOWN = 20
@@ -50,6 +51,7 @@ _At = Annotated[
     str | None,
     typer.Option("--at", metavar="TIME", help="The rebalance under way at this moment, or the last before it."),
 ]
+_Json = Annotated[bool, typer.Option("--json", help="Print the rebalance as JSON, as the API answers it.")]
 _Utc = Annotated[bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")]
 
 
@@ -63,7 +65,9 @@ def explain(
     directory: WrittenDirectory = None,
     broker_log: BrokerLogs = None,
     time_zone: TimeZone = "UTC",
+    brokers: Brokers = False,
     utc: _Utc = False,
+    as_json: _Json = False,
 ) -> None:
     """Why did this group rebalance? The chain of causes in plain words, step by step.
 
@@ -78,41 +82,56 @@ def explain(
         group-coordinator explain --bootstrap-servers prod:9092 --group billing
         group-coordinator explain --bootstrap-servers prod:9092 --group billing --broker-log server.log
         group-coordinator explain --group billing --at 2026-11-21T14:02
-        group-coordinator explain --group billing
-        group-coordinator explain --group billing --generation 7
         group-coordinator explain --group billing --generation 7 --life 1
         group-coordinator explain --group billing --from replayed/
     """
     zone = shown_zone(utc=utc)
     at_ms = None if at is None else parse_moment_ms("--at", at)
-    if at_ms is not None and generation is not None:
-        raise CommandError("Choose one of --at and --generation.", WRONG_USE)
-    if directory is not None and broker_log:
-        raise CommandError("Choose one of --from and --broker-log.", WRONG_USE)
+    _require_one("--at", at is not None, "--generation", generation is not None)
+    _require_one("--from", directory is not None, "--broker-log", bool(broker_log))
     told = (
         _told(read_history_files(directory), group, str(directory), note_of(directory).doubts)
         if directory is not None
-        else _live(settings.config, group, broker_log or (), log_zone(time_zone))
+        else _live(settings.config, group, broker_log or (), log_zone(time_zone), brokers=brokers)
     )
     for line in doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)):
-        print_line(line)
-    group_rebalances = list(rebalances(told.history))
-    if not group_rebalances:
+        print_line(line, error=as_json)
+    group_rebalances = _rebalances(told, group)
+    lives = list(dict.fromkeys(each.started.epoch for each in group_rebalances))
+    asked = _asked(group_rebalances, lives, generation, life, at_ms, zone)
+    if as_json:
+        return print_line(encode_json(rebalance_details(asked[-1])).decode())
+    if generation is None and len(asked) > 1:
+        print_lines([*_before(asked[:-1], zone), ""])
+    print_lines([*explanation(asked[-1], zone), *_other_lives(group_rebalances, asked[-1], lives, zone)])
+
+
+def _require_one(first: str, has_first: bool, second: str, has_second: bool) -> None:
+    if has_first and has_second:
+        raise CommandError(f"Choose one of {first} and {second}.", WRONG_USE)
+
+
+def _rebalances(told: GroupTold, group_id: str) -> list[Rebalance]:
+    found = list(rebalances(told.history))
+    if not found:
         known = words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)
         there_are = f"; there are {known}" if told.other_groups else ""
-        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {told.source}{there_are}.")
-    for line in _answer(group_rebalances, generation, life, at_ms, zone):
-        print_line(line)
+        raise CommandError(f"There is no rebalance of a group '{printable(group_id)}' in {told.source}{there_are}.")
+    return found
 
 
-def _live(config: ReaderSettings, group_id: str, broker_logs: Sequence[str], log_times: tzinfo) -> GroupTold:
-    """Ask our own coordinator's history first: a cluster without its topic, or a group that it does not know, is the
-    brokers' own."""
+def _live(
+    config: ReaderSettings, group_id: str, broker_logs: Sequence[str], log_times: tzinfo, *, brokers: bool
+) -> GroupTold:
+    """Read a group of our own coordinator, or one that the cluster's brokers coordinate."""
     told = None
-    if not broker_logs:
-        with suppress(NoSuchTopicError):
-            told = _told(_of_topic(config), group_id, "the history topic")
-    if told is not None and told.history:
+
+    def knows() -> bool:
+        nonlocal told
+        told = _told(_of_topic(config), group_id, "the history topic")
+        return bool(told.history)
+
+    if are_own(config, brokers=brokers or bool(broker_logs), knows=knows) and told is not None:
         return told
     return read_brokers_group(config.client_properties, group_id, broker_logs, log_times)
 
@@ -123,20 +142,15 @@ def _told(records: Iterable[History], group_id: str, source: str, noted: Sequenc
     return GroupTold(history=history, doubts=noted, other_groups=list(other_groups), source=source)
 
 
-def _answer(
-    all_rebalances: list[Rebalance], generation: int | None, life: int | None, at_ms: int | None, zone: tzinfo
-) -> Iterator[str]:
-    """Yield the lines about the rebalance that is asked for."""
-    lives = list(dict.fromkeys(each.started.epoch for each in all_rebalances))
+def _asked(
+    all_rebalances: list[Rebalance], lives: list[int], generation: int | None, life: int | None, at_ms: int | None,
+    zone: tzinfo,
+) -> list[Rebalance]:
+    """Return the rebalance that is asked for, as the last of those that led to it."""
     of_life = all_rebalances if life is None else _of_life(all_rebalances, lives, life)
     if at_ms is not None:
         of_life = _until(of_life, at_ms, zone)
-    rebalance = of_life[-1] if generation is None else _of_generation(of_life, generation)
-    if generation is None and len(of_life) > 1:
-        yield from _before(of_life[:-1], zone)
-        yield ""
-    yield from explanation(rebalance, zone)
-    yield from _other_lives(all_rebalances, rebalance, lives, zone)
+    return of_life if generation is None else [_of_generation(of_life, generation)]
 
 
 def _of_life(group_rebalances: list[Rebalance], lives: list[int], life: int) -> list[Rebalance]:
