@@ -149,7 +149,8 @@ def _list_lines(groups: list[api.Group]) -> Iterator[str]:
 def _described_lines(told: api.GroupDetails, asked: Asked) -> Iterator[str]:
     of_group, now = told.group, told.now_ms
     since = words.duration(now - of_group.state_since_ms)
-    yield f"{of_group.group_id} ({of_group.type}) is {of_group.state} for {since}: {of_group.verdict}. {of_group.reason}."
+    yield f"{of_group.group_id} ({of_group.type}) is {of_group.state} for {since}."
+    yield f"Verdict: {of_group.verdict}. {of_group.reason}."
     if of_group.lost:
         yield f"{words.count(of_group.lost, 'message')} were deleted before they were read; the lag leaves them out."
     yield ""

@@ -14,9 +14,9 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.log_options import BrokerLogs, TimeZone
 from group_coordinator.command_line.log_options import zone as log_zone
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
-from group_coordinator.command_line.output_options import WrittenDirectory
+from group_coordinator.command_line.output_options import JsonOption, WrittenDirectory
 from group_coordinator.command_line.replay_output import read_history_files
-from group_coordinator.command_line.tables import print_line, print_lines
+from group_coordinator.command_line.tables import print_json, print_line, print_lines
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring.printable import printable
@@ -28,7 +28,6 @@ from group_coordinator.watching.dashboard.api import rebalance_details
 from group_coordinator.watching.dashboard.sources import note_of
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
-from schemas.events import encode_json
 from schemas.history import History, decode_history
 
 PREVIOUS_SHOWN = 20
@@ -51,7 +50,6 @@ _At = Annotated[
     str | None,
     typer.Option("--at", metavar="TIME", help="The rebalance under way at this moment, or the last before it."),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print the rebalance as JSON, as the API answers it.")]
 _Utc = Annotated[bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")]
 
 
@@ -67,7 +65,7 @@ def explain(
     time_zone: TimeZone = "UTC",
     brokers: Brokers = False,
     utc: _Utc = False,
-    as_json: _Json = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Why did this group rebalance? The chain of causes in plain words, step by step.
 
@@ -100,7 +98,7 @@ def explain(
     lives = list(dict.fromkeys(each.started.epoch for each in group_rebalances))
     asked = _asked(group_rebalances, lives, generation, life, at_ms, zone)
     if as_json:
-        return print_line(encode_json(rebalance_details(asked[-1])).decode())
+        return print_json(rebalance_details(asked[-1]))
     if generation is None and len(asked) > 1:
         print_lines([*_before(asked[:-1], zone), ""])
     print_lines([*explanation(asked[-1], zone), *_other_lives(group_rebalances, asked[-1], lives, zone)])

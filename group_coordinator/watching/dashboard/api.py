@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard import api_types as api
+from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.documents import Documents, NotFound, event_document
+from group_coordinator.watching.dashboard.findings import Finding
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.lag import Lag
+from group_coordinator.watching.dashboard.lag import EndOffsets, Lag
 from group_coordinator.watching.dashboard.rebalance_page import rebalance_key
 from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.narrative.rebalances import Rebalance, because, headline
@@ -68,42 +71,53 @@ def details(index: Index, name: str, now_ms: int) -> api.GroupDetails:
             for member_id, each in facts.members.items()
         )
         assignor, leader_id = facts.protocol_name, facts.leader_id
-    partitions = []
-    for place in sorted(owners.keys() | offsets.keys()):
-        committed, bounds = offsets.get(place), ends.bounds.get(place)
-        known = None if committed is None else ends.lag(place, committed.offset, now_ms, committed.committed_ms)
-        lag = known or Lag(0, None, False, 0)
-        partitions.append(
-            api.Partition(
-                topic=place[0],
-                partition=place[1],
-                member_id=owners.get(place),
-                committed_offset=None if committed is None else committed.offset,
-                committed_ms=None if committed is None else committed.committed_ms,
-                log_start_offset=None if bounds is None else bounds.begin,
-                log_end_offset=None if bounds is None else bounds.end,
-                lag=None if known is None else lag.messages,
-                lag_ms=lag.behind_ms,
-                lag_ms_is_at_least=lag.at_least,
-                lost=lag.gone,
-                metadata="" if committed is None else committed.metadata,
-            )
-        )
     return api.GroupDetails(
         now_ms=now_ms,
         group=group(row),
         assignor=assignor,
         leader_id=leader_id,
         members=members,
-        partitions=tuple(partitions),
-        findings=tuple(
-            api.Finding(
-                kind=each.kind, topic=each.topic, partition=each.partition, member_id=each.member,
-                committed_offset=each.offset, messages=each.messages, since_ms=each.since, in_ms=each.in_ms,
-            )
-            for each in row.findings
+        partitions=tuple(
+            _partition(place, owners.get(place), offsets.get(place), ends, now_ms)
+            for place in sorted(owners.keys() | offsets.keys())
         ),
-    )  # fmt: skip
+        findings=tuple(map(_finding, row.findings)),
+    )
+
+
+def _finding(found: Finding) -> api.Finding:
+    return api.Finding(
+        kind=found.kind,
+        topic=found.topic,
+        partition=found.partition,
+        member_id=found.member,
+        committed_offset=found.offset,
+        messages=found.messages,
+        since_ms=found.since,
+        in_ms=found.in_ms,
+    )
+
+
+def _partition(
+    place: Partition, owner: str | None, committed: Committed | None, ends: EndOffsets, now_ms: int
+) -> api.Partition:
+    bounds = ends.bounds.get(place)
+    known = None if committed is None else ends.lag(place, committed.offset, now_ms, committed.committed_ms)
+    lag = known or Lag(0, None, False, 0)
+    return api.Partition(
+        topic=place[0],
+        partition=place[1],
+        member_id=owner,
+        committed_offset=None if committed is None else committed.offset,
+        committed_ms=None if committed is None else committed.committed_ms,
+        log_start_offset=None if bounds is None else bounds.begin,
+        log_end_offset=None if bounds is None else bounds.end,
+        lag=None if known is None else lag.messages,
+        lag_ms=lag.behind_ms,
+        lag_ms_is_at_least=lag.at_least,
+        lost=lag.gone,
+        metadata="" if committed is None else committed.metadata,
+    )
 
 
 def rebalance(told: Rebalance) -> api.Rebalance:
