@@ -49,7 +49,10 @@ _OTHER_SETTINGS = (
 
 CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 """What a command needs that only reads topics."""
-OPERATIONS = ("metrics_port", "metrics_host", "metrics_groups", "health_file", "log_format", "log_level")
+OPERATIONS = (
+    "metrics_port", "metrics_host", "metrics_groups", "metrics_groups_pattern", "metrics_partitions",
+    "metrics_series_max", "metrics_names", "health_file", "log_format", "log_level",
+)  # fmt: skip
 """What only a command that runs on and on needs."""
 TUNING = ("tuning_worker_daemon", "tuning_state_worker", "tuning_hadoop", "tuning_heap", "tuning_class_archives")
 """What reaches into the inside of Spark and Hadoop, and can be switched off."""

@@ -117,14 +117,15 @@ def _start(
     stack: ExitStack,
 ) -> RunningServer:
     """Start the page, and the endpoint with the metrics where one is wanted. Raises SourceError, OSError."""
+    from group_coordinator.watching.watch.lag_metrics import lag_series
     from group_coordinator.watching.watch.metrics import watch_endpoint
     from group_coordinator.watching.watch.writing import WrittenSource
 
     server = serve(WrittenSource(source, outputs))
     if config.metrics_port:
-        host, port, top = config.metrics_host, config.metrics_port, config.metrics_groups
+        host, port, series = config.metrics_host, config.metrics_port, lag_series(config, source.name)
         try:
-            endpoint = stack.enter_context(watch_endpoint(source, server.index, host, port, top))
+            endpoint = stack.enter_context(watch_endpoint(source, server.index, host, port, series))
         except BaseException:
             server.stop()
             raise

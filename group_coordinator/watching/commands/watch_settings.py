@@ -18,7 +18,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 """Such a name can be that of a directory, and is told from the group's behind a slash."""
 NAMES = (
     "cluster", "bootstrap_servers", "kafka", "offsets_retention_minutes",
-    "metrics_port", "metrics_host", "metrics_groups", "stalled_after_ms",
+    "metrics_port", "metrics_host", "metrics_groups", "metrics_groups_pattern", "metrics_partitions",
+    "metrics_series_max", "metrics_names", "stalled_after_ms",
 )  # fmt: skip
 
 
@@ -31,7 +32,7 @@ class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, VerdictS
         "whatever is other than in [kafka].")
 
     def problems(self) -> list[str]:
-        return [*super().problems(), *self._cluster_problems()]
+        return [*super().problems(), *self.series_problems(), *self._cluster_problems()]
 
     def _cluster_problems(self) -> Iterator[str]:
         for name, properties in self.cluster.items():
