@@ -16,9 +16,11 @@ from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.ground.settings.loading import ConfigError
 from group_coordinator.watching.commands.watch_settings import WatchSettings
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.history.view import RemovedOffsets
 from group_coordinator.watching.watch.foreign_names import METRICS_OF, NAMES
 from group_coordinator.watching.watch.lag_metrics import LagSeries, lag_series, lag_values
 from schemas.events import encode_json
+from schemas.history import OffsetsCommitted
 from tests.watching.observed.recorded import observed, polls
 
 RECORDING = "lifecycle-3.4"
@@ -69,12 +71,16 @@ Samples = dict[str, list[tuple[dict[str, str], float]]]
 
 @pytest.fixture(scope="module")
 def truth() -> Offsets:
-    """What the admin client was told last."""
-    last = {poll.group_id: poll.group for poll in polls(RECORDING)}
+    """What the admin client was told last, of groups whose offsets nothing changed since."""
+    changed_ms: dict[str, int] = {}
+    for record in observed(RECORDING, with_logs=True).history:
+        if isinstance(record, OffsetsCommitted | RemovedOffsets):
+            changed_ms[record.group_id] = record.timestamp_ms
+    last = {poll.group_id: poll for poll in polls(RECORDING)}
     offsets = {
         group_id: {(place.rpartition("-")[0], int(place.rpartition("-")[2])): offset for place, offset in each.items()}
-        for group_id, group in last.items()
-        if (each := group.get("offsets"))
+        for group_id, poll in last.items()
+        if (each := poll.group.get("offsets")) and changed_ms.get(group_id, 0) < poll.at_ms
     }
     assert len(offsets) > 2
     return offsets
@@ -98,7 +104,8 @@ def lags_of(truth: Offsets, group_id: str) -> dict[tuple[str, int], int]:
 def index(truth: Offsets) -> Index:
     made = Index()
     for record in observed(RECORDING, with_logs=True).history:
-        made.add_record(record, encode_json(record))
+        if record.group_id in truth:
+            made.add_record(record, encode_json(record))
     bounds = {place: Bounds(0, end) for place, end in ends_of(truth).items()}
     made.poll_ends(made.last_ms + LATER_MS, bounds)
     return made
