@@ -318,6 +318,12 @@ SOURCE_AGE = _gauge(
     "source",
 )
 
+WEBHOOK_MESSAGES = _gauge(
+    "webhook_messages",
+    "Of a watcher: messages for its webhook since the start: `delivered`, `lost` (refused, or tried for too long, or "
+    "without room), and those `waiting` now.",
+    "outcome",
+)
 WATCHED_CLUSTERS = _gauge(
     "watched_clusters",
     "Of a watcher: clusters by state: `being_reached`, `unreachable` (it is tried again), `being_read`, `watched`, "
@@ -332,6 +338,6 @@ OF_A_WATCHER = (
     MEMBERS, EPOCH_BUMPS, TARGETS, READY, GROUP_REBALANCING, GROUP_REBALANCES, GROUP_EXPIRIES, GROUP_MEMBERS,
     GROUP_HELD_UP, GROUP_PENDING_OFFSETS, GROUP_LAG, GROUP_LAG_SECONDS, GROUP_LAST_COMMIT, GROUP_VERDICT, GROUP_STALLED,
     GROUP_LOST, GROUP_LOSES_IN, GROUP_UNCOMMITTED, GROUP_PARTITION_LAG, GROUP_PARTITION_LAG_SECONDS, LAG_LEFT_OUT,
-    LAG_SERIES_LEFT_OUT, SOURCE_AGE, WATCHED_CLUSTERS, ENDED_THREADS,
+    LAG_SERIES_LEFT_OUT, SOURCE_AGE, WATCHED_CLUSTERS, WEBHOOK_MESSAGES, ENDED_THREADS,
 )  # fmt: skip
 """What a watched cluster tells of its groups, under the names that the coordinator's own groups have."""

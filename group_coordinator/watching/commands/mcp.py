@@ -27,7 +27,7 @@ _CONNECTIONS_MAX = 64
 _METHODS = ("GET", "POST", "DELETE")
 """What the protocol's HTTP transport uses: every question is a POST, and none changes anything."""
 _MEMORY_MIB = 512
-_NAMES = tuple(name for name in NAMES if not name.startswith("metrics"))
+_NAMES = tuple(name for name in NAMES if not name.startswith(("metrics", "webhook")))
 _Port = Annotated[
     int | None,
     typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="Serve HTTP at /mcp. [default: standard input and output]"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
 from group_coordinator.ground.http_server.server import HttpServer
@@ -30,8 +30,12 @@ _KINDS = ("classic", *get_args(GroupKind))
 _REBALANCING = frozenset({*REBALANCING, ASSIGNING, RECONCILING})
 
 
-def watch_endpoint(source: HistorySource, index: Index, host: str, port: int, series: LagSeries) -> HttpServer:
-    """Return the endpoint, which does not serve yet. `series`: which groups have some of their own. Raises OSError.
+def watch_endpoint(
+    source: HistorySource, index: Index, host: str, port: int, series: LagSeries,
+    more: Callable[[], Iterable[Value]] = tuple,
+) -> HttpServer:
+    """Return the endpoint, which does not serve yet. `series`: which groups have some of their own. `more`: further
+    gauges. Raises OSError.
 
     Counters count what happens from now on.
     """
@@ -46,6 +50,7 @@ def watch_endpoint(source: HistorySource, index: Index, host: str, port: int, se
 
     probes = WatchProbes(source)
     metrics.gauges_from(groups.values)
+    metrics.gauges_from(more)
     metrics.gauges_from(lambda: source_ages(index))
     metrics.gauges_from(lambda: clusters_by_state(source))
     metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(probes) else 1.0)])
