@@ -48,7 +48,7 @@ def rules(
         shards = range(partition_count(config.client_properties, events))
         if new_rules is not None:
             written = write_rules(config, shards, new_rules)
-            found = {shard: (offset, new_rules) for shard, offset in written.items()}
+            found: dict[int, tuple[int, str] | None] = {shard: (offset, new_rules) for shard, offset in written.items()}
         else:
             with open_reader(config.client_properties) as reader:
                 found = {shard: last_rules(reader, events, shard) for shard in shards}

@@ -215,7 +215,8 @@ def slack_message(told: Told) -> dict[str, Any]:
     verdict = told.verdict.replace("_", " ")
     if told.ended_ms is None:
         return {"text": f":warning: Group `{name}` is {verdict}: {reason}."}
-    return {"text": f":white_check_mark: Group `{name}` is no longer {verdict}. Now it is {told.group.state}: {reason}."}
+    now = f"Now it is {told.group.state}: {reason}."
+    return {"text": f":white_check_mark: Group `{name}` is no longer {verdict}. {now}"}
 
 
 class _NoRedirect(HTTPRedirectHandler):

@@ -50,7 +50,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.gate.wait()
-        self.server.got.append((self.path, {name.lower(): text for name, text in self.headers.items()}, json.loads(body)))
+        headers = {name.lower(): text for name, text in self.headers.items()}
+        self.server.got.append((self.path, headers, json.loads(body)))
         code = self.server.answers.pop(0) if self.server.answers else 200
         self.send_response(code)
         if code == 302:
@@ -105,7 +106,7 @@ def outcomes(hook: Webhook) -> dict[str, float]:
 
 
 def test_begin_and_end_of_a_verdict(receiver: Receiver) -> None:
-    """As CloudEvents 1.0 has it in its JSON format: the attributes that it requires, and the group as the API has it."""
+    """As CloudEvents 1.0 has it in JSON: the attributes that it requires, and the group as the API has it."""
     groups = Groups()
     with started(receiver, groups) as hook:
         groups.become("stalled", 3)
