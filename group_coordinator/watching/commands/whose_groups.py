@@ -23,7 +23,7 @@ def are_own(config: ReaderSettings, *, brokers: bool, knows: Callable[[], bool] 
     They are where its history topic is. `brokers`: those of the brokers are wanted. `knows`: it knows the group that
     is asked about, if it is one; the others are the brokers' own. Raises TopicReadError.
     """
-    where, topic = f"Kafka at {config.bootstrap_servers}", config.topics.history
+    where, topic = config.bootstrap_servers, config.topics.history
     if brokers:
         return False
     try:
