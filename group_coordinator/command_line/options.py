@@ -49,11 +49,16 @@ _OTHER_SETTINGS = (
 
 CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 """What a command needs that only reads topics."""
-OPERATIONS = ("metrics_port", "metrics_host", "metrics_groups", "health_file", "log_format", "log_level")
+OPERATIONS = (
+    "metrics_port", "metrics_host", "metrics_groups", "metrics_groups_pattern", "metrics_partitions",
+    "metrics_series_max", "metrics_names", "health_file", "log_format", "log_level",
+)  # fmt: skip
 """What only a command that runs on and on needs."""
 TUNING = ("tuning_worker_daemon", "tuning_state_worker", "tuning_hadoop", "tuning_heap", "tuning_class_archives")
 """What reaches into the inside of Spark and Hadoop, and can be switched off."""
 FILE_OPTION = "config_file"
+SECRETS = ("webhook",)
+"""Settings whose values are never shown."""
 TABLE_FLAGS = ("--kafka", "--spark")
 DASHBOARD_TOKEN_VARIABLE = f"{ENVIRONMENT_PREFIX}DASHBOARD_TOKEN"
 _OTHER_VARIABLES = (DASHBOARD_TOKEN_VARIABLE, f"{ENVIRONMENT_PREFIX}CACHE", f"{ENVIRONMENT_PREFIX}IVY_SETTINGS")
@@ -75,7 +80,7 @@ _PANELS: Panels = {
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "spark_niceness",
               "spark_idle_policy", "spark_tier4_factor", "max_events_per_batch", "tick_interval_ms", "ticker"),
     "Responders": ("responders", "responder_alone_max_ms", "answers_directory"),
-    "Operations": OPERATIONS,
+    "Operations": (*OPERATIONS, "webhook", "webhook_format"),
     "Tuning of Spark's inside (the outputs are the same without it)": TUNING,
 }  # fmt: skip
 _GROUPS_PANEL, _OTHER_PANEL, _REST = "Groups (settings of Kafka's coordinator)", "Topics", ""
@@ -97,6 +102,8 @@ class Resolved(Struct, Generic[C], frozen=True):
         tables: dict[str, dict[str, str]] = {}
         for name, source in self.sources.items():
             value = getattr(self.config, name)
+            if name in SECRETS and value:
+                value = HIDDEN
             if isinstance(value, dict):
                 tables[name] = dict.fromkeys(value, HIDDEN)
             elif value is None:
@@ -125,6 +132,7 @@ def load_as(kind: type[C], flags: Mapping[str, Any], file: Path | None) -> Resol
     config, sources = loading.load(kind, values, file, others)
     tables = (getattr(config, name) for name, setting in settings_of(kind).items() if is_table(setting.type))
     hide(text for table in tables for text in _texts(table))
+    hide(str(getattr(config, name)) for name in SECRETS if name in sources)
     return Resolved(config, {name: sources[name] for name in _all_names(kind)})
 
 

@@ -16,6 +16,7 @@ class TablesFormat(StrEnum):
     parquet = "parquet"
 
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Write the outputs into files there, one for each topic.")
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
 from rich.console import Console
 
 from group_coordinator.ground.monitoring.printable import printable
@@ -38,6 +39,11 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print some lines."""
     for line in lines:
         print_line(line)
+
+
+def print_json(document: object) -> None:
+    """Print a document in one line."""
+    print_line(msgspec.json.encode(document, enc_hook=str).decode())
 
 
 def aligned(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:

@@ -26,6 +26,11 @@ def call(kafka: EmbeddedKafka, *arguments: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+def whose(kafka: EmbeddedKafka, prefix: str) -> str:
+    """What is said of where the groups were found."""
+    return f"The groups are those of the coordinator that writes {prefix}.history at {kafka.bootstrap_servers}.\n"
+
+
 @pytest.fixture
 def prefix(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str) -> str:
     """Topics with three groups: one stable with offsets, one rebalancing, one gone;
@@ -79,7 +84,7 @@ def test_the_list(kafka: EmbeddedKafka, prefix: str) -> None:
 
 def test_a_group_with_owners_and_lag(kafka: EmbeddedKafka, prefix: str) -> None:
     exit_code, stdout, stderr = call(kafka, "groups", "--topic-prefix", prefix, "--group", "billing")
-    assert (exit_code, stderr) == (0, "")
+    assert (exit_code, stderr) == (0, whose(kafka, prefix))
     topic = f"{prefix}-consumed"
     assert [line.split() for line in stdout.splitlines()] == [
         ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"],
@@ -113,7 +118,7 @@ def test_a_groups_members_and_state(kafka: EmbeddedKafka, prefix: str) -> None:
     verbose = call(kafka, "groups", "--topic-prefix", prefix, "--group", "moving", "--state", "--verbose")
     assert verbose == (0, state, warning), "as kafka-consumer-groups may be asked"
     assert state.splitlines()[1].split()[:5] == ["moving", "range", "PreparingRebalance", "2", "1"]
-    assert warning == "Warning: Consumer group 'moving' is rebalancing.\n\n"
+    assert warning == f"{whose(kafka, prefix)}Warning: Consumer group 'moving' is rebalancing.\n\n"
 
 
 def test_a_group_as_json(kafka: EmbeddedKafka, prefix: str) -> None:
@@ -126,14 +131,18 @@ def test_a_group_as_json(kafka: EmbeddedKafka, prefix: str) -> None:
 
 def test_a_group_that_is_not_there(kafka: EmbeddedKafka, prefix: str) -> None:
     exit_code, _, stderr = call(kafka, "groups", "--topic-prefix", prefix, "--group", "gone")
-    assert (exit_code, stderr) == (1, "group-coordinator: Consumer group 'gone' does not exist.\n")
-    exit_code, _, stderr = call(kafka, "groups", "--topic-prefix", "no-such")
     assert exit_code == 1
-    assert "There is no topic no-such.assignments." in stderr
+    assert "has no such group: the brokers are asked." in stderr
+    assert stderr.endswith("group-coordinator: Consumer group 'gone' does not exist.\n")
+    _, _, stderr = call(kafka, "groups", "--topic-prefix", "no-such", "--group", "gone")
+    assert "The groups are those of the brokers:" in stderr
+    assert "has no topic no-such.history." in stderr
 
 
 def test_the_rules_of_a_log(kafka: EmbeddedKafka, prefix: str) -> None:
     assert call(kafka, "rules", "--topic-prefix", prefix)[1] == "Shard 0 goes by 4.3, as its log names none.\n"
+    as_json = call(kafka, "rules", "--topic-prefix", prefix, "--json")[1]
+    assert json.loads(as_json) == {"shard": 0, "rules": "4.3", "from_offset": None}
     exit_code, stdout, _ = call(kafka, "rules", "--topic-prefix", prefix, "--set", "4.4")
     assert (exit_code, stdout) == (0, "Shard 0 goes by 4.4 from offset 0 on.\n")
     assert call(kafka, "rules", "--topic-prefix", prefix)[1] == stdout

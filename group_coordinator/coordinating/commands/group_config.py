@@ -10,7 +10,8 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, with_settings
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.output_options import JsonOption
+from group_coordinator.command_line.tables import print_json, print_line
 from group_coordinator.coordinating.commands.coordinator_options import Settings
 from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import partition_count
@@ -33,6 +34,7 @@ def group_config(
         typer.Option("--set", metavar="NAME=VALUE", help="One setting; repeated for more. Others are unset."),
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="The group has no settings of its own any more.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Give a consumer group settings of its own, or show those that it has.
 
@@ -53,13 +55,15 @@ def group_config(
         raise CommandError("The group's id is empty.", WRONG_USE)
     config = settings.config
     if not values and not clear:
-        _show(config, group)
+        _show(config, group, as_json=as_json)
         return
     own = parse(values or [])
     problems = configuration_problems(config.group, own)
     if problems:
         raise CommandError("\n".join(problems), WRONG_USE)
     _write(config, group, own)
+    if as_json:
+        return print_json(_values(own))
     print_line(f"The settings of {group} are in the log: {_text(own)}.")
 
 
@@ -88,11 +92,13 @@ def parse(values: list[str]) -> GroupConfiguration:
         raise CommandError(f"{problem}.", WRONG_USE) from None
 
 
-def _show(config: StreamingConfig, group: str) -> None:
+def _show(config: StreamingConfig, group: str, *, as_json: bool) -> None:
     snapshot = next((each for each in read_published(config) if each.group_id == group), None)
     own = None if snapshot is None else snapshot.configuration
-    for name, field in OWN_SETTINGS.items():
-        value = getattr(own, field) if isinstance(own, GroupConfiguration) else None
+    values = _values(own if isinstance(own, GroupConfiguration) else None)
+    if as_json:
+        return print_json(values)
+    for name, value in values.items():
         print_line(f"{name}={'(of all groups)' if value is None else value}")
 
 
@@ -114,5 +120,10 @@ def _write(config: StreamingConfig, group: str, own: GroupConfiguration) -> None
 
 
 def _text(own: GroupConfiguration) -> str:
-    values = {name: getattr(own, field) for name, field in OWN_SETTINGS.items()}
-    return ", ".join(f"{name}={value}" for name, value in values.items() if value is not None) or "none of its own"
+    values = _values(own).items()
+    return ", ".join(f"{name}={value}" for name, value in values if value is not None) or "none of its own"
+
+
+def _values(own: GroupConfiguration | None) -> dict[str, int | None]:
+    """Return the settings by Kafka's names; None: it is that of all groups."""
+    return {name: None if own is None else getattr(own, field) for name, field in OWN_SETTINGS.items()}

@@ -1,8 +1,9 @@
-"""`groups`: the groups as they are now, from the compacted assignments topic, in the words of kafka-consumer-groups."""
+"""`groups`: the groups as they are now, in the words of kafka-consumer-groups: those of this coordinator, from its
+compacted assignments topic, or those of a cluster's brokers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,12 +11,13 @@ import typer
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.tables import print_line, print_lines
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.log_bounds import log_bounds
 from group_coordinator.ground.kafka_topics.reader import partition_count, read_topic
 from group_coordinator.ground.settings.connection import ReaderSettings
+from group_coordinator.watching.commands.brokers_groups import Asked, brokers_lines
 from group_coordinator.watching.commands.group_tables import (
     holder_lines,
     json_lines,
@@ -28,6 +30,7 @@ from group_coordinator.watching.commands.group_tables import (
     type_name,
 )
 from group_coordinator.watching.commands.published_groups import read_snapshots
+from group_coordinator.watching.commands.whose_groups import Brokers, are_own
 from schemas.group_states import REBALANCING
 from schemas.history import GroupSnapshot
 from schemas.java_hash import group_partition
@@ -60,16 +63,18 @@ def groups(
     state: Annotated[bool, typer.Option("--state", help="Of --group: its state. Without --group: of all.")] = False,
     verbose: Verbose = False,
     group_type: Annotated[GroupType | None, typer.Option("--type", help="List groups of this type only.")] = None,
+    brokers: Brokers = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
 ) -> None:
-    """List groups, or describe one: what `kafka-consumer-groups` shows, for groups of this coordinator.
+    """List groups, or describe one: what `kafka-consumer-groups` shows, of this coordinator's groups or the brokers'.
 
-    They are read from the coordinator's topics, whether it runs or not. Where a responder answers, these topics lag
-    behind the answers by a batch of Spark, two or three seconds.
+    Those of this coordinator are read from its topics, whether it runs or not; behind a responder these lag by a batch
+    of Spark, two or three seconds. Those of brokers have lag and a verdict; `__consumer_offsets` is read for them.
 
     Examples:
 
         group-coordinator groups
+        group-coordinator groups --bootstrap-servers prod:9092 --group billing
         group-coordinator groups --group billing
         group-coordinator groups --group billing --members --verbose
         group-coordinator groups --type consumer
@@ -77,36 +82,36 @@ def groups(
     """
     config = settings.config
     _require_that_fits(group, members, state, verbose, group_type)
-    snapshots = read_snapshots(config)
-    if group_type is not None:
-        snapshots = [snapshot for snapshot in snapshots if type_name(snapshot).lower() == group_type]
-    if group is None:
-        lines = json_lines(snapshots) if as_json else list_lines(snapshots)
+    snapshots: list[GroupSnapshot] = []
+
+    def knows() -> bool:
+        snapshots.extend(read_snapshots(config))
+        return group is None or any(snapshot.group_id == group for snapshot in snapshots)
+
+    if not are_own(config, brokers=brokers, knows=knows):
+        asked = Asked(
+            group_id=group, type=group_type, members=members, state=state, verbose=verbose, as_json=as_json
+        )
+        print_lines(brokers_lines(config, asked))
+    elif group is None:
+        wanted = [each for each in snapshots if group_type in (None, type_name(each).lower())]
+        print_lines(json_lines(wanted) if as_json else list_lines(wanted))
     else:
-        described = _described(snapshots, group)
-        offsets = read_offsets(config, group) if not (members or state) else {}
-        bounds = _bounds(config, offsets.keys() | owners_of(described).keys()) if not (members or state) else {}
-        if as_json:
-            lines = iter([json_with_offsets(described, offsets, bounds)])
-        else:
-            _warn(described)
-            lines = (
-                member_lines(described, verbose=verbose)
-                if members
-                else state_lines(described)
-                if state
-                else partition_lines(described, offsets, bounds)
-            )
-    for text in lines:
-        print_line(text)
+        snapshot = next(each for each in snapshots if each.group_id == group)
+        print_lines(_description(config, snapshot, members, state, verbose, as_json))
 
 
-def _described(snapshots: list[GroupSnapshot], group_id: str) -> GroupSnapshot:
-    """Return the group of this id. Raises CommandError."""
-    for snapshot in snapshots:
-        if snapshot.group_id == group_id:
-            return snapshot
-    raise CommandError(f"Consumer group '{group_id}' does not exist.")
+def _description(
+    config: ReaderSettings, described: GroupSnapshot, members: bool, state: bool, verbose: bool, as_json: bool
+) -> Iterator[str]:
+    offsets = read_offsets(config, described.group_id) if not (members or state) else {}
+    bounds = _bounds(config, offsets.keys() | owners_of(described).keys()) if not (members or state) else {}
+    if as_json:
+        return iter([json_with_offsets(described, offsets, bounds)])
+    _warn(described)
+    if members:
+        return member_lines(described, verbose=verbose)
+    return state_lines(described) if state else partition_lines(described, offsets, bounds)
 
 
 def _require_that_fits(

@@ -12,7 +12,8 @@ from group_coordinator.coordinating.responder.protocol import ResponderStatus
 from group_coordinator.ground.http_server.server import HttpServer
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.health import STALE_AFTER_S, touch
-from group_coordinator.ground.monitoring.metrics import Metrics, Value
+from group_coordinator.ground.monitoring.metrics import Value
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.ground.monitoring.server import operations_server
 from group_coordinator.watching.narrative import words
 from streaming.config import StreamingConfig

@@ -9,7 +9,8 @@ import typer
 from coordinator_state.kafka_versions import OF_OLD_LOGS, rules_named
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, with_settings
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.output_options import JsonOption
+from group_coordinator.command_line.tables import print_json, print_line
 from group_coordinator.coordinating.commands.coordinator_options import Settings
 from group_coordinator.ground.kafka_topics.errors import explaining
 from group_coordinator.ground.kafka_topics.reader import partition_count
@@ -24,6 +25,7 @@ def rules(
     new_rules: Annotated[
         str | None, typer.Option("--set", metavar="VERSION", help="The version of Kafka to go by from here on.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show by which version of Kafka groups are decided, or have them decided by another one from here on.
 
@@ -45,12 +47,15 @@ def rules(
     with explaining(config.client_properties):
         shards = range(partition_count(config.client_properties, events))
         if new_rules is not None:
-            for shard, offset in write_rules(config, shards, new_rules).items():
-                print_line(f"Shard {shard} goes by {new_rules} from offset {offset} on.")
-            return
-        with open_reader(config.client_properties) as reader:
-            for shard in shards:
-                if (found := last_rules(reader, events, shard)) is None:
-                    print_line(f"Shard {shard} goes by {OF_OLD_LOGS}, as its log names none.")
-                else:
-                    print_line(f"Shard {shard} goes by {found[1]} from offset {found[0]} on.")
+            written = write_rules(config, shards, new_rules)
+            found: dict[int, tuple[int, str] | None] = {shard: (offset, new_rules) for shard, offset in written.items()}
+        else:
+            with open_reader(config.client_properties) as reader:
+                found = {shard: last_rules(reader, events, shard) for shard in shards}
+    for shard, named in found.items():
+        offset, version = (None, OF_OLD_LOGS) if named is None else named
+        if as_json:
+            print_json({"shard": shard, "rules": version, "from_offset": offset})
+        else:
+            since = "as its log names none" if offset is None else f"from offset {offset} on"
+            print_line(f"Shard {shard} goes by {version}{', ' if offset is None else ' '}{since}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,7 @@ from group_coordinator.coordinating.operations.operations import Operations
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.narrative import words
+from group_coordinator.watching.watch.lag_metrics import lag_gauges, lag_series
 from schemas.settings import PORT_MAX
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
@@ -187,6 +189,8 @@ def _embedded(
 
 def _operations(config: StreamingConfig, index: Index | None, stack: ExitStack, output: CommandOutput) -> Operations:
     operations = stack.enter_context(Operations(config, index))
+    if index is not None:
+        operations.metrics.gauges_from(partial(lag_gauges, index, lag_series(config, config.bootstrap_servers)))
     if operations.url is not None:
         output.write(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
     return operations

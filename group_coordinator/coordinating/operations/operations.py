@@ -14,7 +14,8 @@ from group_coordinator.coordinating.operations.topics_reader import HistoryListe
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.health import Health, Responders, reasons_not_ready
-from group_coordinator.ground.monitoring.metrics import Metrics, Value
+from group_coordinator.ground.monitoring.metrics import Value
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.ground.monitoring.server import operations_server
 from group_coordinator.watching.group_metrics.group_table import GroupTable
 from group_coordinator.watching.group_metrics.tally import Tally

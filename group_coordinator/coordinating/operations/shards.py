@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.health import Health
-from group_coordinator.ground.monitoring.metrics import Metrics, Value
+from group_coordinator.ground.monitoring.metrics import Value
+from group_coordinator.ground.monitoring.registry import Metrics
 from streaming.clock import TickerStatus
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Every metric by name, and the registry that has them.
+"""Every metric by name; `registry` writes to them.
 
 `METRICS` is the catalogue: dashboards, alert rules and names in documents are checked against it. Counters begin at
 zero with the process, as Prometheus expects; gauges are computed when they are asked for.
@@ -9,15 +9,11 @@ for Prometheus a series that appears with the first occurrence has not risen.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Literal, NamedTuple, get_args, get_type_hints
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from schemas.consumer_group_history import EpochReason
 from schemas.error_codes import ErrorCode
@@ -224,32 +220,34 @@ READER_LAG = _gauge(
     "Records of the topic that this endpoint has not yet counted. Large: the numbers above are late, not wrong.",
     "topic",
 )
+_OF_GROUP = "cluster", "group"
+"""The cluster is empty where there is one only."""
 GROUP_REBALANCING = _gauge(
-    "group_rebalancing_seconds", "How long the group is in its present rebalance. The longest ones.", "group", "state"
+    "group_rebalancing_seconds", "How long the group is in its present rebalance. The longest ones.", *_OF_GROUP,
+    "state",
 )
 GROUP_HELD_UP = _gauge(
     "group_held_up_seconds",
     "How long a member of the consumer group has not given up partitions, since it was told to. The longest ones.",
-    "group",
+    *_OF_GROUP,
 )
 GROUP_PENDING_OFFSETS = _gauge(
     "group_pending_offsets_seconds",
     "Age of the group's oldest offset in a transaction that has not ended, of those that were written since this "
     "process began. The oldest ones.",
-    "group",
+    *_OF_GROUP,
 )
 GROUP_REBALANCES = _gauge(
-    "group_rebalances_recently", "Rebalances of the group in the last ten minutes. The most.", "group"
+    "group_rebalances_recently", "Rebalances of the group in the last ten minutes. The most.", *_OF_GROUP
 )
 GROUP_EXPIRIES = _gauge(
-    "group_expiries_recently", "Members of the group that expired in the last ten minutes. The most.", "group"
+    "group_expiries_recently", "Members of the group that expired in the last ten minutes. The most.", *_OF_GROUP
 )
 GROUP_REFUSALS = _gauge(
-    "group_refusals_recently", "Refused requests to the group in the last ten minutes. The most.", "group"
+    "group_refusals_recently", "Refused requests to the group in the last ten minutes. The most.", *_OF_GROUP
 )
-GROUP_MEMBERS = _gauge("group_members", "Members of the group. The largest ones.", "group")
+GROUP_MEMBERS = _gauge("group_members", "Members of the group. The largest ones.", *_OF_GROUP)
 
-_OF_GROUP = "cluster", "group"
 _OF_TOPIC = *_OF_GROUP, "topic"
 GROUP_LAG = _gauge(
     "group_lag_messages", "Messages that the group has yet to read of the topic, without deleted ones.", *_OF_TOPIC
@@ -272,7 +270,18 @@ GROUP_UNCOMMITTED = _gauge(
     "group_uncommitted_partitions", "Assigned partitions without a commit: the lag leaves them out.", *_OF_GROUP
 )
 GROUP_FOUND = _gauge("group_partitions_found", "Partitions by finding: rewound, uneven ...", *_OF_GROUP, "finding")
+_OF_PARTITION = *_OF_TOPIC, "partition"
+GROUP_PARTITION_LAG = _gauge(
+    "group_partition_lag_messages", "Messages that the group has yet to read of the partition.", *_OF_PARTITION
+)
+GROUP_PARTITION_LAG_SECONDS = _gauge(
+    "group_partition_lag_seconds", "How long ago the group's next message of the partition was written, at least.",
+    *_OF_PARTITION,
+)  # fmt: skip
 LAG_LEFT_OUT = _gauge("groups_without_lag_series", "Groups with lag that have no series of their own.")
+LAG_SERIES_LEFT_OUT = _gauge(
+    "lag_series_left_out", "Series of lag that were asked for, and left out because of metrics_series_max."
+)
 
 RESPONDER_UP = _gauge("responder_up", "1 while the responder of the shard runs, 0 while it does not.", "shard")
 RESPONDER_LEAD = _gauge(
@@ -310,6 +319,12 @@ SOURCE_AGE = _gauge(
     "source",
 )
 
+WEBHOOK_MESSAGES = _gauge(
+    "webhook_messages",
+    "Of a watcher: messages for its webhook since the start: `delivered`, `lost` (refused, or tried for too long, or "
+    "without room), and those `waiting` now.",
+    "outcome",
+)
 WATCHED_CLUSTERS = _gauge(
     "watched_clusters",
     "Of a watcher: clusters by state: `being_reached`, `unreachable` (it is tried again), `being_read`, `watched`, "
@@ -323,78 +338,7 @@ OF_A_WATCHER = (
     REFUSALS, REBALANCES, REBALANCE_SECONDS, MEMBERS_JOINED, MEMBERS_GONE, MEMBERS_FENCED, OFFSETS, COMMITS, GROUPS,
     MEMBERS, EPOCH_BUMPS, TARGETS, READY, GROUP_REBALANCING, GROUP_REBALANCES, GROUP_EXPIRIES, GROUP_MEMBERS,
     GROUP_HELD_UP, GROUP_PENDING_OFFSETS, GROUP_LAG, GROUP_LAG_SECONDS, GROUP_LAST_COMMIT, GROUP_VERDICT, GROUP_STALLED,
-    GROUP_LOST, GROUP_LOSES_IN, GROUP_UNCOMMITTED, GROUP_FOUND, LAG_LEFT_OUT, SOURCE_AGE, WATCHED_CLUSTERS,
-    ENDED_THREADS,
+    GROUP_LOST, GROUP_LOSES_IN, GROUP_UNCOMMITTED, GROUP_FOUND, GROUP_PARTITION_LAG, GROUP_PARTITION_LAG_SECONDS,
+    LAG_LEFT_OUT, LAG_SERIES_LEFT_OUT, SOURCE_AGE, WATCHED_CLUSTERS, WEBHOOK_MESSAGES, ENDED_THREADS,
 )  # fmt: skip
 """What a watched cluster tells of its groups, under the names that the coordinator's own groups have."""
-
-
-class Metrics:
-    """The registry, and how it is written to. Safe for several threads."""
-
-    def __init__(self, metrics: Sequence[Metric] = METRICS) -> None:
-        self.registry = CollectorRegistry()
-        self._counters = {
-            metric: _make_counter(metric, self.registry) for metric in metrics if metric.kind == "counter"
-        }
-        self._histograms = {
-            metric: Histogram(
-                metric.name, metric.meaning, metric.labels, buckets=metric.buckets, registry=self.registry
-            )
-            for metric in metrics
-            if metric.kind == "histogram"
-        }
-        self._gauges = _Gauges()
-        self.registry.register(self._gauges)
-        ProcessCollector(registry=self.registry)
-        for metric in metrics:
-            for labels in metric.known:
-                self.begin(metric, *labels)
-
-    def begin(self, metric: Metric, *labels: str) -> None:
-        """Start a series of a counter or a histogram at zero, before its first occurrence."""
-        if metric.kind == "counter":
-            self._counters[metric].labels(*labels)
-        else:
-            self._histograms[metric].labels(*labels)
-
-    def add(self, metric: Metric, *labels: str, by: float = 1) -> None:
-        """Count."""
-        counter = self._counters[metric]
-        (counter.labels(*labels) if labels else counter).inc(by)
-
-    def observe(self, metric: Metric, value: float, *labels: str) -> None:
-        """Add a value to a histogram."""
-        self._histograms[metric].labels(*labels).observe(value)
-
-    def gauges_from(self, source: Callable[[], Iterable[Value]]) -> None:
-        """Ask this for gauges at every scrape."""
-        self._gauges.add(source)
-
-
-def _make_counter(metric: Metric, registry: CollectorRegistry) -> Counter:
-    return Counter(metric.name, metric.meaning, metric.labels, registry=registry)
-
-
-class _Gauges(Collector):
-    def __init__(self) -> None:
-        self._sources: list[Callable[[], Iterable[Value]]] = []
-        self._lock = threading.Lock()
-
-    def add(self, source: Callable[[], Iterable[Value]]) -> None:
-        with self._lock:
-            self._sources.append(source)
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        with self._lock:
-            sources = list(self._sources)
-        families: dict[Metric, GaugeMetricFamily] = {}
-        for source in sources:
-            for metric, labels, value in source():
-                if metric not in families:
-                    families[metric] = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-                families[metric].add_metric(labels, value)
-        yield from families.values()
-
-    def describe(self) -> list[GaugeMetricFamily]:
-        return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +32,22 @@ class SeriesSettings:
 
     metrics_groups: int = setting(
         20, "How many groups, those that stand out, have series of their own in the metrics. 0: none.", at_least=0)
+    metrics_groups_pattern: str = setting(
+        "", "Regular expression: groups whose whole id matches have series of lag and verdicts, too.")
+    metrics_partitions: bool = setting(False, "Series of lag for each partition, too.")
+    metrics_series_max: int = setting(
+        20_000, "So many series of lag there are at most; the metrics say how many are left out.", at_least=0)
+    metrics_names: Literal["own", "kminion", "kafka-lag-exporter", "burrow"] = setting(
+        "own", "Whose names and labels the series of lag have, for dashboards that are there already. Other names than "
+        "our own have series for each partition.")
+
+    def series_problems(self) -> list[str]:
+        """Return a sentence for each mistake."""
+        try:
+            re.compile(self.metrics_groups_pattern)
+        except re.error as problem:
+            return [f"metrics_groups_pattern is no regular expression: {problem}."]
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)

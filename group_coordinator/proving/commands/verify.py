@@ -10,8 +10,9 @@ import typer
 
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.log_options import TimeZone, zone
+from group_coordinator.command_line.output_options import JsonOption
 from group_coordinator.command_line.progress import bytes_progress
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.tables import print_json, print_lines
 from group_coordinator.proving.recordings.recording import verify_recording
 
 DIFFERENCES_SHOWN = 100
@@ -40,6 +41,7 @@ def recording(
     ] = None,
     time_zone: TimeZone = "UTC",
     show: Shown = DIFFERENCES_SHOWN,
+    as_json: JsonOption = False,
 ) -> None:
     """Replay a Kafka broker's request log, and compare every answer with the one that the broker gave.
 
@@ -63,12 +65,12 @@ def recording(
             raise CommandError(str(problem)) from problem
     # The differences are the long part of what there is to say.
     shortened = msgspec.structs.replace(report, differences=report.differences[:show])
-    *lines, summary = shortened.lines()
-    for line in lines:
-        print_line(line)
-    if len(report.differences) > show:
-        print_line(f"... and {len(report.differences) - show} more differences (--show)")
-    print_line(summary)
+    if as_json:
+        print_json(shortened)
+    else:
+        *lines, summary = shortened.lines()
+        more = len(report.differences) - show
+        print_lines([*lines, *([f"... and {more} more differences (--show)"] if more > 0 else []), summary])
     if (nothing_verified := report.nothing_verified) is not None:
         raise CommandError(nothing_verified)
     if not report.agrees:

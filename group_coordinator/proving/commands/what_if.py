@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +11,8 @@ import typer
 from group_coordinator.command_line import doubts
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import CONNECTION, with_settings
-from group_coordinator.command_line.tables import aligned, print_lines
+from group_coordinator.command_line.output_options import JsonOption
+from group_coordinator.command_line.tables import aligned, print_json, print_lines
 from group_coordinator.coordinating.commands.coordinator_options import Settings
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring.printable import printable
@@ -68,6 +69,7 @@ def what_if(
     static_members: StaticMembers = False,
     initial_delay: InitialDelay = None,
     assignment_interval: AssignmentInterval = None,
+    as_json: JsonOption = False,
 ) -> None:
     """What would this group have done under other settings, or with the other protocol?
 
@@ -95,10 +97,16 @@ def what_if(
         static_members=static_members,
         assignor=assignor,
     )
-    print_lines(_answer(settings.config, directory, group, change))
+    answer, doubtful = _answer(settings.config, directory, group, change)
+    if as_json:
+        return print_json({name: answer[name] for name in ("before", "unchanged", "after", "ranges", "assumptions")})
+    print_lines([*doubts.lines(doubtful), *comparison(answer)])
 
 
-def _answer(config: StreamingConfig, directory: Path | None, group_id: str, change: Change) -> Iterator[str]:
+def _answer(
+    config: StreamingConfig, directory: Path | None, group_id: str, change: Change
+) -> tuple[dict[str, Any], Sequence[str]]:
+    """Return the answer, and the doubts about the log."""
     index = new_index(config)
     if directory is None:
         _read_topic(config, group_id, index)
@@ -106,11 +114,9 @@ def _answer(config: StreamingConfig, directory: Path | None, group_id: str, chan
     else:
         play = _of_directory(directory, config, index)
     try:
-        answer = Documents(index, what_if=play).what_if(group_id, change)
+        return Documents(index, what_if=play).what_if(group_id, change), index.doubts
     except (NotFound, ValueError) as problem:
         raise CommandError(str(problem)) from problem
-    yield from doubts.lines(index.doubts)
-    yield from comparison(answer)
 
 
 def comparison(answer: Mapping[str, Any]) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -31,10 +32,11 @@ _Group = Annotated[str, Field(description="The group's id.")]
 _At = Annotated[str, Field(description="A moment in ISO 8601, such as 2026-11-21T14:02:00Z.")]
 
 
-def assistant_server(documents: Documents, source_name: str) -> MCPServer:
-    """Return a server of the Model Context Protocol over what a source has told. Raises nothing."""
+def assistant_server(documents: Documents, source_name: str, progress: Callable[[], Mapping[str, Any]]) -> MCPServer:
+    """Return a server of the Model Context Protocol over what a source has told. `progress`: of the source. Raises
+    nothing."""
     server = MCPServer("group-coordinator", instructions=f"{INSTRUCTIONS} The source: {printable(source_name)}.")
-    tools = _Tools(documents)
+    tools = _Tools(documents, progress)
     for tool in (
         tools.list_groups,
         tools.why_did_it_rebalance,
@@ -49,8 +51,8 @@ def assistant_server(documents: Documents, source_name: str) -> MCPServer:
 class _Tools:
     """Each answer has the doubts about the source beside it: why it may not be what happened, or not all of it."""
 
-    def __init__(self, documents: Documents) -> None:
-        self._documents = documents
+    def __init__(self, documents: Documents, progress: Callable[[], Mapping[str, Any]]) -> None:
+        self._documents, self._progress = documents, progress
 
     def list_groups(
         self,
@@ -76,7 +78,8 @@ class _Tools:
             if at_ms is None or story.started.timestamp_ms <= at_ms
         ]
         if not stories:
-            raise ToolError(f"No rebalance of {printable(group)} is known{'' if at is None else ' from before then'}.")
+            unknown = f"No rebalance of {printable(group)} is known{'' if at is None else ' from before then'}."
+            raise ToolError(" ".join([unknown, *_unread(self._progress())]))
         before = [headline(story, UTC) for story in stories[:-1][-REBALANCES_SHOWN:]]
         return self._answer(
             explanation=_lines(explanation(stories[-1], UTC)),
@@ -150,16 +153,20 @@ class _Tools:
         return self._answer(group=self._row(page["group"]), partitions=offsets)
 
     def _window(self, group: str) -> Any:
-        try:
+        with self._refusing():
             return self._documents.window(group)
-        except NotFound as problem:
-            raise ToolError(printable(str(problem))) from None
 
     def _page(self, group: str) -> dict[str, Any]:
-        try:
+        with self._refusing():
             return self._documents.group(group)
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """What is not there may be there once all is read."""
+        try:
+            yield
         except NotFound as problem:
-            raise ToolError(printable(str(problem))) from None
+            raise ToolError(" ".join([printable(str(problem)), *_unread(self._progress())])) from None
 
     def _row(self, row: Any) -> dict[str, Any]:
         shown = ("id", "kind", "state", "members", "generation", "lag", "lag_ms", "rebalances", "cause", "verdict",
@@ -170,12 +177,19 @@ class _Tools:
         }
 
     def _answer(self, **foreign_data: Any) -> dict[str, Any]:
-        overview = self._documents.overview()
+        overview, progress = self._documents.overview(), self._progress()
         return {
             "now": _text(self._documents.now_ms),
-            "doubts": list(overview["doubts"]),
+            "doubts": [*_unread(progress), *overview["doubts"]],
             "foreign_data": _escaped(to_builtins(foreign_data)),
         }
+
+
+def _unread(progress: Mapping[str, Any]) -> Iterator[str]:
+    """Say that not all is read that was there at the start, where it is so."""
+    if not progress["caught_up"]:
+        detail = f" ({printable(progress['detail'])})" if progress["detail"] else ""
+        yield f"The log is still being read{detail}: groups may be missing, or be told as they once were. Ask again."
 
 
 def _group_then(page: dict[str, Any], at_ms: int, *, has_lanes: bool) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from datetime import tzinfo
 from typing import Annotated
 
@@ -14,16 +13,17 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.log_options import BrokerLogs, TimeZone
 from group_coordinator.command_line.log_options import zone as log_zone
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
-from group_coordinator.command_line.output_options import WrittenDirectory
+from group_coordinator.command_line.output_options import JsonOption, WrittenDirectory
 from group_coordinator.command_line.replay_output import read_history_files
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.tables import print_json, print_line, print_lines
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
-from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.commands.brokers_group import GroupTold, read_brokers_group
 from group_coordinator.watching.commands.explanation import deploys_told, explanation
 from group_coordinator.watching.commands.published_groups import read_history
+from group_coordinator.watching.commands.whose_groups import Brokers, are_own
+from group_coordinator.watching.dashboard.api import rebalance_details
 from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.sources import note_of
 from group_coordinator.watching.narrative import words
@@ -67,7 +67,9 @@ def explain(
     directory: WrittenDirectory = None,
     broker_log: BrokerLogs = None,
     time_zone: TimeZone = "UTC",
+    brokers: Brokers = False,
     utc: _Utc = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Why did this group rebalance? The chain of causes in plain words, step by step.
 
@@ -82,48 +84,67 @@ def explain(
         group-coordinator explain --bootstrap-servers prod:9092 --group billing
         group-coordinator explain --bootstrap-servers prod:9092 --group billing --broker-log server.log
         group-coordinator explain --group billing --at 2026-11-21T14:02
-        group-coordinator explain --group billing
         group-coordinator explain --group billing --generation 7 --life 1
         group-coordinator explain --group billing --from replayed/
         group-coordinator explain --group billing --episode
     """
     zone = shown_zone(utc=utc)
     at_ms = None if at is None else parse_moment_ms("--at", at)
-    if at_ms is not None and generation is not None:
-        raise CommandError("Choose one of --at and --generation.", WRONG_USE)
-    if directory is not None and broker_log:
-        raise CommandError("Choose one of --from and --broker-log.", WRONG_USE)
-    told = (
-        _told(read_history_files(directory), group, str(directory), note_of(directory).doubts)
-        if directory is not None
-        else _live(settings.config, group, broker_log or (), log_zone(time_zone))
-    )
+    _require_one("--at", at is not None, "--generation", generation is not None)
+    _require_one("--from", directory is not None, "--broker-log", bool(broker_log))
+    if directory is not None:
+        told = _told(read_history_files(directory), group, str(directory), note_of(directory).doubts)
+    else:
+        told = _live(settings.config, group, broker_log or (), log_zone(time_zone), brokers=brokers)
     for line in doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)):
-        print_line(line)
-    group_rebalances = list(rebalances(told.history))
-    if not group_rebalances:
+        print_line(line, error=as_json)
+    group_rebalances = _rebalances(told, group)
+    if episode:
+        return _print_deploys(told, group, zone, as_json=as_json)
+    asked = _asked(group_rebalances, generation, life, at_ms, zone)
+    if as_json:
+        return print_json(rebalance_details(asked[-1]))
+    if generation is None and len(asked) > 1:
+        print_lines([*_before(asked[:-1], zone), ""])
+    print_lines([*explanation(asked[-1], zone), *_other_lives(group_rebalances, asked[-1], zone)])
+
+
+def _require_one(first: str, has_first: bool, second: str, has_second: bool) -> None:
+    if has_first and has_second:
+        raise CommandError(f"Choose one of {first} and {second}.", WRONG_USE)
+
+
+def _rebalances(told: GroupTold, group_id: str) -> list[Rebalance]:
+    found = list(rebalances(told.history))
+    if not found:
         known = words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)
         there_are = f"; there are {known}" if told.other_groups else ""
-        raise CommandError(f"There is no rebalance of a group '{printable(group)}' in {told.source}{there_are}.")
-    for line in _deploys(told, group, zone) if episode else _answer(group_rebalances, generation, life, at_ms, zone):
-        print_line(line)
+        raise CommandError(f"There is no rebalance of a group '{printable(group_id)}' in {told.source}{there_are}.")
+    return found
 
 
-def _deploys(told: GroupTold, group_id: str, zone: tzinfo) -> Iterator[str]:
+def _print_deploys(told: GroupTold, group_id: str, zone: tzinfo, *, as_json: bool) -> None:
     deploys = deploys_in(told.history, group_id)
     if not deploys:
         raise CommandError(f"No rebalances of '{printable(group_id)}' in {told.source} are those of a deploy.")
-    yield from deploys_told(deploys, zone)
+    if as_json:
+        print_json(deploys)
+    else:
+        print_lines(deploys_told(deploys, zone))
 
 
-def _live(config: ReaderSettings, group_id: str, broker_logs: Sequence[str], log_times: tzinfo) -> GroupTold:
-    """Ask our own coordinator's history first: a cluster without its topic, or a group that it does not know, is the
-    brokers' own."""
+def _live(
+    config: ReaderSettings, group_id: str, broker_logs: Sequence[str], log_times: tzinfo, *, brokers: bool
+) -> GroupTold:
+    """Read a group of our own coordinator, or one that the cluster's brokers coordinate."""
     told = None
-    if not broker_logs:
-        with suppress(NoSuchTopicError):
-            told = _told(read_history(config), group_id, "the history topic")
-    if told is not None and told.history:
+
+    def knows() -> bool:
+        nonlocal told
+        told = _told(read_history(config), group_id, "the history topic")
+        return bool(told.history)
+
+    if are_own(config, brokers=brokers or bool(broker_logs), knows=knows) and told is not None:
         return told
     return read_brokers_group(config.client_properties, group_id, broker_logs, log_times)
 
@@ -134,24 +155,24 @@ def _told(records: Iterable[History], group_id: str, source: str, noted: Sequenc
     return GroupTold(history=history, doubts=noted, other_groups=list(other_groups), source=source)
 
 
-def _answer(
+def _asked(
     all_rebalances: list[Rebalance], generation: int | None, life: int | None, at_ms: int | None, zone: tzinfo
-) -> Iterator[str]:
-    """Yield the lines about the rebalance that is asked for."""
-    lives = list(dict.fromkeys(each.started.epoch for each in all_rebalances))
-    of_life = all_rebalances if life is None else _of_life(all_rebalances, lives, life)
+) -> list[Rebalance]:
+    """Return the rebalance that is asked for, as the last of those that led to it."""
+    of_life = all_rebalances if life is None else _of_life(all_rebalances, life)
     if at_ms is not None:
         of_life = _until(of_life, at_ms, zone)
-    rebalance = of_life[-1] if generation is None else _of_generation(of_life, generation)
-    if generation is None and len(of_life) > 1:
-        yield from _before(of_life[:-1], zone)
-        yield ""
-    yield from explanation(rebalance, zone)
-    yield from _other_lives(all_rebalances, rebalance, lives, zone)
+    return of_life if generation is None else [_of_generation(of_life, generation)]
 
 
-def _of_life(group_rebalances: list[Rebalance], lives: list[int], life: int) -> list[Rebalance]:
-    """Return the rebalances of one life of the group. `lives`: the epochs of all, in order."""
+def _lives(group_rebalances: list[Rebalance]) -> list[int]:
+    """Return the epochs of the group's lives, in order."""
+    return list(dict.fromkeys(each.started.epoch for each in group_rebalances))
+
+
+def _of_life(group_rebalances: list[Rebalance], life: int) -> list[Rebalance]:
+    """Return the rebalances of one life of the group."""
+    lives = _lives(group_rebalances)
     if life > len(lives):
         raise CommandError(
             f"History tells of {words.count(len(lives), 'life').replace('lifes', 'lives')} of "
@@ -173,7 +194,7 @@ def _until(group_rebalances: list[Rebalance], at_ms: int, zone: tzinfo) -> list[
 
 
 def _other_lives(
-    group_rebalances: list[Rebalance], shown: Rebalance, lives: list[int], zone: tzinfo
+    group_rebalances: list[Rebalance], shown: Rebalance, zone: tzinfo
 ) -> Iterator[str]:
     """Yield where else a rebalance led to the same generation: a group that dies and comes again counts anew."""
     others = [
@@ -184,6 +205,7 @@ def _other_lives(
     if others:
         yield ""
         yield f"In other lives of the group {shown.counts} {shown.generation_id} came too:"
+        lives = _lives(group_rebalances)
         for each in others:
             yield f"  --life {lives.index(each.started.epoch) + 1}: {headline(each, zone)}"
 

@@ -18,6 +18,9 @@ from schemas.records import OffsetCommitValue
 
 _NONE = "-"
 _SINCE = "SINCE (UTC)"
+PARTITION_COLUMNS = (
+    "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
+)  # fmt: skip
 
 Offsets = Mapping[tuple[str, int], OffsetCommitValue]
 """(topic, partition) -> what is committed."""
@@ -131,9 +134,6 @@ def holder_lines(snapshot: GroupSnapshot) -> Iterator[str]:
 
 def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds) -> Iterator[str]:
     """Return the table of one group's partitions: those with an owner, and those with a committed offset."""
-    header = (
-        "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
-    )  # fmt: skip
     owners = owners_of(snapshot)
     rows = []
     for topic, partition in sorted(offsets.keys() | owners.keys()):
@@ -146,7 +146,7 @@ def partition_lines(snapshot: GroupSnapshot, offsets: Offsets, bounds: LogBounds
                 _NONE if log is None else log.end, _NONE if lag is None else lag, *owner,
             )
         )  # fmt: skip
-    return aligned(header, rows)
+    return aligned(PARTITION_COLUMNS, rows)
 
 
 def _lag(committed: OffsetCommitValue | None, log: Bounds | None) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -16,12 +15,11 @@ from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.ground.http_server.access import Access, App
 from group_coordinator.ground.http_server.server import HttpServer, ServerError, listen_guarded
-from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
-from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.watching.broker_logs.text_files import STANDARD_INPUT
 from group_coordinator.watching.commands.served_page import Host, Token, health_settings, live_source
 from group_coordinator.watching.commands.watch_settings import NAMES, WatchSettings
 from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
+from group_coordinator.watching.commands.whose_groups import Brokers, are_own
 from group_coordinator.watching.dashboard import ReplaySource, Source, SourceError
 from group_coordinator.watching.dashboard.documents import Documents
 from schemas.settings import PORT_MAX
@@ -30,7 +28,7 @@ _CONNECTIONS_MAX = 64
 _METHODS = ("GET", "POST", "DELETE")
 """What the protocol's HTTP transport uses: every question is a POST, and none changes anything."""
 _MEMORY_MIB = 512
-_NAMES = tuple(name for name in NAMES if not name.startswith("metrics"))
+_NAMES = tuple(name for name in NAMES if not name.startswith(("metrics", "webhook")))
 _Port = Annotated[
     int | None,
     typer.Option(metavar="PORT", min=0, max=PORT_MAX, help="Serve HTTP at /mcp. [default: standard input and output]"),
@@ -43,6 +41,7 @@ def mcp(
     directory: WrittenDirectory = None,
     broker_log: BrokerLogs = None,
     time_zone: TimeZone = "UTC",
+    brokers: Brokers = False,
     host: Host = "127.0.0.1",
     port: _Port = None,
     token: Token = None,
@@ -66,7 +65,7 @@ def mcp(
         raise CommandError("--broker-log -: standard input is the assistant's. Serve HTTP (--port).", WRONG_USE)
     config = settings.config
     source = (
-        ReplaySource(directory) if directory is not None else _live(config, list(broker_log or ()), time_zone)
+        ReplaySource(directory) if directory is not None else _live(config, broker_log or [], time_zone, brokers)
     )
     index = watch_index(_MEMORY_MIB, health_settings(config))
     try:
@@ -74,7 +73,7 @@ def mcp(
     except SourceError as problem:
         raise CommandError(str(problem), WRONG_USE if directory is not None else 1) from problem
     documents = Documents(index, (lambda: time.time_ns() // 1_000_000) if source.is_live else None)
-    server = assistant_server(documents, source.name)
+    server = assistant_server(documents, source.name, source.progress)
     try:
         if port is None:
             server.run()
@@ -84,12 +83,10 @@ def mcp(
         source.stop()
 
 
-def _live(config: WatchSettings, broker_logs: list[str], time_zone: str) -> Source:
+def _live(config: WatchSettings, broker_logs: list[str], time_zone: str, brokers: bool) -> Source:
     """Our own coordinator's history where its topic is there; else the brokers' groups."""
-    if not broker_logs and not config.cluster:
-        with suppress(NoSuchTopicError):
-            partition_count(config.client_properties, config.topics.history)
-            return live_source(config)
+    if are_own(config, brokers=brokers or bool(broker_logs or config.cluster)):
+        return live_source(config)
     bounds = evidence_bounds(_MEMORY_MIB, len(config.clusters), every_commit=False)
     options = WatchOptions(time_zone=zone(time_zone), follow=True, bounds=bounds, state=None)
     return watch_source(config.clusters, broker_logs, options)

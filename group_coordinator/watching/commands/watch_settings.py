@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
 
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.ground.settings.kafka_properties import librdkafka_properties, properties_problems
@@ -18,7 +20,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 """Such a name can be that of a directory, and is told from the group's behind a slash."""
 NAMES = (
     "cluster", "bootstrap_servers", "kafka", "offsets_retention_minutes",
-    "metrics_port", "metrics_host", "metrics_groups", "stalled_after_ms",
+    "metrics_port", "metrics_host", "metrics_groups", "metrics_groups_pattern", "metrics_partitions",
+    "metrics_series_max", "metrics_names", "stalled_after_ms", "webhook", "webhook_format",
 )  # fmt: skip
 
 
@@ -30,8 +33,19 @@ class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, VerdictS
         {}, "A cluster of several, NAME=SERVERS; repeated. In a file [cluster.NAME] has its `bootstrap.servers` and "
         "whatever is other than in [kafka].")
 
+    webhook: str = setting(
+        "", "Post the beginning and the end of each verdict (from `empty_with_lag` on) to this address. As it may be a "
+        "secret it is never shown; give it by its variable or in a file.")
+    webhook_format: Literal["cloudevents", "slack"] = setting(
+        "cloudevents", "CloudEvents 1.0 as JSON, or a text for one of Slack's incoming webhooks.")
+
     def problems(self) -> list[str]:
-        return [*super().problems(), *self._cluster_problems()]
+        return [
+            *super().problems(),
+            *self.series_problems(),
+            *(_webhook_problems(self.webhook) if self.webhook else ()),
+            *self._cluster_problems(),
+        ]
 
     def _cluster_problems(self) -> Iterator[str]:
         for name, properties in self.cluster.items():
@@ -57,3 +71,14 @@ class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, VerdictS
 
     def _of_clients(self, cluster_properties: Mapping[str, str]) -> dict[str, str]:
         return {name: value for name, value in {**self.kafka, **cluster_properties}.items() if name != SERVERS}
+
+
+def _webhook_problems(url: str) -> Iterator[str]:
+    """Yield what is wrong with an address, without it."""
+    try:
+        parts = urlsplit(url)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_right = False
+    if not is_right or any(character.isspace() or not character.isprintable() for character in url):
+        yield "webhook is no address: write https://HOST/PATH (it is not shown here, since it may be a secret)."

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from group_coordinator.ground.http_server.access import Access, App
+from group_coordinator.watching.dashboard.api import Api
+from group_coordinator.watching.dashboard.api_routes import BASE, Operation, answer, openapi, operations
 from group_coordinator.watching.dashboard.change import Change, GroupProtocol
 from group_coordinator.watching.dashboard.documents import Documents, NotFound
 from group_coordinator.watching.dashboard.news import News
@@ -43,7 +46,12 @@ def application(documents: Documents, source: Source, news: News, token: str | N
             with contextlib.suppress(asyncio.CancelledError):
                 await gathering
 
-    routes = [*_page_routes(), *_document_routes(_Requests(documents, source)), Route("/api/stream", stream)]
+    routes = [
+        *_page_routes(),
+        *_document_routes(_Requests(documents, source)),
+        *_api_routes(operations(Api(documents), source)),
+        Route("/api/stream", stream),
+    ]
     return Access(Starlette(routes=routes, lifespan=lifespan), name="dashboard", token=token, local_only=token is None)
 
 
@@ -84,6 +92,14 @@ def _document_routes(requests: _Requests) -> list[Route]:
         Route("/api/events", _json(requests.events)),
         Route("/api/dead-letters", _json(requests.dead_letters)),
         Route("/api/request", _json(requests.very_request)),
+    ]
+
+
+def _api_routes(all_operations: tuple[Operation, ...]) -> list[Route]:
+    description = openapi(all_operations)
+    return [
+        Route(f"{BASE}/openapi.json", _json(lambda _: description)),
+        *(Route(f"{BASE}{each.path}", _json(partial(answer, each))) for each in all_operations),
     ]
 
 

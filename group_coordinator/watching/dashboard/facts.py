@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.committed import Committed, Growing, Jump, NearBegin, next_commit, next_jump
+from group_coordinator.watching.dashboard.lag import EndOffsets, GroupLag, PartitionLag
 from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, CurrentGroup
 from group_coordinator.watching.history.reconciliation import rename
 from group_coordinator.watching.history.view import Departure, JoinedMember, Removal, RemovedOffsets
@@ -158,6 +159,30 @@ class GroupFacts(CurrentGroup):
             is_connect = self.protocol_name in CONNECT_PROTOCOLS
             self._uncommitted = () if is_connect else tuple(place for place in self.owners() if place not in offsets)
         return self._uncommitted
+
+    def lag(self, ends: EndOffsets, now_ms: int) -> GroupLag:
+        """Return the lag of each partition with a committed offset."""
+        owners, members = self.owners() if self.members else {}, self.members
+        held = [each for member_id in members for each in self.owned.get(member_id, ()) if each.partitions]
+        topics = sorted({each.topic for each in held})
+        return GroupLag(
+            assignor=self.protocol_name,
+            members_with_partitions=sum(any(each.partitions for each in self.owned.get(one, ())) for one in members),
+            assigned={
+                topic: (
+                    sum(each.topic == topic for each in held),
+                    sum(len(each.partitions) for each in held if each.topic == topic),
+                )
+                for topic in topics
+            },
+            partitions=tuple(
+                PartitionLag(
+                    *place, each.offset, ends.bounds.get(place),
+                    ends.lag(place, each.offset, now_ms, each.committed_ms), members.get(owners.get(place, "")),
+                )
+                for place, each in sorted(self.offsets.items())
+            ),
+        )  # fmt: skip
 
     def _owns(self, record: HistoryRecord, owned: dict[str, tuple[AssignedTopic, ...]]) -> None:
         self.owned, self.assigned_ms, self._uncommitted = owned, record.timestamp_ms, None

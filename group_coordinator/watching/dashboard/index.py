@@ -19,7 +19,7 @@ from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.feed import Feed, FeedItem
 from group_coordinator.watching.dashboard.group_list import GroupList
 from group_coordinator.watching.dashboard.indexed_groups import IndexedGroup, IndexedGroups, KindAndState
-from group_coordinator.watching.dashboard.lag import EndOffsets, Lag
+from group_coordinator.watching.dashboard.lag import EndOffsets, GroupLag
 from group_coordinator.watching.dashboard.ring import Chunk, values
 from group_coordinator.watching.dashboard.rows import GroupRow, group_row
 from group_coordinator.watching.dashboard.settings import DashboardSettings
@@ -303,11 +303,11 @@ class Index:
             group = self._groups.get(group_id)
             return self._ends_of("" if group is None else group.cluster)
 
-    def topic_lags(self, group_id: str, now_ms: int) -> dict[str, Lag]:
-        """Return the lag of a group in memory, of each topic whose end is known."""
+    def group_lag(self, group_id: str, now_ms: int) -> GroupLag | None:
+        """Return the lag of a group, partition by partition; None: it is not in memory."""
         with self._lock:
             group = self._groups.held.get(group_id)
-            return {} if group is None else self._ends_of(group.cluster).topic_lags(group.facts.offsets, now_ms)
+            return None if group is None else group.facts.lag(self._ends_of(group.cluster), now_ms)
 
     def feed(self, after: int = 0, before: int | None = None) -> Iterator[FeedItem]:
         """Records of all groups with numbers between the two, the newest first."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition, Reach
 from group_coordinator.watching.dashboard.committed import Committed
+from schemas.history import MemberIdentity
 
 SAMPLES_MAX = 240
 BEGINS_MAX = 16
@@ -30,6 +31,36 @@ class Lag(NamedTuple):
     """Partitions that were assigned and have no committed offset."""
     up_to: int = 0
     """So many messages they have. How many of them wait depends on the client's `auto.offset.reset`."""
+
+
+class PartitionLag(NamedTuple):
+    """A partition that a group has a committed offset for."""
+
+    topic: str
+    partition: int
+    offset: int
+    """The committed one."""
+    bounds: Bounds | None
+    lag: Lag | None
+    """None: the end of the log is not known."""
+    owner: MemberIdentity | None
+
+
+class GroupLag(NamedTuple):
+    """The lag of a group, partition by partition."""
+
+    assignor: str | None
+    members_with_partitions: int
+    assigned: Mapping[str, tuple[int, int]]
+    """By topic: how many members have partitions of it, and how many partitions these are."""
+    partitions: tuple[PartitionLag, ...]
+
+    def by_topic(self) -> dict[str, list[PartitionLag]]:
+        """Return the partitions of each topic."""
+        found: dict[str, list[PartitionLag]] = {}
+        for each in self.partitions:
+            found.setdefault(each.topic, []).append(each)
+        return found
 
 
 class EndOffsets:
@@ -160,15 +191,6 @@ class EndOffsets:
         lags = [self.lag(place, each.offset, now_ms, each.committed_ms) for place, each in offsets.items()]
         without = [bounds.end - bounds.begin for place in uncommitted if (bounds := self.bounds.get(place)) is not None]
         return total([lag for lag in lags if lag is not None], without)
-
-    def topic_lags(self, offsets: Mapping[Partition, Committed], now_ms: int) -> dict[str, Lag]:
-        """Return the lag of each topic whose end is known."""
-        by_topic: dict[str, list[Lag]] = {}
-        for place, committed in offsets.items():
-            lag = self.lag(place, committed.offset, now_ms, committed.committed_ms)
-            if lag is not None:
-                by_topic.setdefault(place[0], []).append(lag)
-        return {topic: lag for topic, lags in by_topic.items() if (lag := total(lags)) is not None}
 
 
 def total(lags: Iterable[Lag], without: Iterable[int] = ()) -> Lag | None:

@@ -83,6 +83,16 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     who: str | None
     holds_until_ms: int | None
 
+    @property
+    def id_in_cluster(self) -> str:
+        """The id without the name of the cluster."""
+        return self.id.removeprefix(f"{self.cluster}/") if self.cluster else self.id
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The cluster and the group, as labels of metrics."""
+        return self.cluster, self.id_in_cluster
+
 
 def group_row(
     group: GroupFacts, ends: EndOffsets, now_ms: int, settings: HealthSettings, cluster: str = ""

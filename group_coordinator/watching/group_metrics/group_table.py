@@ -38,6 +38,8 @@ NAMES_PER_SLICE = 20_000
 _Key = TypeVar("_Key", str, tuple[str, str])
 
 
+ONE_CLUSTER = ""
+"""It has no name where there is one only."""
 TYPES = "classic", "consumer"
 """Of groups that the core coordinates, and of the protocols that members speak."""
 
@@ -152,30 +154,41 @@ class GroupTable:
             for group_id, group in self._rebalancing.items()
         }
         for labels, running_ms in largest(running_by_group.items(), self._top):
-            yield Value(GROUP_REBALANCING, labels, running_ms / 1_000)
+            yield Value(GROUP_REBALANCING, (ONE_CLUSTER, *labels), running_ms / 1_000)
         held_up = {
             group_id: max(0, self._clock_ms(group_id) - (group.revoking_since_ms or 0))
             for group_id, group in self._held_up.items()
         }
         for group_id, held_ms in largest(held_up.items(), self._top):
-            yield Value(GROUP_HELD_UP, (group_id,), held_ms / 1_000)
+            yield Value(GROUP_HELD_UP, (ONE_CLUSTER, group_id), held_ms / 1_000)
         yield from pending_values(self.pending, self._clock_ms, self._top)
         for metric, recently in self._recently().items():
             for group_id, number in recently.most(self._top):
-                yield Value(metric, (group_id,), number)
+                yield Value(metric, (ONE_CLUSTER, group_id), number)
         sizes = ((group_id, group.members) for group_id, group in self._groups.items() if group.members)
         for group_id, number in largest(sizes, self._top):
-            yield Value(GROUP_MEMBERS, (group_id,), number)
+            yield Value(GROUP_MEMBERS, (ONE_CLUSTER, group_id), number)
 
     def _recently(self) -> dict[Metric, Recently]:
         return {GROUP_REBALANCES: self.rebalances, GROUP_EXPIRIES: self.expiries, GROUP_REFUSALS: self.refusals}
 
 
-def pending_values(pending: PendingOffsets, clock_ms: Callable[[str], int], top: int) -> Iterator[Value]:
-    """Yield the age of the oldest pending offset of the groups that have the oldest ones."""
+def pending_values(
+    pending: PendingOffsets, clock_ms: Callable[[str], int], top: int, *, has_clusters: bool = False
+) -> Iterator[Value]:
+    """Yield the age of the oldest pending offset of the groups that have the oldest ones. `has_clusters`: as of
+    `labels_of`."""
     ages = {group_id: max(0, clock_ms(group_id) - since_ms) for group_id, since_ms in pending.oldest_ms().items()}
     for group_id, age_ms in largest(ages.items(), top):
-        yield Value(GROUP_PENDING_OFFSETS, (group_id,), age_ms / 1_000)
+        yield Value(GROUP_PENDING_OFFSETS, labels_of(group_id, has_clusters=has_clusters), age_ms / 1_000)
+
+
+def labels_of(group_id: str, *, has_clusters: bool) -> tuple[str, str]:
+    """Return cluster and group. `has_clusters`: each id begins with its cluster's name, which has no slash."""
+    if not has_clusters:
+        return ONE_CLUSTER, group_id
+    cluster, _, name = group_id.partition("/")
+    return cluster, name
 
 
 def largest(pairs: Iterable[tuple[_Key, int]], number: int) -> list[tuple[_Key, int]]:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from group_coordinator.ground.monitoring import metrics as m
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.watching.group_metrics.group_table import GroupTable
 from group_coordinator.watching.group_metrics.light_records import (
     LightEvent,
@@ -49,7 +50,7 @@ _LETTERS_REMEMBERED = 10_000
 class Tally:
     """One record after the other, by topic; all methods are for one thread. What is none of ours is passed over."""
 
-    def __init__(self, metrics: m.Metrics, groups: GroupTable, shard_of: Callable[[str], int | None]) -> None:
+    def __init__(self, metrics: Metrics, groups: GroupTable, shard_of: Callable[[str], int | None]) -> None:
         """`shard_of`: the shard of a group; None where another process runs it, whose groups are not counted here."""
         self._metrics = metrics
         self._groups = groups
@@ -113,7 +114,7 @@ class Tally:
 class HistoryCounts(HistoryView):
     """The counts of changes in groups. It is told each record once."""
 
-    def __init__(self, metrics: m.Metrics, groups: GroupTable) -> None:
+    def __init__(self, metrics: Metrics, groups: GroupTable) -> None:
         self._metrics, self._groups = metrics, groups
         self._commits = Remembered(_EVENTS_REMEMBERED)
 

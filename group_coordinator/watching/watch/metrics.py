@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
 from group_coordinator.ground.http_server.server import HttpServer
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.health import reasons_not_ready
-from group_coordinator.ground.monitoring.metrics import Metric, Metrics, Value
+from group_coordinator.ground.monitoring.metrics import Metric, Value
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.ground.monitoring.server import operations_server
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.rows import GroupRow
-from group_coordinator.watching.group_metrics.group_table import STATES, GroupTable, largest, pending_values
+from group_coordinator.watching.group_metrics.group_table import STATES, GroupTable, labels_of, largest, pending_values
 from group_coordinator.watching.group_metrics.tally import HistoryCounts
 from group_coordinator.watching.history.fold import tell
 from group_coordinator.watching.watch.conditions import ConditionState
-from group_coordinator.watching.watch.lag_metrics import lag_values
+from group_coordinator.watching.watch.lag_metrics import PATIENCE_S, LagSeries, lag_values
 from group_coordinator.watching.watch.writing import HistorySource
 from schemas.consumer_group_history import GroupKind
 from schemas.group_states import ASSIGNING, NO_GROUP, REBALANCING, RECONCILING, UNKNOWN, GroupState
 from schemas.history import History
 
-_PATIENCE_S = 0.1
-"""For rows that have changed within the last moment."""
 _STATES = (*STATES, UNKNOWN)
 _KINDS = ("classic", *get_args(GroupKind))
 _REBALANCING = frozenset({*REBALANCING, ASSIGNING, RECONCILING})
 
 
-def watch_endpoint(source: HistorySource, index: Index, host: str, port: int, top: int) -> HttpServer:
-    """Return the endpoint, which does not serve yet. `top`: how many groups have series of their own. Raises OSError.
+def watch_endpoint(
+    source: HistorySource, index: Index, host: str, port: int, series: LagSeries,
+    more: Callable[[], Iterable[Value]] = tuple,
+) -> HttpServer:
+    """Return the endpoint, which does not serve yet. `series`: which groups have some of their own. `more`: further
+    gauges. Raises OSError.
 
     Counters count what happens from now on.
     """
     metrics = Metrics(m.OF_A_WATCHER)
-    groups = WatchedGroups(index, top)
+    groups = WatchedGroups(index, series)
     began_ms = now_ms()
     counts = HistoryCounts(metrics, groups)
 
@@ -47,6 +50,7 @@ def watch_endpoint(source: HistorySource, index: Index, host: str, port: int, to
 
     probes = WatchProbes(source)
     metrics.gauges_from(groups.values)
+    metrics.gauges_from(more)
     metrics.gauges_from(lambda: source_ages(index))
     metrics.gauges_from(lambda: clusters_by_state(source))
     metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(probes) else 1.0)])
@@ -58,15 +62,15 @@ def watch_endpoint(source: HistorySource, index: Index, host: str, port: int, to
 class WatchedGroups(GroupTable):
     """The groups as gauges, as the index has them."""
 
-    def __init__(self, index: Index, top: int, clock: Callable[[], int] | None = None) -> None:
-        super().__init__(top, lambda _: 0, time.monotonic)
-        self._index = index
-        self._named_groups = top
+    def __init__(self, index: Index, series: LagSeries, clock: Callable[[], int] | None = None) -> None:
+        super().__init__(series.groups_max, lambda _: 0, time.monotonic)
+        self._index, self._series = index, series
+        self._named_groups = series.groups_max
         self._now_ms = clock or now_ms
 
     def values(self) -> Iterator[Value]:
         time_ms = self._now_ms()
-        rows = [row for row in self._index.rows(time_ms, _PATIENCE_S) if row.state not in (NO_GROUP, GroupState.DEAD)]
+        rows = [row for row in self._index.rows(time_ms, PATIENCE_S) if row.state not in (NO_GROUP, GroupState.DEAD)]
         states = Counter((row.kind, row.state) for row in rows) + self._index.on_disk()
         yield from [Value(m.GROUPS, (kind, state), states[kind, state]) for kind in _KINDS for state in _STATES]
         members: Counter[str] = Counter()
@@ -74,22 +78,26 @@ class WatchedGroups(GroupTable):
             members["classic"] += row.classic_members
             members[row.kind] += row.members - row.classic_members
         yield from [Value(m.MEMBERS, (kind,), members[kind]) for kind in _KINDS]
-        if self._named_groups:
+        if self._named_groups or self._series.pattern is not None:
             yield from self._of_rows(rows, time_ms)
-            yield from lag_values(self._index, rows, time_ms, self._named_groups)
+            yield from lag_values(self._index, rows, time_ms, self._series)
 
     def _of_rows(self, rows: list[GroupRow], time_ms: int) -> Iterator[Value]:
+        has_clusters = any(row.cluster for row in rows)
         running = (
             ((row.id, row.state), max(0, time_ms - (row.rebalanced or row.since)))
             for row in rows
             if row.state in _REBALANCING
         )
-        for labels, running_ms in largest(running, self._named_groups):
-            yield Value(m.GROUP_REBALANCING, labels, running_ms / 1_000)
+        for (group_id, state), running_ms in largest(running, self._named_groups):
+            labels = labels_of(group_id, has_clusters=has_clusters)
+            yield Value(m.GROUP_REBALANCING, (*labels, state), running_ms / 1_000)
         held_up = ((row.id, time_ms - row.told) for row in rows if row.told is not None)
         for group_id, held_ms in largest(held_up, self._named_groups):
-            yield Value(m.GROUP_HELD_UP, (group_id,), max(0, held_ms) / 1_000)
-        yield from pending_values(self.pending, lambda _: time_ms, self._named_groups)
+            yield Value(
+                m.GROUP_HELD_UP, labels_of(group_id, has_clusters=has_clusters), max(0, held_ms) / 1_000
+            )
+        yield from pending_values(self.pending, lambda _: time_ms, self._named_groups, has_clusters=has_clusters)
         sizes = ((row.id, row.members) for row in rows if row.members)
         largest_groups: dict[Metric, list[tuple[str, int]]] = {m.GROUP_MEMBERS: largest(sizes, self._named_groups)}
         with self._lock:
@@ -97,7 +105,7 @@ class WatchedGroups(GroupTable):
             largest_groups[m.GROUP_EXPIRIES] = self.expiries.most(self._named_groups)
         for metric, numbers in largest_groups.items():
             for group_id, number in numbers:
-                yield Value(metric, (group_id,), number)
+                yield Value(metric, labels_of(group_id, has_clusters=has_clusters), number)
 
 
 def source_ages(index: Index) -> Iterator[Value]:

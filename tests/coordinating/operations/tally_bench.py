@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from group_coordinator.ground.monitoring import metrics as m
-from group_coordinator.ground.monitoring.metrics import Metrics
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.watching.group_metrics.group_table import GroupTable
 from group_coordinator.watching.group_metrics.tally import Tally
 from schemas.history import decode_history

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator_state import AssignmentChange
 from group_coordinator.ground.monitoring import metrics as m
-from group_coordinator.ground.monitoring.metrics import Metrics
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.watching.group_metrics import pending_offsets
 from group_coordinator.watching.group_metrics.group_table import STATES, GroupTable
 from group_coordinator.watching.group_metrics.light_records import read_snapshot
@@ -56,7 +56,7 @@ def test_types_states_protocols_and_who_holds_up_the_group() -> None:
     assert counted.value(m.MEMBERS, protocol="consumer") == 3
     assert counted.value(m.MEMBERS, protocol="classic") == 1
     (told_ms,) = set(story.members[CULPRIT].must_go.values())
-    assert counted.value(m.GROUP_HELD_UP, group="orders") == (story.now_ms - told_ms) / 1_000
+    assert counted.value(m.GROUP_HELD_UP, cluster="", group="orders") == (story.now_ms - told_ms) / 1_000
 
 
 def test_epochs_by_cause_and_targets() -> None:
@@ -83,7 +83,7 @@ def test_who_is_fenced_for_it() -> None:
     story.go_on(60_000)
     counted = Counted(story.group)
     assert counted.value(m.MEMBERS_GONE, reason="did_not_revoke") == 1
-    assert counted.value(m.GROUP_HELD_UP, group="orders") is None
+    assert counted.value(m.GROUP_HELD_UP, cluster="", group="orders") is None
 
 
 def test_expressions_that_wait() -> None:
@@ -99,7 +99,7 @@ def test_expressions_that_wait() -> None:
 
 
 def age(group: GroupHarness) -> float | None:
-    return Counted(group).value(m.GROUP_PENDING_OFFSETS, group="g")
+    return Counted(group).value(m.GROUP_PENDING_OFFSETS, cluster="", group="g")
 
 
 @pytest.mark.parametrize("committed", [True, False])

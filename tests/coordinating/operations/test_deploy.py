@@ -88,6 +88,8 @@ def test_what_is_measured_is_shown_or_alerted_on() -> None:
     unasked = {name for name in names if name not in asked and name.removesuffix("_count") + "_bucket" not in asked}
     assert {name for name in unasked if not name.endswith("_sum")} == {
         "group_coordinator_batch_id",  # to find a batch in Spark's own logs
+        "group_coordinator_group_partition_lag_messages", "group_coordinator_group_partition_lag_seconds",  # a switch
+        "group_coordinator_lag_series_left_out",  # to choose metrics_series_max by
         "group_coordinator_responder_ticks",  # a standby's: no trouble in itself
         "group_coordinator_watched_clusters", "group_coordinator_watched_source_age_seconds",  # a watcher's own
     }  # fmt: skip

@@ -51,7 +51,7 @@ def test_only_the_groups_that_stand_out_have_names() -> None:
         groups.put(f"g{number:02}", snapshot(f"g{number:02}", "PreparingRebalance", number, since_ms=1_000 * number))
         for _ in range(number):
             groups.happened(groups.rebalances, f"g{number:02}")
-    named_groups = {metric: [(v.labels[0], v.value) for v in groups.values() if v.metric is metric] for metric in NAMED}
+    named_groups = {metric: [(v.labels[1], v.value) for v in groups.values() if v.metric is metric] for metric in NAMED}
     assert named_groups[metrics.GROUP_REBALANCING] == [("g00", 60.0), ("g01", 59.0), ("g02", 58.0)]
     assert named_groups[metrics.GROUP_REBALANCES] == [("g49", 49), ("g48", 48), ("g47", 47)]
     assert named_groups[metrics.GROUP_MEMBERS] == [("g49", 49), ("g48", 48), ("g47", 47)]

@@ -17,7 +17,7 @@ import pytest
 
 from group_coordinator.ground.http_server.server import HttpServer
 from group_coordinator.ground.monitoring.health import STALE_AFTER_S, START_LIMIT_S, Health
-from group_coordinator.ground.monitoring.metrics import Metrics
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.ground.monitoring.server import CONNECTIONS_MAX, operations_server
 
 

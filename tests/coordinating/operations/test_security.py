@@ -16,7 +16,7 @@ from group_coordinator.coordinating.operations.topics_reader import TopicsReader
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring import metrics as m
-from group_coordinator.ground.monitoring.metrics import Metrics
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.watching.group_metrics.group_table import GroupTable
 from group_coordinator.watching.group_metrics.tally import Tally
 from streaming.config import StreamingConfig

@@ -23,6 +23,7 @@ from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.observed.polled import Polls
 from group_coordinator.watching.watch import polling, source
 from group_coordinator.watching.watch.clusters import ClusterSources
+from group_coordinator.watching.watch.lag_metrics import LagSeries
 from group_coordinator.watching.watch.metrics import watch_endpoint
 from group_coordinator.watching.watch.polled_groups import Poll
 from group_coordinator.watching.watch.writing import HistorySource, WrittenSource
@@ -66,7 +67,11 @@ def test_a_cluster_whose_start_fails(
 ) -> None:
     clusters = ClusterSources({"prod": lambda: good("prod"), "test": make})
     written = WrittenSource(clusters, open_outputs(outputs(tmp_path), TOPICS, clusters.name, has_clusters=True), 0.1)
-    with start_server(written) as server, watch_endpoint(clusters, server.index, "127.0.0.1", 0, 5) as endpoint:
+    series = LagSeries(groups_max=5)
+    with (
+        start_server(written) as server,
+        watch_endpoint(clusters, server.index, "127.0.0.1", 0, series) as endpoint,
+    ):
         wait_until(lambda: states(clusters) == {"prod": "watched", "test": "failed"})
         wait_until(lambda: (tmp_path / "report.html").exists())
         overview = document(server, "/api/overview")

@@ -19,7 +19,7 @@ from group_coordinator.watching.dashboard.end_poller import EndPoller
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.dashboard.settings import DashboardSettings, HealthSettings
-from group_coordinator.watching.watch.lag_metrics import lag_values
+from group_coordinator.watching.watch.lag_metrics import LagSeries, lag_values
 from group_coordinator.watching.watch.source import WatchSource
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
@@ -155,7 +155,7 @@ def they_have_series(index: Index, topics: dict[str, str]) -> None:
     now_ms = time.time_ns() // 1_000_000
     values = {
         (value.metric.name.removeprefix("group_coordinator_"), *value.labels[1:]): value.value
-        for value in lag_values(index, index.rows(now_ms), now_ms, 100)
+        for value in lag_values(index, index.rows(now_ms), now_ms, LagSeries(groups_max=100))
     }
     assert values["group_stalled_partitions", topics["stuck"]] == 1
     assert values["group_verdict", topics["never"], "stalled"] == 1
@@ -219,7 +219,7 @@ def jumps_are_told(index: Index, topics: dict[str, str]) -> None:
     (hot,) = row(index, topics["hot"]).findings
     assert (hot.kind, hot.partition) == ("hot_partition", 1)
     now_ms = time.time_ns() // 1_000_000
-    values = lag_values(index, index.rows(now_ms), now_ms, 100)
+    values = lag_values(index, index.rows(now_ms), now_ms, LagSeries(groups_max=100))
     found = {value.labels[1:]: value.value for value in values if value.metric is GROUP_FOUND}
     assert found[topics["tool"], "rewound"] == found[topics["ahead"], "skipped"] == 1
     assert found[topics["hot"], "hot_partition"] == 1

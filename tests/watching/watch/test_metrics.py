@@ -19,6 +19,7 @@ from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.sources import EndedSource
 from group_coordinator.watching.dashboard.watched import Watched, WatchedSource
 from group_coordinator.watching.watch.conditions import Condition, Conditions
+from group_coordinator.watching.watch.lag_metrics import LagSeries
 from group_coordinator.watching.watch.metrics import WatchedGroups, watch_endpoint
 from group_coordinator.watching.watch.writing import GroupHistory
 from schemas.events import encode_json
@@ -70,7 +71,7 @@ def test_what_has_been_is_not_counted_and_what_comes_is(history: tuple[History, 
     for record in history:
         index.add_record(record, encode_json(record))
     moved = time.time_ns() // 1_000_000 + 60_000 - history[0].timestamp_ms
-    with watch_endpoint(source, index, "127.0.0.1", 0, 20) as server:
+    with watch_endpoint(source, index, "127.0.0.1", 0, LagSeries(groups_max=20)) as server:
         values = {(name, *labels.values()): value for name, labels, value in samples(server.url)}
         assert values["group_coordinator_ready",] == 0
         assert values["group_coordinator_groups", "Stable", "classic"] == 10
@@ -92,8 +93,8 @@ def test_what_has_been_is_not_counted_and_what_comes_is(history: tuple[History, 
     assert triggers["member_expired"] > 0
     for trigger, number in triggers.items():
         assert values["group_coordinator_rebalances_total", trigger] == number
-    assert values["group_coordinator_group_rebalances_recently", "search"] == 4
-    assert values["group_coordinator_group_expiries_recently", "mixed"] == 1
+    assert values["group_coordinator_group_rebalances_recently", "", "search"] == 4
+    assert values["group_coordinator_group_expiries_recently", "", "mixed"] == 1
     names = {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name, *_ in values}
     own_names = {name for name in names if name.startswith("group_coordinator_") and not name.endswith("_created")}
     assert own_names <= {metric.name for metric in METRICS}
@@ -106,6 +107,6 @@ def test_how_long_a_group_is_in_its_rebalance(history: tuple[History, ...]) -> N
     for record in history:
         if record.group_id == "mixed" and record.seq <= started.seq:
             index.add_record(record, encode_json(record))
-    groups = WatchedGroups(index, 5, lambda: started.timestamp_ms + 400_000)
+    groups = WatchedGroups(index, LagSeries(groups_max=5), lambda: started.timestamp_ms + 400_000)
     values = {(value.metric.name, *value.labels): value.value for value in groups.values()}
-    assert values["group_coordinator_group_rebalancing_seconds", "mixed", "PreparingRebalance"] == 400
+    assert values["group_coordinator_group_rebalancing_seconds", "", "mixed", "PreparingRebalance"] == 400

@@ -1,0 +1,199 @@
+"""Groups that a cluster's own brokers coordinate, read once: with lag and verdicts, in the words of Kafka's tool."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC
+
+from msgspec import Struct
+
+from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.progress import count_progress
+from group_coordinator.command_line.tables import aligned, print_line
+from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.kafka_topics.errors import TIMEOUT_S
+from group_coordinator.ground.kafka_topics.log_bounds import can_be, log_bounds, log_reaches
+from group_coordinator.ground.settings.connection import ReaderSettings
+from group_coordinator.watching.commands.brokers_group import read_brokers_group
+from group_coordinator.watching.commands.group_tables import PARTITION_COLUMNS
+from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
+from group_coordinator.watching.dashboard import HealthSettings, SourceError
+from group_coordinator.watching.dashboard import api_types as api
+from group_coordinator.watching.dashboard.api import details, group
+from group_coordinator.watching.dashboard.documents import NotFound
+from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.narrative import words
+from schemas.events import encode_json
+from schemas.group_states import NO_GROUP, GroupState
+
+_MEMORY_MIB = 2_048
+_LOOK_S = 0.1
+_NONE = "-"
+_HINT = "What takes a while to be seen (stalled, will lose messages) `group-coordinator watch` sees better: it goes on."
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What is asked of them."""
+
+    group_id: str | None
+    """None: all are listed."""
+    type: str | None
+    members: bool
+    state: bool
+    verbose: bool
+    as_json: bool
+
+
+def brokers_lines(config: ReaderSettings, asked: Asked) -> Iterator[str]:
+    """Yield the answer. Raises CommandError."""
+    if asked.group_id is None:
+        index, now_ms = _read_all(config)
+        groups = [group(row) for row in index.rows(now_ms) if row.state not in (NO_GROUP, GroupState.DEAD)]
+        wanted = [each for each in groups if asked.type in (None, each.type)]
+        yield from map(_json, wanted) if asked.as_json else _list_lines(wanted)
+    else:
+        try:
+            told = _described(config, asked.group_id)
+        except NotFound:
+            raise CommandError(f"Consumer group '{asked.group_id}' does not exist.") from None
+        yield from [_json(told)] if asked.as_json else _described_lines(told, asked)
+    print_line(_HINT, error=True)
+
+
+def _json(document: Struct) -> str:
+    return encode_json(document).decode()
+
+
+def _described(config: ReaderSettings, group_id: str) -> api.GroupDetails:
+    """Read one group from its partition of the offsets topic; or poll, where that may not be read."""
+    from group_coordinator.watching.watch.offsets_topic import OffsetsTopicRefusedError  # it takes its time
+
+    try:
+        told = read_brokers_group(config.client_properties, group_id, (), UTC)
+    except CommandError as problem:
+        if not isinstance(problem.__cause__, OffsetsTopicRefusedError):
+            raise
+        index, now_ms = _read_all(config)
+    else:
+        index = Index()
+        for record in told.history:
+            index.add_record(record, encode_json(record))
+        now_ms = _poll_ends(index, config)
+        _say_doubts(told.doubts)
+    found = details(index, group_id, now_ms)
+    if found.group.state in (NO_GROUP, GroupState.DEAD):
+        raise NotFound(group_id)
+    return found
+
+
+def _read_all(config: ReaderSettings) -> tuple[Index, int]:
+    """Read the whole offsets topic as `watch` does, or poll where that is refused; then ask for the ends of the logs.
+
+    Returns when that was, too. Raises CommandError.
+    """
+    from group_coordinator.watching.watch.conditions import failures
+
+    index = watch_index(_MEMORY_MIB, HealthSettings())
+    bounds = evidence_bounds(_MEMORY_MIB, 1, every_commit=False)
+    options = WatchOptions(time_zone=UTC, follow=False, bounds=bounds, state=None)
+    source = watch_source({"": config.client_properties}, (), options)
+    try:
+        source.start(index)
+    except SourceError as problem:
+        raise CommandError(str(problem)) from problem
+    try:
+        silent_s = time.monotonic()
+        with count_progress("reading the groups"):
+            while not source.is_whole:
+                if any(each.state != "unreachable" for each in source.conditions().values()):
+                    silent_s = time.monotonic()
+                if failures(source.conditions()) or time.monotonic() - silent_s > TIMEOUT_S:
+                    raise CommandError("; ".join(each.reason for each in source.conditions().values()))
+                time.sleep(_LOOK_S)
+    finally:
+        source.stop()
+    _say_doubts(index.doubts)
+    return index, _poll_ends(index, config)
+
+
+def _poll_ends(index: Index, config: ReaderSettings) -> int:
+    """Ask for the ends of the logs, and for what verdicts want to know besides. Returns when."""
+    admin = new_admin_client(config.client_properties)
+    now_ms = time.time_ns() // 1_000_000
+    bounds = log_bounds(admin, {place for place in index.places() if can_be(place)})
+    index.poll_ends(now_ms, bounds)
+    index.rows(now_ms)
+    if wanted := index.wanted_reaches():
+        index.poll_ends(now_ms, bounds, reaches=log_reaches(admin, wanted))
+    return now_ms
+
+
+def _say_doubts(doubts: Iterable[str]) -> None:
+    for doubt in doubts:
+        print_line(doubt, error=True)
+
+
+def _list_lines(groups: list[api.Group]) -> Iterator[str]:
+    header = ("GROUP", "TYPE", "STATE", "#MEMBERS", "GENERATION/EPOCH", "LAG", "VERDICT", "WHY")
+    rows = [
+        (
+            each.group_id, each.type.capitalize(), each.state, each.members, each.generation,
+            _NONE if each.lag is None else each.lag, each.verdict, each.reason,
+        )
+        for each in groups
+    ]  # fmt: skip
+    return aligned(header, rows)
+
+
+def _described_lines(told: api.GroupDetails, asked: Asked) -> Iterator[str]:
+    of_group, now = told.group, told.now_ms
+    since = words.duration(now - of_group.state_since_ms)
+    yield f"{of_group.group_id} ({of_group.type}) is {of_group.state} for {since}."
+    yield f"Verdict: {of_group.verdict}. {of_group.reason}."
+    if of_group.lost:
+        yield f"{words.count(of_group.lost, 'message')} were deleted before they were read; the lag leaves them out."
+    yield ""
+    if asked.members:
+        yield from _member_lines(told, verbose=asked.verbose)
+    elif asked.state:
+        names = ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS", "GENERATION/EPOCH", "LEADER")
+        values = (
+            of_group.group_id, told.assignor or _NONE, of_group.state, of_group.members, of_group.generation,
+            told.leader_id or _NONE,
+        )  # fmt: skip
+        yield from aligned(names, [values])
+    else:
+        yield from _partition_lines(told)
+
+
+def _member_lines(told: api.GroupDetails, *, verbose: bool) -> Iterator[str]:
+    header = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT"]
+    rows = [
+        (
+            told.group.group_id, each.member_id, each.group_instance_id or _NONE, each.host, each.client_id,
+            sum(map(len, each.topics.values())),
+            ", ".join(
+                f"{topic}:{','.join(map(str, numbers))}" if verbose else f"{topic}({words.ranges(numbers)})"
+                for topic, numbers in each.topics.items()
+            ) or _NONE,
+        )
+        for each in told.members
+    ]  # fmt: skip
+    return aligned(header, rows)
+
+
+def _partition_lines(told: api.GroupDetails) -> Iterator[str]:
+    members = {each.member_id: each for each in told.members}
+    rows = []
+    for each in told.partitions:
+        owner = members.get(each.member_id or "")
+        numbers = (each.committed_offset, each.log_end_offset, each.lag)
+        rows.append(
+            (
+                told.group.group_id, each.topic, each.partition,
+                *(_NONE if number is None else number for number in numbers),
+                *((_NONE,) * 3 if owner is None else (owner.member_id, owner.host, owner.client_id)),
+            )
+        )  # fmt: skip
+    return aligned(PARTITION_COLUMNS, rows)

@@ -1,0 +1,147 @@
+"""The API: every answer is as its OpenAPI document says, pages follow each other, and the fields stay."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+import jsonschema
+import pytest
+
+from group_coordinator.watching.dashboard.server import RunningServer
+from tests.watching.dashboard.http import ask, document
+
+BASE = "/api/v1"
+FIELDS_OF_VERSION_1 = {
+    "Overview": "api_version caught_up doubts groups groups_left_out is_live now_ms progress source",
+    "Groups": "groups next_page now_ms",
+    "Group": "cluster generation group_id lag lag_ms lag_ms_is_at_least last_commit_ms last_rebalance_cause "
+    "last_rebalance_ms lost member members partitions reason rebalances severity state state_since_ms topics type "
+    "uncommitted_messages uncommitted_partitions verdict",
+    "GroupDetails": "assignor findings group leader_id members now_ms partitions",
+    "Member": "client_id group_instance_id host member_id topics",
+    "Partition": "committed_ms committed_offset lag lag_ms lag_ms_is_at_least log_end_offset log_start_offset lost "
+    "member_id metadata partition topic",
+    "Finding": "committed_offset in_ms kind member_id messages partition since_ms topic",
+    "Rebalances": "group_id next_page now_ms rebalances",
+    "Rebalance": "cause duration_ms ended_ms generation initial key outcome started_ms trigger",
+    "RebalanceDetails": "group_id headline members moves rebalance steps waited_for",
+    "Step": "is_cause text time_ms",
+    "WaitedFor": "fate gone_ms is_slowest joined_ms member_id told_ms",
+    "Move": "member_id_after member_id_before member_id_target partitions topic",
+    "Identity": "client_id group_instance_id host member_id",
+    "Events": "events next_page now_ms",
+    "Event": "group_id number text time_ms type",
+    "Problem": "error",
+}
+"""Programs of other people read them: a new one may come, none may go."""
+
+def described(served: RunningServer) -> dict[str, Any]:
+    found: dict[str, Any] = document(served, f"{BASE}/openapi.json")
+    return found
+
+
+def problems(value: Any, schema: dict[str, Any], api: dict[str, Any]) -> list[str]:
+    """Check a value against a schema of the document, where it may have no further fields."""
+    strict = {
+        name: each | ({"additionalProperties": False} if "properties" in each else {})
+        for name, each in api["components"]["schemas"].items()
+    }
+    validator = jsonschema.Draft202012Validator({**schema, "components": {"schemas": strict}})
+    return [error.message for error in validator.iter_errors(value)]
+
+
+def test_every_answer_is_as_the_document_says(served: RunningServer) -> None:
+    api = described(served)
+    assert api["openapi"].startswith("3.1")
+    groups = [each["group_id"] for each in document(served, f"{BASE}/groups")["groups"]]
+    assert len(groups) == 8
+    asked = 0
+    for path, operations in api["paths"].items():
+        assert operations.keys() == {"get"}
+        responses = operations["get"]["responses"]
+        needed = [each["name"] for each in operations["get"]["parameters"] if each["required"]]
+        for group in groups if needed else [""]:
+            status, _, body = ask(served, f"{BASE}{path}" + (f"?{urlencode({'group': group})}" if needed else ""))
+            schema = responses[str(status)]["content"]["application/json"]["schema"]
+            assert problems(json.loads(body), schema, api) == [], (path, group)
+            asked += status == 200
+    assert asked > 3 * len(groups)
+
+
+def test_the_check_finds_differences(served: RunningServer) -> None:
+    api, schema = described(served), {"$ref": "#/components/schemas/Overview"}
+    overview = document(served, f"{BASE}/overview")
+    assert problems(overview, schema, api) == []
+    for changed in ({"groups": "8"}, {"more": 1}, {"api_version": "v2"}, {"doubts": [1]}):
+        assert problems(overview | changed, schema, api), changed
+    assert problems({name: overview[name] for name in overview if name != "now_ms"}, schema, api)
+
+
+def test_the_fields_stay(served: RunningServer) -> None:
+    schemas = described(served)["components"]["schemas"]
+    for name, fields in FIELDS_OF_VERSION_1.items():
+        assert set(fields.split()) <= schemas[name]["properties"].keys(), name
+    assert schemas.keys() == FIELDS_OF_VERSION_1.keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "limit"),
+    [("/groups?", "groups", 3), ("/rebalances?group=payments&", "rebalances", 1), ("/events?", "events", 300)],
+)
+def test_pages_follow_each_other(served: RunningServer, path: str, key: str, limit: int) -> None:
+    everything = document(served, f"{BASE}{path}limit=1000")
+    found: list[Any] = []
+    page: dict[str, str] = {}
+    while True:
+        answer = document(served, f"{BASE}{path}{urlencode({'limit': limit} | page)}")
+        assert len(answer[key]) <= limit
+        found += answer[key]
+        if answer["next_page"] is None or len(found) >= len(everything[key]):
+            break
+        page = {"page": answer["next_page"]}
+    assert found[: len(everything[key])] == everything[key]
+    assert len(found) > 2 * limit
+    assert answer["next_page"] == everything["next_page"] or key == "events"
+
+
+def test_groups_are_chosen(served: RunningServer) -> None:
+    groups = document(served, f"{BASE}/groups")["groups"]
+    for name in ("state", "verdict"):
+        value = groups[0][name]
+        chosen = document(served, f"{BASE}/groups?{urlencode({name: value})}")["groups"]
+        assert chosen == [each for each in groups if each[name] == value]
+    assert [each["group_id"] for each in document(served, f"{BASE}/groups?contains=aymen")["groups"]] == ["payments"]
+
+
+def test_it_tells_what_the_pages_tell(served: RunningServer) -> None:
+    page = document(served, "/api/group?group=payments")
+    told = document(served, f"{BASE}/rebalances?group=payments")["rebalances"]
+    assert [each["key"] for each in reversed(told)] == [each["key"] for each in page["rebalances"]]
+    last = document(served, f"{BASE}/rebalance?group=payments")
+    assert last["rebalance"] == told[0]
+    of_page = document(served, f"/api/rebalance?{urlencode({'group': 'payments', 'rebalance': told[0]['key']})}")
+    assert [each["text"] for each in last["steps"]] == [each["text"] for each in of_page["steps"]]
+    group = document(served, f"{BASE}/group?group=payments")["group"]
+    assert (group["state"], group["verdict"]) == (page["group"]["state"], page["group"]["verdict"])
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "error"),
+    [
+        ("/group", 400, "group is missing: The group's id."),
+        ("/group?group=nobody", 404, "There is no group nobody."),
+        ("/groups?limit=0", 400, "limit is 0, but must be 1 to 1000."),
+        ("/groups?limit=many", 400, "limit is a whole number."),
+        ("/groups?page=x", 400, "page is what an answer has named as next_page."),
+        ("/groups?verdict=bad", 400, "verdict is none of"),
+        ("/groups?sort=lag", 400, "There is no parameter sort"),
+        ("/events?page=x", 400, "page is what an answer has named as next_page."),
+        ("/rebalance?group=payments&rebalance=0-0", 404, "Group payments has no rebalance 0-0"),
+    ],
+)
+def test_what_is_no_question(served: RunningServer, question: str, status: int, error: str) -> None:
+    answer = ask(served, BASE + question)
+    assert answer[0] == status
+    assert json.loads(answer[2])["error"].startswith(error)
