@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException
@@ -9,12 +10,13 @@ from confluent_kafka.admin import NewTopic
 
 from group_coordinator.ground.errors import ExpectedError
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
 from group_coordinator.ground.kafka_topics.reader import partition_count
 
 _RETENTION_MS = 7 * 24 * 3_600_000
 _MESSAGE_BYTES_MAX = 1_048_588
 _REPLICAS = 3
-_TIMEOUT_S = 30.0
+_TIMEOUT_S, _LOOK_INTERVAL_S = 30.0, 0.1
 
 
 class TransactionLogError(ExpectedError):
@@ -48,7 +50,14 @@ def ensure_log_topic(properties: Mapping[str, str], topic: str, shards: int) -> 
                 f"Make it yourself with {shards} partitions, cleanup.policy=delete and "
                 "message.timestamp.type=LogAppendTime."
             ) from problem
-    insist_on_partitions(properties, topic, shards)
+    give_up_at_s = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            return insist_on_partitions(properties, topic, shards)
+        except NoSuchTopicError:
+            if time.monotonic() > give_up_at_s:
+                raise
+            time.sleep(_LOOK_INTERVAL_S)  # not all brokers know it yet
 
 
 def insist_on_partitions(properties: Mapping[str, str], topic: str, shards: int) -> None:
