@@ -10,7 +10,7 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.tables import print_lines
-from group_coordinator.coordinating.commands.gateway_settings import PANELS, GatewaySettings
+from group_coordinator.coordinating.commands.gateway_settings import PANELS, GatewaySettings, names
 from group_coordinator.coordinating.commands.transactions import relays
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.ground.monitoring.metrics import Metrics
@@ -21,9 +21,10 @@ _LINE_INTERVAL_S = 60.0
 _POLL_S = 0.2
 
 
-@with_settings(
-    *PANELS["Kafka"], "transactions_open_bytes_max", *PANELS["Operations"], of=GatewaySettings, panels=PANELS
-)
+_SETTINGS = {*PANELS["Kafka"], "transactions_open_bytes_max", *PANELS["Operations"]}
+
+
+@with_settings(*(name for name in names(GatewaySettings) if name in _SETTINGS), of=GatewaySettings, panels=PANELS)
 def relay(settings: Resolved[GatewaySettings], dry_run: DryRun = False) -> None:
     """Relay offsets in transactions to the coordinator, where `run` does not do so itself.
 

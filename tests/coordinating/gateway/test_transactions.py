@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.coordinating.gateway.config import GatewayConfig
@@ -180,8 +180,8 @@ def test_the_relay_that_began_first_ends_when_it_sees_another(
 class Loop:
     """A transactional loop in a process of its own, started again whenever it ends."""
 
-    def __init__(self, *arguments: str) -> None:
-        self._arguments = arguments
+    def __init__(self, output: Path, *arguments: str) -> None:
+        self._output, self._arguments = output, arguments
         self._starts = 0
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -189,10 +189,10 @@ class Loop:
         if self.process is None or self.process.poll() is not None:
             self._starts += 1
             *first, protocol = self._arguments
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", transforming.__name__, *first, str(self._starts), protocol],
-                stderr=subprocess.DEVNULL,
-            )
+            with self._output.open("ab") as output:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", transforming.__name__, *first, str(self._starts), protocol], stderr=output
+                )
 
     def kill(self) -> None:
         if self.process is not None:
@@ -205,7 +205,7 @@ def values_of(kafka: EmbeddedKafka, topic: str) -> Counter[bytes]:
     reader = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers, "group.id": "auditor", "isolation.level": "read_committed",
-            "enable.auto.commit": False,
+            "enable.auto.commit": False, "enable.partition.eof": True,
         }
     )  # fmt: skip
     values: Counter[bytes] = Counter()
@@ -213,11 +213,15 @@ def values_of(kafka: EmbeddedKafka, topic: str) -> Counter[bytes]:
         place = TopicPartition(topic, number)
         end = reader.get_watermark_offsets(place, 20)[1]
         reader.assign([TopicPartition(topic, number, 0)])
-        while reader.position([place])[0].offset < end:
-            messages = reader.consume(500, 0.5)
-            if not messages:
-                break  # the rest are ends of transactions, or what is aborted
-            values.update(message.value() or b"" for message in messages if message.error() is None)
+        is_read = end == 0
+        while not is_read:
+            for message in reader.consume(500, 1.0):
+                error = message.error()
+                if error is None:
+                    values[message.value() or b""] += 1
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    is_read = True
     reader.close()
     return values
 
@@ -240,7 +244,11 @@ def test_every_input_comes_out_exactly_once_whatever_is_killed(
     )  # fmt: skip
     gateway.start()
     loops = [
-        Loop(str(gateway_config.listen), "g", topic, target, f"tx-{number}", group_protocol) for number in range(2)
+        Loop(
+            tmp_path / f"loop-{number}.log", str(gateway_config.listen), "g", topic, target, f"tx-{number}",
+            group_protocol,
+        )
+        for number in range(2)
     ]
     writer = Producer({"bootstrap.servers": servers})
     chance, written = random.Random(group_protocol), 0
