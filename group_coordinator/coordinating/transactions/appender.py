@@ -48,7 +48,7 @@ _SEQUENCES = 1 << 31
 _BATCH_BYTES = 1_048_588
 _TRANSACTION_KEY_TYPE, _ALL_REPLICAS, _MAGIC = 1, -1, 2
 _PRODUCE_VERSION, _ADD_VERSION, _FIND_VERSION = 9, 3, 3
-"""Kafka 2.8 and later have them. Later versions of the first two are those of transactions of version 2, or brokers'."""
+"""Later versions of the first two are those of transactions of version 2, or for brokers alone."""
 _OUT_OF_ORDER = frozenset({45, 46})
 _MOVED = frozenset({3, 5, 6, 7, 13, 19, 20})
 """The leader is another, or not there for a moment: the same bytes are sent again."""

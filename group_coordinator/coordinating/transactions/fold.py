@@ -104,7 +104,8 @@ class TransactionFold:
         envelope, request = decode_request_event(group_id, record.value)
         if not isinstance(request, TxnOffsetCommitRequest):
             raise ValueError(f"it is no commit in a transaction but {envelope.api}")
-        if self.open_bytes + self._growth(record.producer_id, group_id, request.transactional_id) > self._open_bytes_max:
+        growth = self._growth(record.producer_id, group_id, request.transactional_id)
+        if self.open_bytes + growth > self._open_bytes_max:
             raise ValueError(f"open transactions take {self.open_bytes} bytes already, of {self._open_bytes_max}")
         return group_id, envelope, request
 

@@ -43,7 +43,7 @@ def consumer_group_values(api: ApiKey, version: int, random: Random) -> dict[str
 TRANSACTIONS = accepted_versions(rewrites_addresses=True, taps=False, transactions=True)
 ASKED = [
     (key, version)
-    for key, (first, last) in (GROUP_VERSIONS | {ApiKey.TXN_OFFSET_COMMIT: TRANSACTIONS[ApiKey.TXN_OFFSET_COMMIT]}).items()
+    for key, (first, last) in (GROUP_VERSIONS | {28: TRANSACTIONS[28]}).items()
     if key not in (ApiKey.FIND_COORDINATOR, ApiKey.LIST_GROUPS)
     for version in range(first, last + 1)
 ]

@@ -77,7 +77,9 @@ def producer_of(gateway: Gateway, transactional_id: str, **settings: str) -> Pro
 
 
 def consumer_of(gateway: Gateway, group_id: str, **settings: str) -> Consumer:
-    return Consumer({"bootstrap.servers": gateway.bootstrap_servers, "group.id": group_id, "log_level": "2", **settings})
+    return Consumer(
+        {"bootstrap.servers": gateway.bootstrap_servers, "group.id": group_id, "log_level": "2", **settings}
+    )
 
 
 def committed(consumer: Consumer, topic: str) -> int:
@@ -200,6 +202,49 @@ class Loop:
             self.process.wait()
 
 
+class Run:
+    """Two loops from one topic to another, and what they were given."""
+
+    def __init__(self, kafka: EmbeddedKafka, address: str, topics: tuple[str, str], group_protocol: str, logs: Path):
+        self._kafka, (self._source, self._target) = kafka, topics
+        self.loops = [
+            Loop(logs / f"loop-{number}.log", address, "g", *topics, f"tx-{number}", group_protocol)
+            for number in range(2)
+        ]
+        self._writer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        self._written = 0
+
+    def go_on(self, seconds: float) -> None:
+        for _ in range(150):
+            self._writer.produce(self._source, str(self._written), partition=self._written % PARTITIONS)
+            self._written += 1
+        self._writer.flush(20)
+        ends_s = time.monotonic() + seconds
+        while time.monotonic() < ends_s:
+            self._look()
+            time.sleep(0.1)
+
+    def audit(self) -> None:
+        """Each input must be in the output, and once; asked of the broker, which knows nothing of the coordinator."""
+        wait_until(self._is_done, TIMEOUT_S, lambda: f"{len(values_of(self._kafka, self._target))}", interval_s=1.0)
+        time.sleep(3.0)
+        found = values_of(self._kafka, self._target)
+        expected = Counter(str(number).encode() for number in range(self._written))
+        assert found == expected, f"lost {len(expected - found)}, doubled {len(found - expected)}"
+
+    def end(self) -> None:
+        for loop in self.loops:
+            loop.kill()
+
+    def _look(self) -> None:
+        for loop in self.loops:
+            loop.look()
+
+    def _is_done(self) -> bool:
+        self._look()
+        return len(values_of(self._kafka, self._target)) >= self._written
+
+
 def values_of(kafka: EmbeddedKafka, topic: str) -> Counter[bytes]:
     """All that is committed in a topic; asked of the broker itself."""
     reader = Consumer(
@@ -234,8 +279,7 @@ def test_every_input_comes_out_exactly_once_whatever_is_killed(
 ) -> None:  # fmt: skip
     target = f"{topic_prefix}-out"
     make_topic(admin, target, PARTITIONS)
-    servers, prefix = kafka.bootstrap_servers, gateway_config.topic_prefix
-    where = ("--bootstrap-servers", servers, "--topic-prefix", prefix)
+    where = ("--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", gateway_config.topic_prefix)
     relay = Command(tmp_path / "relay.log", "Relaying", "relay", *where)
     relay.start()
     gateway = Command(
@@ -243,45 +287,47 @@ def test_every_input_comes_out_exactly_once_whatever_is_killed(
         str(gateway_config.listen),
     )  # fmt: skip
     gateway.start()
-    loops = [
-        Loop(
-            tmp_path / f"loop-{number}.log", str(gateway_config.listen), "g", topic, target, f"tx-{number}",
-            group_protocol,
-        )
-        for number in range(2)
-    ]
-    writer = Producer({"bootstrap.servers": servers})
-    chance, written = random.Random(group_protocol), 0
+    run = Run(kafka, str(gateway_config.listen), (topic, target), group_protocol, tmp_path)
+    chance = random.Random(group_protocol)
     try:
         for kill in ("none", "loop", "relay", "gateway", "loop", "gateway", "relay", "none"):
-            for _ in range(150):
-                writer.produce(topic, str(written), partition=written % PARTITIONS)
-                written += 1
-            writer.flush(20)
-            ends_s = time.monotonic() + chance.uniform(2.0, 4.0)
-            while time.monotonic() < ends_s:
-                for loop in loops:
-                    loop.look()
-                time.sleep(0.1)
+            run.go_on(chance.uniform(2.0, 4.0))
             if kill == "loop":
-                chance.choice(loops).kill()
+                chance.choice(run.loops).kill()
             elif kill != "none":
                 command = relay if kill == "relay" else gateway
                 command.kill()
                 command.start()
-        expected = Counter(str(number).encode() for number in range(written))
-
-        def is_done() -> bool:
-            for loop in loops:
-                loop.look()
-            return len(values_of(kafka, target)) >= written
-
-        wait_until(is_done, TIMEOUT_S, lambda: str(len(values_of(kafka, target))), interval_s=1.0)
-        time.sleep(3.0)
-        found = values_of(kafka, target)
-        assert found == expected, f"lost {len(expected - found)}, doubled {len(found - expected)}"
+        run.audit()
     finally:
-        for loop in loops:
-            loop.kill()
+        run.end()
         gateway.kill()
         relay.kill()
+
+
+@pytest.mark.end_to_end
+@pytest.mark.spark
+def test_the_coordinator_with_its_relay_gateway_and_query_is_killed(
+    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewayConfig, topic: str, tmp_path: Path,
+    topic_prefix: str,
+) -> None:  # fmt: skip
+    target = f"{topic_prefix}-out"
+    make_topic(admin, target, PARTITIONS)
+    app = Command(
+        tmp_path / "run.log", "The gateway is ready", "run", "--bootstrap-servers", kafka.bootstrap_servers,
+        "--topic-prefix", gateway_config.topic_prefix, "--checkpoint", str(tmp_path / "checkpoint"), "--gateway",
+        str(gateway_config.listen), "--transactions", "--group-initial-rebalance-delay-ms", "0", "--spark",
+        "spark.driver.memory=512m",
+    )  # fmt: skip
+    app.start()
+    run = Run(kafka, str(gateway_config.listen), (topic, target), "classic", tmp_path)
+    try:
+        for _ in range(2):
+            run.go_on(10.0)
+            app.kill()
+            app.start()
+        run.go_on(5.0)
+        run.audit()
+    finally:
+        run.end()
+        app.kill()

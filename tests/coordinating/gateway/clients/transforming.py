@@ -1,8 +1,8 @@
 """A loop of librdkafka that consumes, transforms and produces in transactions, until it is killed.
 
-Arguments: bootstrap servers, group, input topic, output topic, transactional id, seed, group protocol. Each value of the
-input becomes one of the output; some transactions are aborted, and then the input is read again. It ends with exit code
-3 where only a new producer can go on.
+Arguments: bootstrap servers, group, input topic, output topic, transactional id, seed, group protocol. Each value of
+the input becomes one of the output; some transactions are aborted, and then the input is read again. It ends with exit
+code 3 where only a new producer can go on.
 """
 
 from __future__ import annotations
