@@ -2,17 +2,18 @@
 
 Arguments: bootstrap servers, group, input topic, output topic, transactional id, seed, group protocol. Each value of
 the input becomes one of the output; some transactions are aborted, and then the input is read again. It ends with exit
-code 3 where only a new producer can go on.
+code 3 where only a new loop can go on.
 """
 
 from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterator
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-FENCED = 3
+BEGIN_AGAIN = 3
 _TIMEOUT_S = 20.0
 
 
@@ -35,30 +36,43 @@ def main(
         }
     )  # fmt: skip
     producer.init_transactions(_TIMEOUT_S)
-    consumer.subscribe([source])
+    messages: list[Message] = []
+
+    def revoked(_: Consumer, places: list[TopicPartition]) -> None:
+        """What was read of them, the next owner reads."""
+        numbers = {place.partition for place in places}
+        messages[:] = [message for message in messages if message.partition() not in numbers]
+
+    consumer.subscribe([source], on_revoke=revoked, on_lost=revoked)
     while True:
-        messages = [message for message in consumer.consume(chance.randint(1, 20), 0.3) if message.error() is None]
+        messages.clear()
+        for _ in range(chance.randint(1, 20)):
+            message = consumer.poll(0.3)
+            if message is None:
+                break
+            if message.error() is None:
+                messages.append(message)
         if not messages:
             continue
         producer.begin_transaction()
         try:
             for message in messages:
                 producer.produce(target, message.value())
-            _send_offsets(producer, consumer)
+            _send_offsets(producer, consumer, messages)
             if chance.random() < 0.2:
-                _abort(producer, consumer)
+                _abort(producer, consumer, messages)
             else:
                 _commit(producer)
         except KafkaException as problem:
             error = problem.args[0]
             if error.fatal():
                 print(error, file=sys.stderr)
-                sys.exit(FENCED)
-            _abort(producer, consumer)
+                sys.exit(BEGIN_AGAIN)
+            _abort(producer, consumer, messages)
 
 
-def _send_offsets(producer: Producer, consumer: Consumer) -> None:
-    positions = [place for place in consumer.position(consumer.assignment()) if place.offset >= 0]
+def _send_offsets(producer: Producer, consumer: Consumer, messages: list[Message]) -> None:
+    positions = list(_ends(messages))
     metadata = consumer.consumer_group_metadata()
     _again(lambda: producer.send_offsets_to_transaction(positions, metadata, _TIMEOUT_S))
 
@@ -79,22 +93,28 @@ def _again(work: object) -> None:
                 raise
 
 
-def _abort(producer: Producer, consumer: Consumer) -> None:
+def _abort(producer: Producer, consumer: Consumer, messages: list[Message]) -> None:
     """Give up the transaction, and read again from what is committed."""
     try:
         _again(lambda: producer.abort_transaction(_TIMEOUT_S))
+        for place in consumer.committed(list(_ends(messages)), _TIMEOUT_S):
+            consumer.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
     except KafkaException as problem:
         print(problem, file=sys.stderr)
-        sys.exit(FENCED)
-    while True:
-        try:
-            for place in consumer.committed(consumer.assignment(), _TIMEOUT_S):
-                offset = place.offset if place.offset >= 0 else 0
-                consumer.seek(TopicPartition(place.topic, place.partition, offset))
-            return
-        except KafkaException as problem:
-            if problem.args[0].code() == KafkaError._STATE:  # it is not assigned any more
-                return
+        sys.exit(BEGIN_AGAIN)  # the next one begins with what is committed
+
+
+def _ends(messages: list[Message]) -> Iterator[TopicPartition]:
+    """Yield for each partition where to read on behind the messages."""
+    ends: dict[tuple[str, int], int] = {}
+    for message in messages:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        ends[topic, partition] = offset + 1
+    for (topic, partition), offset in ends.items():
+        yield TopicPartition(topic, partition, offset)
 
 
 if __name__ == "__main__":
