@@ -32,6 +32,11 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_VERSION = 35
     INVALID_REQUEST = 42
     POLICY_VIOLATION = 44
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
     NON_EMPTY_GROUP = 68
     GROUP_ID_NOT_FOUND = 69
     MEMBER_ID_REQUIRED = 79
@@ -39,11 +44,13 @@ class ErrorCode(IntEnum):
     FENCED_INSTANCE_ID = 82
     GROUP_SUBSCRIBED_TO_TOPIC = 86
     UNSTABLE_OFFSET_COMMIT = 88
+    PRODUCER_FENCED = 90
     UNKNOWN_TOPIC_ID = 100
     FENCED_MEMBER_EPOCH = 110
     UNRELEASED_INSTANCE_ID = 111
     UNSUPPORTED_ASSIGNOR = 112
     STALE_MEMBER_EPOCH = 113
+    TRANSACTION_ABORTABLE = 120
     INVALID_REGULAR_EXPRESSION = 128
     GROUP_DELETION_FAILED = 134
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
@@ -67,6 +74,7 @@ _RETRIABLE = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
@@ -102,6 +110,11 @@ _MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.UNSUPPORTED_VERSION: "The coordinator does not speak this version of the API.",
     ErrorCode.INVALID_REQUEST: "The request contradicts the protocol.",
     ErrorCode.POLICY_VIOLATION: "The request exceeds a limit set by the operator.",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "A newer producer with this transactional id has taken the place of this one.",
+    ErrorCode.INVALID_TXN_STATE: "The producer has no open transaction to which this belongs.",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "The transactional id belongs to another producer id.",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "The producer's last transaction is still being ended; try again.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "The client may not use the transactional id.",
     ErrorCode.NON_EMPTY_GROUP: "The group still has members; stop them first.",
     ErrorCode.GROUP_ID_NOT_FOUND: "There is no such group.",
     ErrorCode.MEMBER_ID_REQUIRED: (
@@ -111,11 +124,13 @@ _MEANINGS: dict[ErrorCode, str] = {
     ErrorCode.FENCED_INSTANCE_ID: "Another client with the same group.instance.id took this member's place (KIP-345).",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "The group is subscribed to the topic; its offsets cannot be deleted.",
     ErrorCode.UNSTABLE_OFFSET_COMMIT: "A transaction over this offset is still open.",
+    ErrorCode.PRODUCER_FENCED: "A newer producer with this transactional id has taken the place of this one.",
     ErrorCode.UNKNOWN_TOPIC_ID: "No topic has this id.",
     ErrorCode.FENCED_MEMBER_EPOCH: "The member's epoch is not the coordinator's; it must give up all and rejoin.",
     ErrorCode.UNRELEASED_INSTANCE_ID: "Another member uses this group.instance.id and has not left.",
     ErrorCode.UNSUPPORTED_ASSIGNOR: "The coordinator has no assignor of this name.",
     ErrorCode.STALE_MEMBER_EPOCH: "The member's epoch is not the coordinator's; it must heartbeat and try again.",
+    ErrorCode.TRANSACTION_ABORTABLE: "The transaction cannot go on; the client must abort it.",
     ErrorCode.INVALID_REGULAR_EXPRESSION: "The regular expression of the subscription cannot be read.",
     ErrorCode.GROUP_DELETION_FAILED: "The group could not be deleted; the answer says why.",
     ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED: "The topology's description could not be stored.",

@@ -25,19 +25,26 @@ from schemas.messages import (
     Request,
     Response,
 )
+from schemas.transaction_messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from schemas.wire import EncodeError, topic_id_text, uuid_text
 
-LIST_GROUPS = "ListGroups"
-GroupRequest = Request | ListGroupsRequest
-GroupResponse = Response | ListGroupsResponse
+LIST_GROUPS, ADD_OFFSETS = "ListGroups", "AddOffsetsToTxn"
+NO_EVENTS = ListGroupsRequest, AddOffsetsToTxnRequest
+"""Requests that a gateway answers without asking the coordinator."""
+GroupRequest = Request | ListGroupsRequest | AddOffsetsToTxnRequest
+GroupResponse = Response | ListGroupsResponse | AddOffsetsToTxnResponse
 ErrorOf = Callable[[int], ErrorCode]
 _ReadId = Callable[[bytes], str | None]
 
-_REQUESTS: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsRequest} | {
-    name: api.request for name, api in APIS.items()
+_REQUESTS: dict[str, type[Message]] = {
+    LIST_GROUPS: ListGroupsRequest,
+    ADD_OFFSETS: AddOffsetsToTxnRequest,
+    **{name: api.request for name, api in APIS.items()},
 }
-_RESPONSES: dict[str, type[Message]] = {LIST_GROUPS: ListGroupsResponse} | {
-    name: api.response for name, api in APIS.items()
+_RESPONSES: dict[str, type[Message]] = {
+    LIST_GROUPS: ListGroupsResponse,
+    ADD_OFFSETS: AddOffsetsToTxnResponse,
+    **{name: api.response for name, api in APIS.items()},
 }
 _Struct = TypeVar("_Struct", bound=Struct)
 

@@ -1,4 +1,4 @@
-"""The message about offsets that are committed in a transaction, one shape, as in `schemas.messages`."""
+"""The messages about offsets that are committed in a transaction, one shape, as in `schemas.messages`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,20 @@ class TransactionLogPosition(Struct, frozen=True, kw_only=True, gc=False):
     partition: INT32
     """A group has one, for ever."""
     offset: INT64
+
+
+@final
+class AddOffsetsToTxnRequest(Message, frozen=True, kw_only=True):
+    """The producer's transaction will commit offsets of the group. It is no event of the group."""
+
+    transactional_id: str
+    producer_id: INT64
+    producer_epoch: PRODUCER_EPOCH
+    group_id: str
+
+
+class AddOffsetsToTxnResponse(Message, frozen=True, kw_only=True):
+    error_code: ErrorCode = ErrorCode.NONE
 
 
 class TxnOffsetCommitRequestPartition(Message, frozen=True, kw_only=True):

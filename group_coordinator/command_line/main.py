@@ -73,6 +73,7 @@ for group, name, house, module in (
     (app, "run", "coordinating", "run"),
     (app, "responder", "coordinating", "responder"),
     (app, "gateway", "coordinating", "gateway"),
+    (app, "relay", "coordinating", "relay"),
     (app, "tap", "coordinating", "tap"),
     (imports, "kafka-request-log", "proving", "import_log"),
     (app, "replay", "proving", "replay"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.coordinating.operations.gateway_metrics import GATEWAY_METRICS
+from group_coordinator.coordinating.transactions.relays import RELAY_METRICS
 from group_coordinator.ground.monitoring.metrics import METRICS
 from tests.command_line.calls import commands
 
@@ -106,7 +107,7 @@ def test_options_in_the_text(document: Path) -> None:
 def test_names_with_underscores(document: Path) -> None:
     """Settings, fields, columns, rules, modules: a name in backticks stands in the code."""
     names = {word for span in spans(document) for word in re.findall(r"(?<![\w*.])[A-Za-z]\w*_\w+(?![\w*])", span)}
-    metrics = {metric.name for metric in (*METRICS, *GATEWAY_METRICS)}
+    metrics = {metric.name for metric in (*METRICS, *GATEWAY_METRICS, *RELAY_METRICS)}
     series = {name + suffix for name in metrics for suffix in HISTOGRAM_SERIES}
     moments = {name[: -len("_ms")] + "_at" for name in identifiers() if name.endswith("_ms")}
     variables = {f"GROUP_COORDINATOR_{name.upper()}" for name in identifiers()}

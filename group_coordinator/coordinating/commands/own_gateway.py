@@ -10,6 +10,7 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import load_as
 from group_coordinator.coordinating.answer_sockets import AnswerSocketSettings
 from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
+from group_coordinator.coordinating.commands.transactions import relays, transaction_log
 from group_coordinator.coordinating.gateway.config import GatewayError
 from group_coordinator.coordinating.operations.gateway_metrics import GatewayCollector, incomplete_lists
 from group_coordinator.coordinating.operations.operations import Operations
@@ -19,18 +20,24 @@ from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
     from group_coordinator.coordinating.gateway.server import Gateway
+    from group_coordinator.coordinating.transactions.relays import Relays
 
 
 class OwnGateway:
     """Is there if it is wanted. When it cannot go on it `has_ended`, and `check` says why."""
 
-    def __init__(self, listen: str | None, file: Path | None) -> None:
-        """`listen`: HOST:PORT; None: none is wanted. `file`: its further settings. Raises CommandError, ConfigError."""
+    def __init__(self, listen: str | None, file: Path | None, *, transactions: bool = False) -> None:
+        """`listen`: HOST:PORT; None: none is wanted. `file`: its further settings. `transactions`: offsets in them are
+        offered in any case, by relays here. Raises CommandError, ConfigError."""
+        if listen is None and transactions:
+            raise CommandError("--transactions is for a gateway: say by --gateway where it listens.", WRONG_USE)
+        self._flags = {"transactions": True} if transactions else {}
         if listen is None and file is not None:
             raise CommandError("--gateway-config-file is for a gateway: say by --gateway where it listens.", WRONG_USE)
         self._listen = listen
         self._file = file
         self._gateway: Gateway | None = None
+        self._relays: Relays | None = None
         self._failure: GatewayError | None = None
         if listen is not None:
             self._settings({})
@@ -53,9 +60,18 @@ class OwnGateway:
             **values_of(AnswerSocketSettings, config),
             **values_of(OwnSettingsBounds, config.group),
         }
-        gateway = Gateway(self._settings(clusters).gateway_config, ends_with_coordinator=True)
+        gateway_config = self._settings(clusters).gateway_config
+        gateway = Gateway(
+            gateway_config, ends_with_coordinator=True, transaction_log=transaction_log(gateway_config)
+        )
         operations.metrics.registry.register(GatewayCollector(gateway.metrics))
         operations.health.further.append(lambda: incomplete_lists(gateway.metrics))
+        if gateway_config.transactions:
+            self._relays = relays(gateway_config, config.shards)
+            operations.metrics.gauges_from(self._relays.values)
+            operations.health.further.append(self._relays.sentences)
+            self._relays.start()
+            output.write(f"Relays tell the coordinator of offsets in transactions, {config.shards} in all.")
         try:
             gateway.start()
         except GatewayError as failure:
@@ -68,6 +84,8 @@ class OwnGateway:
         """Let the clients go; they will come back to another gateway, or to the next."""
         if self._gateway is not None:
             self._gateway.stop()
+        if self._relays is not None:
+            self._relays.stop()
 
     def check(self) -> None:
         """Raise why it has ended, if it has."""
@@ -77,4 +95,4 @@ class OwnGateway:
             self._gateway.check()
 
     def _settings(self, flags: dict[str, object]) -> GatewaySettings:
-        return load_as(GatewaySettings, {**flags, "listen": self._listen}, self._file).config
+        return load_as(GatewaySettings, {**flags, **self._flags, "listen": self._listen}, self._file).config

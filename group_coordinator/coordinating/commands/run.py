@@ -71,6 +71,9 @@ _GatewayConfigFile = Annotated[
         metavar="FILE", help="Further settings of that gateway in TOML, by the names of `gateway --help`."
     ),
 ]
+_Transactions = Annotated[
+    bool, typer.Option("--transactions", help="Offer offsets in transactions there, and relay them in this process.")
+]
 _Dashboard = Annotated[
     str | None,
     typer.Option(
@@ -102,6 +105,7 @@ def run(
     rebuild: _Rebuild = False,
     gateway: _Gateway = None,
     gateway_config_file: _GatewayConfigFile = None,
+    transactions: _Transactions = False,
     responder: _Responder = None,
     dashboard: _Dashboard = None,
     tables: _Tables = None,
@@ -129,7 +133,7 @@ def run(
         return print_lines(settings.lines())
     config = settings.config
     require_spark()
-    own_gateway = OwnGateway(gateway, gateway_config_file)
+    own_gateway = OwnGateway(gateway, gateway_config_file, transactions=transactions)
     index = index_of_dashboard(dashboard, config)  # what is wrong with its address is said before anything is started
     output = CommandOutput(config.log_format, config.log_level)
     ending = Ending()
@@ -145,9 +149,7 @@ def run(
         report = coordinator.start(lambda: coordinator.ask_to_stop() if stop.is_set() else None)
         if report is not None:
             _introduce(report, config, output)
-            if dashboard is not None:
-                server = stack.enter_context(start_dashboard(config, dashboard, index, operations.follower))
-                output.write(f"The dashboard: {server.address}")
+            _show_dashboard(config, dashboard, index, operations, stack, output)
             _introduce_tables(tables, tables_format, output)
             stack.callback(responders.stop)
             responders.start(report, operations, output)
@@ -194,6 +196,15 @@ def _operations(config: StreamingConfig, index: Index | None, stack: ExitStack, 
     if operations.url is not None:
         output.write(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
     return operations
+
+
+def _show_dashboard(
+    config: StreamingConfig, listen: str | None, index: Index | None, operations: Operations, stack: ExitStack,
+    output: CommandOutput,
+) -> None:
+    if listen is not None:
+        server = stack.enter_context(start_dashboard(config, listen, index, operations.follower))
+        output.write(f"The dashboard: {server.address}")
 
 
 def _introduce_tables(directory: str | None, tables_format: TablesFormat, output: CommandOutput) -> None:

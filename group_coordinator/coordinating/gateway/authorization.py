@@ -1,4 +1,5 @@
-"""Rules in a file, one a line, say which principal may use which group and which of the coordinator's topics.
+"""Rules in a file, one a line, say which principal may use which group, which of the coordinator's topics, and which
+transactional id for offsets in transactions.
 
     # principal      group                        allow or deny
     User:billing     invoices-*                   allow
@@ -6,9 +7,11 @@
     *                *                            deny
     # principal      topic NAME                   allow or deny
     User:auditor     topic coordinator.history    allow
+    # principal      transaction ID               allow or deny
+    User:billing     transaction invoicing-*      allow
 
-`*` in a name stands for anything. The first rule that fits decides; what no rule fits is denied. Lines about groups say
-nothing about topics, nor the other way round. Without a file, clients on this machine (loopback) may use every group
+`*` in a name stands for anything. The first rule that fits decides; what no rule fits is denied. Each kind of line says
+nothing about the others. Without a file, clients on this machine (loopback) may use every group and transactional id,
 and others none; the coordinator's topics are for nobody. All other topics are the brokers' matter.
 """
 
@@ -26,7 +29,7 @@ from schemas.http_host import is_loopback
 _is_this_machine = lru_cache(1_024)(is_loopback)
 """Asked for each request. A client's address is short; the names that others send are not cached."""
 _VERDICTS = {"allow": True, "deny": False}
-_TOPIC = "topic"
+_GROUP, _TOPIC, _TRANSACTION = "group", "topic", "transaction"
 
 
 class RulesError(ValueError):
@@ -38,9 +41,9 @@ class Rule(Struct, frozen=True):
 
     principal: Pattern[str]
     name: Pattern[str]
-    """Of groups, or of topics."""
+    """Of groups, of topics, or transactional ids."""
     allows: bool
-    is_about_topics: bool = False
+    about: str = _GROUP
 
 
 class Authorizer:
@@ -54,15 +57,21 @@ class Authorizer:
         """Return whether the client may do this. `client_host` is the client's address."""
         if self._rules is None:
             return _is_this_machine(client_host)
-        return self._says(principal, group_id, is_topic=False)
+        return self._says(principal, group_id, _GROUP)
+
+    def allows_transaction(self, principal: str, client_host: str, transactional_id: str) -> bool:
+        """Return whether the client may commit offsets in transactions of this id."""
+        if self._rules is None:
+            return _is_this_machine(client_host)
+        return self._says(principal, transactional_id, _TRANSACTION)
 
     def allows_topic(self, principal: str, topic: str) -> bool:
         """Return whether a client may name one of the coordinator's topics."""
-        return self._says(principal, topic, is_topic=True)
+        return self._says(principal, topic, _TOPIC)
 
-    def _says(self, principal: str, name: str, *, is_topic: bool) -> bool:
+    def _says(self, principal: str, name: str, about: str) -> bool:
         for rule in self._rules or ():
-            if rule.is_about_topics == is_topic and rule.principal.match(principal) and rule.name.match(name):
+            if rule.about == about and rule.principal.match(principal) and rule.name.match(name):
                 return rule.allows
         return False
 
@@ -74,19 +83,19 @@ def parse_rules(text: str, topic_prefix: str = "") -> tuple[Rule, ...]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        is_topic = len(words) == 4 and words[1] == _TOPIC
-        if not (is_topic or len(words) == 3) or words[-1] not in _VERDICTS:
+        about = words[1] if len(words) == 4 and words[1] in (_TOPIC, _TRANSACTION) else _GROUP
+        if not (about != _GROUP or len(words) == 3) or words[-1] not in _VERDICTS:
             raise RulesError(
-                f"line {number}: expected a principal, a group (or the word topic and one of the coordinator's topics) "
-                f"and allow or deny, got {line.strip()!r}"
+                f"line {number}: expected a principal, a group (or the word topic and one of the coordinator's topics, "
+                f"or the word transaction and a transactional id) and allow or deny, got {line.strip()!r}"
             )
         name = words[-2]
-        if is_topic and "*" not in name and not name.startswith(f"{topic_prefix}."):
+        if about == _TOPIC and "*" not in name and not name.startswith(f"{topic_prefix}."):
             raise RulesError(
                 f"line {number}: {name!r} is no topic of the coordinator, whose names begin with "
                 f"{topic_prefix + '.'!r}; who may use other topics is for the brokers to say"
             )
-        rules.append(Rule(_pattern(words[0]), _pattern(name), _VERDICTS[words[-1]], is_topic))
+        rules.append(Rule(_pattern(words[0]), _pattern(name), _VERDICTS[words[-1]], about))
     return tuple(rules)
 
 

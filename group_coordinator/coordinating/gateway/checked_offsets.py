@@ -22,10 +22,12 @@ from group_coordinator.coordinating.gateway.offset_topics import (
     Rules,
     commit_answer,
     delete_answer,
+    pending_answer,
     shown,
     split_commit,
     split_delete,
     split_fetch,
+    split_pending,
     with_offsets,
     without_gone,
     without_id,
@@ -46,6 +48,8 @@ from schemas.messages import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     Response,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 
 _WAITING_BYTES_MAX = 16_777_216
@@ -93,7 +97,7 @@ class CheckedOffsets:
     def _send(self, event: GroupEvent, on_answer: OnAnswer) -> bool:
         """Send an event; False if it has to wait for brokers."""
         request, rules = event.request, self._rules(event)
-        if isinstance(request, OffsetCommitRequest) and request.topics:
+        if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest) and request.topics:
             largest_partitions: dict[str, int] = {}
             for topic in request.topics:
                 if topic.name and not rules.refuses(topic.name):
@@ -173,6 +177,8 @@ class CheckedOffsets:
         request, rules = event.request, self._rules(event, topics)
         if isinstance(request, OffsetCommitRequest):
             self._commit(event, request, rules, on_answer)
+        elif isinstance(request, TxnOffsetCommitRequest):
+            self._commit_in_transaction(event, request, rules, on_answer)
         elif isinstance(request, OffsetFetchRequest):
             self._fetch(event, request, rules, on_answer)
         elif isinstance(request, OffsetDeleteRequest):
@@ -194,6 +200,21 @@ class CheckedOffsets:
             self._coordinator.ask(
                 replace(event, request=passed),
                 lambda answer: on_answer(commit_answer(refused, cast(OffsetCommitResponse, answer), rules)),
+            )
+
+    def _commit_in_transaction(
+        self, event: GroupEvent, request: TxnOffsetCommitRequest, rules: Rules, on_answer: OnAnswer
+    ) -> None:
+        """As a broker does with its own: what the topics lack is refused before the log of transactions is asked."""
+        passed, refused = split_pending(request, rules)
+        if self._joined is not None:
+            self._joined.tell_of(event.group_id, rules.topics)
+        if request.topics and not passed.topics:
+            on_answer(TxnOffsetCommitResponse(topics=refused))
+        else:
+            self._coordinator.ask(
+                replace(event, request=passed),
+                lambda answer: on_answer(pending_answer(refused, cast(TxnOffsetCommitResponse, answer))),
             )
 
     def _fetch(self, event: GroupEvent, request: OffsetFetchRequest, rules: Rules, on_answer: OnAnswer) -> None:

@@ -97,6 +97,12 @@ class Answers(AnswerSocketSettings):
     answer_member_id_required: bool = setting(
         True, "Answer a new member's first JoinGroup with MEMBER_ID_REQUIRED in the gateway: it only asks for a "
         "member id.")
+    transactions: bool = setting(
+        False, "Offer offsets in transactions (AddOffsetsToTxn, TxnOffsetCommit). Relays must run: in `run` with this "
+        "setting, or by the command `relay`.")
+    transactions_open_bytes_max: int = setting(
+        67_108_864, "Of a relay, for each shard: bytes of what is kept of open transactions, after which it takes no "
+        "further commits in transactions.", at_least=1)
 
 
 class Route(Struct, frozen=True):

@@ -35,7 +35,7 @@ from group_coordinator.coordinating.gateway.rewriting import Locate, refuse_api_
 from group_coordinator.coordinating.gateway.sasl import ANONYMOUS, SaslSession
 from group_coordinator.coordinating.gateway.topic_filter import TopicFilter
 from group_coordinator.coordinating.gateway.translation import read_request, write_response
-from group_coordinator.coordinating.gateway.versions import API_VERSIONS_MAX, GROUP_APIS, OtherApi, Versions
+from group_coordinator.coordinating.gateway.versions import ANSWERED_APIS, API_VERSIONS_MAX, OtherApi, Versions
 from schemas.message_versions import GroupRequest
 from schemas.messages import ApiKey, FindCoordinatorRequest
 from schemas.wire import DecodeError, EncodeError
@@ -56,6 +56,7 @@ class Connection:
 
     taps = False
     """Whether group requests go to the broker as well."""
+    answered_apis = ANSWERED_APIS
     listing_cost: Callable[[], int] = staticmethod(lambda: 0)
     """How much work it is to list all groups."""
 
@@ -139,7 +140,7 @@ class Connection:
             return
         head = slot.head
         try:
-            payload = write_response(GROUP_APIS[head.api_key], head.api_version, head.correlation_id, response)
+            payload = write_response(ANSWERED_APIS[head.api_key], head.api_version, head.correlation_id, response)
         except EncodeError as error:
             self._close(f"an answer cannot be said in version {head.api_version}: {error}")
             return
@@ -254,7 +255,7 @@ class Connection:
             return self._refuse_api_versions(head)
         if not self._may_go_on(head):
             return False
-        if head.api_key in GROUP_APIS:
+        if head.api_key in self.answered_apis:
             listing = self.listing_cost() if head.api_key == ApiKey.LIST_GROUPS else 0
             return self._fits_in_slice(size, listing) and self._take_group_request(head)
         if self._filtered.takes(head.api_key):
@@ -307,7 +308,7 @@ class Connection:
         """Read a group request whole and hand it to the coordinator's side."""
         if (payload := self._from_client.whole()) is None:
             return False
-        request = read_request(GROUP_APIS[head.api_key], head, payload, request_bounds.ITEMS_MAX)
+        request = read_request(ANSWERED_APIS[head.api_key], head, payload, request_bounds.ITEMS_MAX)
         if isinstance(request, FindCoordinatorRequest) and request.key_type != _KEY_TYPE_GROUP:
             self._forward(head, self._rewrite_of(head))
             self.to_broker.append(frame(payload))

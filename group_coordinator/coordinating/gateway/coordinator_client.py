@@ -26,6 +26,7 @@ from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from group_coordinator.coordinating.gateway.refusals import refusal
 from group_coordinator.coordinating.gateway.request_ids import RequestIds
 from group_coordinator.coordinating.gateway.shard_count import ShardCount, partition_counts
+from group_coordinator.coordinating.gateway.transactions import TransactionLog, appended_code, unanswered_code
 from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
@@ -45,6 +46,7 @@ from schemas.messages import (
     OffsetCommitRequest,
     Response,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
 )
 
 _EVENT_BYTES_MAX = 1_000_000
@@ -84,11 +86,13 @@ class EventsClient:
         metrics: GatewayMetrics,
         sizes: AnswerSizes,
         on_failure: Callable[[GatewayError], None],
+        transaction_log: TransactionLog | None = None,
     ) -> None:
-        """`sizes` learns how long answers are.
+        """`sizes` learns how long answers are. `transaction_log` takes commits in transactions, in place of the events.
 
         `on_failure`: called, in any thread, when events can be written or answers be read no more.
         """
+        self._transaction_log = transaction_log
         self._sizes = sizes
         self._on_failure = on_failure
         self._config = config
@@ -121,6 +125,8 @@ class EventsClient:
         # Gateways that happen to share a partition tell their answers by the request ids.
         reply_partition = random.randrange(counts[responses_topic])
         self.attach(loop, self._new_producer(properties), shards, reply_partition)
+        if self._transaction_log is not None:
+            self._transaction_log.connect(loop, shards)
         self._reader = TopicFollower(
             properties, "gateway", lambda messages: self.read(topic_records(messages)),
             on_failure=lambda problem: self._on_failure(reading_ended(problem)),
@@ -194,6 +200,8 @@ class EventsClient:
         if self._producer is not None:
             self._producer.flush(2.0)
         self._handed_answers.flush(2.0)
+        if self._transaction_log is not None:
+            self._transaction_log.end()
 
     # ------------------------------------------------------------------------------------------------------- sending
 
@@ -217,7 +225,11 @@ class EventsClient:
             deadline_s=self._loop.time() + self._patience_ms(event) / 1_000,
         )
         self._metrics.pending = len(self._pending)
-        self._send(_Unsent(event.group_id, value, partial(self._in_doubt, request_id)))
+        if isinstance(event.request, TxnOffsetCommitRequest):
+            assert self._transaction_log is not None
+            self._transaction_log.append(event.request, value, partial(self._not_appended, request_id))
+        else:
+            self._send(_Unsent(event.group_id, value, partial(self._in_doubt, request_id)))
 
     def append(self, group_id: str, value: bytes, on_failure: Callable[[], None]) -> None:
         """Append an event without an answer. `on_failure` is called, now or later, if the log has not taken it."""
@@ -262,7 +274,7 @@ class EventsClient:
         if len(key) + len(value) > _EVENT_BYTES_MAX:
             return (
                 ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-                if isinstance(event.request, OffsetCommitRequest)
+                if isinstance(event.request, OffsetCommitRequest | TxnOffsetCommitRequest)
                 else ErrorCode.MESSAGE_TOO_LARGE
             )
         if len(value) + MEMBER_ID_SUFFIX_BYTES > WIRE_STRING_MAX_BYTES:
@@ -270,7 +282,7 @@ class EventsClient:
                 decode_request_event(event.group_id, value)
             except EventError:
                 # Of what a commit says, only the metadata can be so long.
-                is_commit = isinstance(event.request, OffsetCommitRequest)
+                is_commit = isinstance(event.request, OffsetCommitRequest | TxnOffsetCommitRequest)
                 return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_commit else ErrorCode.INVALID_REQUEST
         return None
 
@@ -298,7 +310,17 @@ class EventsClient:
             return
         self._metrics.in_doubt += 1
         self._metrics.pending = len(self._pending)
-        pending.on_answer(refusal(pending.event.request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        code, request = ErrorCode.COORDINATOR_NOT_AVAILABLE, pending.event.request
+        if isinstance(request, TxnOffsetCommitRequest) and self._transaction_log is not None:
+            self._transaction_log.forget(request.producer_id)
+            code = unanswered_code(pending.event.api_version)
+        pending.on_answer(refusal(request, code))
+
+    def _not_appended(self, request_id: str, code: ErrorCode) -> None:
+        pending = self._pending.pop(request_id, None)
+        if pending is not None:
+            self._metrics.pending = len(self._pending)
+            pending.on_answer(refusal(pending.event.request, appended_code(code, pending.event.api_version)))
 
     # ------------------------------------------------------------------------------------------------------- answers
 

@@ -20,7 +20,9 @@ from schemas.messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
 )
+from schemas.transaction_messages import AddOffsetsToTxnRequest
 
 
 def ids_problem(request: GroupRequest, client_id: str, bounds: Bounds) -> ErrorCode | None:
@@ -54,7 +56,7 @@ def _groups(request: GroupRequest) -> Iterator[str]:
     match request:
         case (
             JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest()
-            | ConsumerGroupHeartbeatRequest()
+            | ConsumerGroupHeartbeatRequest() | TxnOffsetCommitRequest() | AddOffsetsToTxnRequest()
         ):  # fmt: skip
             yield request.group_id
         case OffsetFetchRequest():
@@ -65,7 +67,7 @@ def _members(request: GroupRequest) -> Iterator[str | None]:
     match request:
         case (
             JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest()
-            | ConsumerGroupHeartbeatRequest()
+            | ConsumerGroupHeartbeatRequest() | TxnOffsetCommitRequest()
         ):  # fmt: skip
             yield request.member_id
         case OffsetFetchRequest():
@@ -85,3 +87,7 @@ def _names(request: GroupRequest) -> Iterator[str | None]:
             yield request.group_instance_id
         case ConsumerGroupHeartbeatRequest():
             yield from (request.instance_id, request.rack_id, request.server_assignor)
+        case TxnOffsetCommitRequest():
+            yield from (request.transactional_id, request.group_instance_id)
+        case AddOffsetsToTxnRequest():
+            yield request.transactional_id

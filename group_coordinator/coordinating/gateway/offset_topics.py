@@ -33,12 +33,22 @@ from schemas.messages import (
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 from schemas.offset_messages import NO_OFFSET
+from schemas.transaction_messages import (
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 BY_ID_FROM = 10
 """From this version of OffsetCommit and OffsetFetch on topics have no names."""
-_Answered = TypeVar("_Answered", OffsetCommitResponseTopic, OffsetDeleteResponseTopic)
+_Answered = TypeVar(
+    "_Answered", OffsetCommitResponseTopic, OffsetDeleteResponseTopic, TxnOffsetCommitResponseTopic
+)
+_Committed = TypeVar("_Committed", OffsetCommitRequestTopic, TxnOffsetCommitRequestTopic)
 _Named = TypeVar("_Named", OffsetCommitRequestTopic, OffsetFetchRequestTopic)
 CodeOf = Callable[[int], ErrorCode]
 """Partition -> why it is refused; NONE: it goes on."""
@@ -79,9 +89,39 @@ def split_commit(
     request: OffsetCommitRequest, rules: Rules
 ) -> tuple[OffsetCommitRequest, tuple[OffsetCommitResponseTopic, ...]]:
     """Return what the coordinator is asked, with the ids that topics have, and what is refused."""
-    passed: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitResponseTopic] = []
-    for topic in request.topics:
+    passed, denied = _split(request.topics, rules)
+    refused = [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=tuple([OffsetCommitResponsePartition(index, code) for index, code in codes]),
+        )
+        for topic, codes in denied
+    ]
+    return replace(request, topics=passed), _merged((), tuple(refused), _key_of(rules))
+
+
+def split_pending(
+    request: TxnOffsetCommitRequest, rules: Rules
+) -> tuple[TxnOffsetCommitRequest, tuple[TxnOffsetCommitResponseTopic, ...]]:
+    """The same for a commit in a transaction."""
+    passed, denied = _split(request.topics, rules)
+    refused = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name, partitions=tuple([TxnOffsetCommitResponsePartition(index, code) for index, code in codes])
+        )
+        for topic, codes in denied
+    ]
+    return replace(request, topics=passed), _merged((), tuple(refused), lambda topic: topic.name)
+
+
+def _split(
+    topics: tuple[_Committed, ...], rules: Rules
+) -> tuple[tuple[_Committed, ...], list[tuple[_Committed, list[tuple[int, ErrorCode]]]]]:
+    """Return the topics as far as they are admitted, and of the others each partition with the code that refuses it."""
+    passed: list[_Committed] = []
+    refused: list[tuple[_Committed, list[tuple[int, ErrorCode]]]] = []
+    for topic in topics:
         code_of = rules.of_partitions(topic.name, topic.topic_id)
         codes = [code_of(partition.partition_index) for partition in topic.partitions]
         pairs = tuple(zip(topic.partitions, codes, strict=True))
@@ -90,10 +130,10 @@ def split_commit(
             verdict = rules.topics.get(topic.name)
             topic_id = verdict.topic_id if isinstance(verdict, Topic) else topic.topic_id
             passed.append(replace(topic, topic_id=topic_id, partitions=admitted))
-        denied = tuple([OffsetCommitResponsePartition(each.partition_index, code) for each, code in pairs if code])
+        denied = [(each.partition_index, code) for each, code in pairs if code]
         if denied:
-            refused.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=denied))
-    return replace(request, topics=tuple(passed)), _merged((), tuple(refused), _key_of(rules))
+            refused.append((topic, denied))
+    return tuple(passed), refused
 
 
 def commit_answer(
@@ -101,6 +141,13 @@ def commit_answer(
 ) -> OffsetCommitResponse:
     """Return the broker's answer: what it has refused, and the coordinator's."""
     return replace(answer, topics=_merged(refused, answer.topics, _key_of(rules))) if refused else answer
+
+
+def pending_answer(
+    refused: tuple[TxnOffsetCommitResponseTopic, ...], answer: TxnOffsetCommitResponse
+) -> TxnOffsetCommitResponse:
+    """The same for a commit in a transaction."""
+    return replace(answer, topics=_merged(refused, answer.topics, lambda topic: topic.name)) if refused else answer
 
 
 def _merged(

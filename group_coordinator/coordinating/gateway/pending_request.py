@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from group_coordinator.coordinating.gateway.frames import RequestHead
 from group_coordinator.coordinating.gateway.group_configs import CONFIG_APIS, ConfigsRequest, ConfigsResponse
-from group_coordinator.coordinating.gateway.versions import GROUP_APIS
+from group_coordinator.coordinating.gateway.versions import ANSWERED_APIS
 from schemas.message_versions import GroupRequest, GroupResponse
 from schemas.messages import JoinGroupRequest, SyncGroupRequest
 
@@ -40,7 +40,7 @@ def pending_request(
     """Return the pending request of this header."""
     return PendingRequest(
         number=number,
-        api=GROUP_APIS.get(head.api_key) or CONFIG_APIS[head.api_key],
+        api=ANSWERED_APIS.get(head.api_key) or CONFIG_APIS[head.api_key],
         api_version=head.api_version,
         client_id=head.client_id or "",
         client_host=client_host,

@@ -19,6 +19,7 @@ from schemas.messages import (
     Response,
 )
 from schemas.refusals import error_response
+from schemas.transaction_messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 
 @overload
@@ -29,6 +30,8 @@ def refusal(request: GroupRequest, error_code: ErrorCode) -> GroupResponse:
     """Return the response that refuses a request as a whole."""
     if isinstance(request, ListGroupsRequest):
         return ListGroupsResponse(error_code=error_code)
+    if isinstance(request, AddOffsetsToTxnRequest):
+        return AddOffsetsToTxnResponse(error_code=error_code)
     if isinstance(request, OffsetFetchRequest):
         return OffsetFetchResponse(groups=tuple(_fetch_group(group, error_code) for group in request.groups))
     return error_response(request, error_code)

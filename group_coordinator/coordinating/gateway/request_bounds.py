@@ -5,11 +5,11 @@ from __future__ import annotations
 from group_coordinator.coordinating.gateway.config import Bounds
 from group_coordinator.coordinating.gateway.frames import FrameError, RequestHead
 from group_coordinator.coordinating.gateway.produce import BEGINNING_BYTES_MAX
-from group_coordinator.coordinating.gateway.versions import GROUP_APIS, TOPIC_APIS, OtherApi
+from group_coordinator.coordinating.gateway.versions import GROUP_APIS, TOPIC_APIS, TRANSACTION_APIS, OtherApi
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.events import groups_named
-from schemas.message_versions import GroupRequest
-from schemas.messages import FindCoordinatorRequest, ListGroupsRequest
+from schemas.message_versions import NO_EVENTS, GroupRequest
+from schemas.messages import FindCoordinatorRequest
 
 SASL_APIS = frozenset({OtherApi.SASL_HANDSHAKE, OtherApi.SASL_AUTHENTICATE})
 _SASL_BYTES_MAX = 524_288
@@ -40,7 +40,7 @@ def insist_on_size(head: RequestHead, size: int, bounds: Bounds, *, reads_topics
         size_max = BEGINNING_BYTES_MAX
     elif head.api_key in SASL_APIS:
         size_max = _SASL_BYTES_MAX
-    elif head.api_key in GROUP_APIS:
+    elif head.api_key in GROUP_APIS or (reads_topics and head.api_key in TRANSACTION_APIS):
         size_max = bounds.group_request_bytes_max
     elif reads_topics and head.api_key in TOPIC_APIS and head.api_key != OtherApi.PRODUCE:
         size_max = bounds.topics_request_bytes_max
@@ -77,7 +77,7 @@ def work_of(request: GroupRequest) -> tuple[int, int]:
 
     Raises FrameError where it names more groups than are taken.
     """
-    if isinstance(request, ListGroupsRequest):
+    if isinstance(request, NO_EVENTS):
         return 1, 0
     groups = len(groups_named(request))
     if groups > _GROUPS_MAX:

@@ -37,6 +37,7 @@ from group_coordinator.coordinating.gateway.pending_request import AnyResponse, 
 from group_coordinator.coordinating.gateway.refusals import refusal
 from group_coordinator.coordinating.gateway.request_bounds import weight_of_deciding
 from group_coordinator.coordinating.gateway.topic_access import TopicAccess
+from group_coordinator.coordinating.gateway.transactions import TransactionLog, added_code
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -63,7 +64,9 @@ from schemas.messages import (
     Request,
     Response,
     SyncGroupRequest,
+    TxnOffsetCommitRequest,
 )
+from schemas.transaction_messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 Reply = Callable[[AnyResponse], None]
 
@@ -101,10 +104,12 @@ class RequestRouter:
         sizes: AnswerSizes | None = None,
         topics: TopicAccess | None = None,
         own_settings: OwnSettings | None = None,
+        transaction_log: TransactionLog | None = None,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`sizes` knows how long answers are. `topics` knows which topics clients may name; None: all. `own_settings`
-        alters and describes the settings of groups."""
+        alters and describes the settings of groups. `transaction_log` None: no offsets in transactions are asked for.
+        """
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
@@ -114,6 +119,7 @@ class RequestRouter:
         self._sizes = sizes or AnswerSizes()
         self._topics = topics
         self._own_settings = own_settings
+        self._transaction_log = transaction_log
         self._issued_ids = IssuedMemberIds(now_ms)
         self._held_requests = HeldRequests()
 
@@ -154,6 +160,8 @@ class RequestRouter:
             case ConfigsRequest() as request:
                 assert self._own_settings is not None
                 self._own_settings.ask(request, partial(self._allows, context), reply)
+            case (AddOffsetsToTxnRequest() | TxnOffsetCommitRequest()) as request:
+                self._ask_in_transaction(context, request)
             case request:
                 self._ask_group(context, request, reply)
 
@@ -221,6 +229,25 @@ class RequestRouter:
 
     def _allows(self, context: _RequestContext, group_id: str) -> bool:
         return self._authorizer.allows(context.pending.principal, context.pending.client_host, group_id)
+
+    def _ask_in_transaction(
+        self, context: _RequestContext, request: TxnOffsetCommitRequest | AddOffsetsToTxnRequest
+    ) -> None:
+        """Let the transaction reach the log of transactions, in place of the brokers' offsets topic, or commit in it.
+        """
+        pending = context.pending
+        assert self._transaction_log is not None
+        if not self._authorizer.allows_transaction(pending.principal, pending.client_host, request.transactional_id):
+            context.reply(refusal(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        elif isinstance(request, TxnOffsetCommitRequest):
+            self._ask_group(context, request, context.reply)
+        elif not self._allows(context, request.group_id):
+            context.reply(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        else:
+            version, reply = context.pending.api_version, context.reply
+            self._transaction_log.add(
+                request, lambda code: reply(AddOffsetsToTxnResponse(error_code=added_code(code, version)))
+            )
 
     # ----------------------------------------------------------------------------- JoinGroup, SyncGroup, heartbeats
 

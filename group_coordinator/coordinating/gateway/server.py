@@ -33,6 +33,7 @@ from group_coordinator.coordinating.gateway.topic_access import TopicAccess
 from group_coordinator.coordinating.gateway.topic_cache import TopicCache
 from group_coordinator.coordinating.gateway.topic_filter import TopicFilter
 from group_coordinator.coordinating.gateway.topic_images import TopicImages
+from group_coordinator.coordinating.gateway.transactions import TransactionLog
 from group_coordinator.coordinating.gateway.versions import accepted_versions
 from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
@@ -48,15 +49,24 @@ class Gateway(ProxyServer):
     `stop` costs nobody its place in a group: clients come back to another or a new one.
     """
 
-    def __init__(self, config: GatewayConfig, *, ends_with_coordinator: bool = False) -> None:
+    def __init__(
+        self,
+        config: GatewayConfig,
+        *,
+        ends_with_coordinator: bool = False,
+        transaction_log: TransactionLog | None = None,
+    ) -> None:
         """`ends_with_coordinator`: it is in the coordinator's process, so it says nothing about clients that can be
-        heard without the coordinator."""
+        heard without the coordinator. `transaction_log` None: no offsets in transactions are offered."""
         super().__init__(config)
         self._ends_with_coordinator = ends_with_coordinator
         self._writing_signs: asyncio.Task[None] | None = None
-        self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=False)
+        self._gateway_versions = accepted_versions(
+            rewrites_addresses=not config.routes, taps=False, transactions=transaction_log is not None
+        )
+        self._transaction_log = transaction_log
         self._sizes = AnswerSizes()
-        self._events = EventsClient(config, self.metrics, self._sizes, self.give_up)
+        self._events = EventsClient(config, self.metrics, self._sizes, self.give_up, transaction_log)
         self._published = PublishedGroups(config.bounds.listed_bytes_max, self.metrics)
         self._asker = str(uuid4())
         self._channel = ProgressChannel(config, self._asker)
@@ -92,6 +102,7 @@ class Gateway(ProxyServer):
                 config, lambda: self._published.configured, write_to(self._events), loop.time,
                 config.bounds.groups_per_request_max, config.bounds.id_bytes_max,
             ),
+            transaction_log=self._transaction_log,
             now_ms=lambda: loop.time() * 1_000,
         )
         self._events.begin()

@@ -128,6 +128,7 @@ class TapConnection(Connection):
     """The group requests of this connection go to the broker like all others, and are noted."""
 
     taps = True
+    answered_apis = GROUP_APIS
 
     def __init__(
         self,

@@ -50,6 +50,7 @@ from schemas.messages import (
     Response,
     TxnOffsetCommitResponse,
 )
+from schemas.transaction_messages import AddOffsetsToTxnRequest
 
 LookUp = Callable[[tuple[str, ...], str | None, OnTopics], None]
 """Names of topics and an expression, and what is called when it is known which topics these are."""
@@ -263,7 +264,7 @@ class TapLog:
 
 def _one_per_group(pending: PendingRequest) -> list[tuple[str, Request]]:
     match pending.request:
-        case FindCoordinatorRequest() | ListGroupsRequest() | ConfigsRequest():
+        case FindCoordinatorRequest() | ListGroupsRequest() | AddOffsetsToTxnRequest() | ConfigsRequest():
             return []
         case DescribeGroupsRequest() as request:
             return [(group_id, replace(request, groups=(group_id,))) for group_id in request.groups]

@@ -44,11 +44,7 @@ broker leads to that broker and no other, so the broker's own check holds."""
 
 _LAST_BEFORE_SHARE_GROUPS = 5
 
-_NOT_OFFERED = frozenset({ApiKey.TXN_OFFSET_COMMIT})
-"""The coordinator answers offsets in transactions, the gateway does not: they would have to be atomic with the
-broker's."""
-
-_OFFERED = {name: api for name, api in APIS.items() if api.key not in _NOT_OFFERED}
+_OFFERED = {name: api for name, api in APIS.items() if api.key != ApiKey.TXN_OFFSET_COMMIT}
 
 GROUP_APIS: dict[int, str] = {int(api.key): name for name, api in _OFFERED.items()} | {
     int(ApiKey.LIST_GROUPS): "ListGroups"
@@ -61,6 +57,15 @@ GROUP_VERSIONS: dict[int, tuple[int, int]] = {
     int(ApiKey.LIST_GROUPS): (0, 5),
     int(ApiKey.FIND_COORDINATOR): (0, _LAST_BEFORE_SHARE_GROUPS),
 }
+
+TRANSACTION_APIS: dict[int, str] = {
+    int(ApiKey.ADD_OFFSETS_TO_TXN): "AddOffsetsToTxn",
+    int(ApiKey.TXN_OFFSET_COMMIT): "TxnOffsetCommit",
+}
+"""Those that are offered where there is a log of transactions."""
+ANSWERED_APIS = GROUP_APIS | TRANSACTION_APIS
+_TRANSACTION_VERSIONS: dict[int, tuple[int, int]] = dict.fromkeys(TRANSACTION_APIS, (0, 4))
+"""From TxnOffsetCommit 5 on transactions are of version 2, which begin in Produce 12 (KIP-890)."""
 
 _BY_NAME: dict[int, tuple[int, int]] = {int(ApiKey.OFFSET_COMMIT): (2, 9), int(ApiKey.OFFSET_FETCH): (1, 9)}
 """The versions of these in which topics have names; from the next one on they have their ids only."""
@@ -115,9 +120,8 @@ _PASSED: dict[int, int] = {
     OtherApi.DESCRIBE_TOPIC_PARTITIONS: 0,
     94: 0,  # UnregisterController
 }
-"""APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 25 and
-28, offsets in transactions (they would have to be atomic with the broker's transaction); 70 and 71, telemetry and
-its kin; 76 to 93, other kinds of groups."""
+"""APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 70 and
+71, telemetry and its kin; 76 to 93, other kinds of groups."""
 
 _UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: 12, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
 """The last known versions where the brokers themselves name the gateway's addresses. Produce 13 names topics by id,
@@ -176,12 +180,12 @@ SASL_HANDSHAKE_FIRST = 1
 """Version 0 is followed by frames without a Kafka header."""
 
 
-def accepted_versions(*, rewrites_addresses: bool, taps: bool) -> Versions:
-    """Return all that the gateway can take, whatever the broker has."""
+def accepted_versions(*, rewrites_addresses: bool, taps: bool, transactions: bool = False) -> Versions:
+    """Return all that the gateway can take, whatever the broker has. `transactions`: also offsets in them."""
     last_versions = _PASSED | ({} if rewrites_addresses else _UNLIMITED) | (_PASSED_BY_A_TAP if taps else {})
     versions = {key: (0 if taps else _FIRST_KNOWN.get(key, 0), last) for key, last in last_versions.items()}
     versions[OtherApi.SASL_HANDSHAKE] = (SASL_HANDSHAKE_FIRST, last_versions[OtherApi.SASL_HANDSHAKE])
-    return versions | GROUP_VERSIONS | (_BY_NAME if taps else {})
+    return versions | GROUP_VERSIONS | (_BY_NAME if taps else {}) | (_TRANSACTION_VERSIONS if transactions else {})
 
 
 def offered_versions(broker: Versions, gateway: Versions, *, taps: bool) -> dict[int, tuple[int, int]]:

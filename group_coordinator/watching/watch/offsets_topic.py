@@ -47,8 +47,9 @@ class OffsetsTopicRefusedError(OffsetsTopicError):
 class OffsetsTopicReader:
     """Reads partitions from given offsets on. A context manager; for one thread. Methods raise OffsetsTopicError."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        """`properties` are librdkafka's."""
+    def __init__(self, properties: Mapping[str, str], topic: str = OFFSETS_TOPIC) -> None:
+        """`properties` are librdkafka's. `topic`: another one that is to be read with its markers."""
+        self._topic = topic
         self._servers = properties.get("bootstrap.servers", "")
         self.unread = 0
         """Batches in formats older than Kafka 0.11, which are passed over."""
@@ -86,20 +87,20 @@ class OffsetsTopicReader:
     def bounds(self) -> dict[int, tuple[int, int]]:
         """Return each partition's first offset, and the one after its last record."""
         with self._explaining():
-            numbers = self._consumer.partitions_for_topic(OFFSETS_TOPIC)
+            numbers = self._consumer.partitions_for_topic(self._topic)
             if not numbers:
                 raise OffsetsTopicRefusedError(
-                    f"Kafka at {self._servers} shows no topic {OFFSETS_TOPIC}: no group has been there yet, or this "
-                    "client may not see it (it needs the right: --operation Read --topic __consumer_offsets)."
+                    f"Kafka at {self._servers} shows no topic {self._topic}: no group has been there yet, or this "
+                    f"client may not see it (it needs the right: --operation Read --topic {self._topic})."
                 )
-            places = [TopicPartition(OFFSETS_TOPIC, number) for number in sorted(numbers)]
+            places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
             begins, ends = self._consumer.beginning_offsets(places), self._consumer.end_offsets(places)
         return {place.partition: (begins[place], ends[place]) for place in places}
 
     def assign(self, positions: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on."""
         with self._explaining():
-            places = {TopicPartition(OFFSETS_TOPIC, number): offset for number, offset in positions.items()}
+            places = {TopicPartition(self._topic, number): offset for number, offset in positions.items()}
             self._consumer.assign(list(places))
             for place, offset in places.items():
                 self._consumer.seek(place, offset)
@@ -109,6 +110,10 @@ class OffsetsTopicReader:
         with self._explaining():
             fetched = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
         return {place.partition: records for place, records in fetched.items()}
+
+    def end_of(self, partition: int) -> int | None:
+        """Return the offset behind the partition's last record, as the last answer had it; None: none has yet."""
+        return self._consumer.highwater(TopicPartition(self._topic, partition))  # type: ignore[no-any-return]
 
     def read(self, bounds: Mapping[int, tuple[int, int]]) -> Iterator[tuple[int, RawRecord]]:
         """Yield each record in these bounds, with its partition, by partition and offset."""
@@ -121,7 +126,7 @@ class OffsetsTopicReader:
                 if records:
                     heard_s = time.monotonic()
                 elif time.monotonic() - heard_s > _SILENCE_S:
-                    where = f"{OFFSETS_TOPIC}-{number} at {self.next_offsets[number]:,} of {end:,}"
+                    where = f"{self._topic}-{number} at {self.next_offsets[number]:,} of {end:,}"
                     raise OffsetsTopicError(f"Kafka at {self._servers} is silent: {where}.")
                 yield from ((number, record) for record in records if record.offset < end)
 
@@ -130,7 +135,7 @@ class OffsetsTopicReader:
         try:
             stretch = read_stretch(data, fetch_offset, uncompress)
         except DecodeError as problem:
-            where = f"{OFFSETS_TOPIC}-{place.partition} from offset {fetch_offset}"
+            where = f"{self._topic}-{place.partition} from offset {fetch_offset}"
             raise OffsetsTopicError(f"{where} cannot be read: {problem}.") from problem
         self.unread += stretch.unread
         self.next_offsets[place.partition] = stretch.next_offset
@@ -144,8 +149,8 @@ class OffsetsTopicReader:
             raise OffsetsTopicError(str(problem)) from problem
         except TopicAuthorizationFailedError as problem:
             raise OffsetsTopicRefusedError(
-                f"Kafka at {self._servers} does not let this client read {OFFSETS_TOPIC}: it needs the right "
-                f"(--operation Read --topic {OFFSETS_TOPIC})."
+                f"Kafka at {self._servers} does not let this client read {self._topic}: it needs the right "
+                f"(--operation Read --topic {self._topic})."
             ) from problem
         except KafkaError as problem:
             text = str(problem) or type(problem).__name__

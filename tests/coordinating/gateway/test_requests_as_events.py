@@ -8,10 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from group_coordinator.coordinating.gateway.versions import GROUP_APIS, GROUP_VERSIONS
+from group_coordinator.coordinating.gateway.versions import ANSWERED_APIS, GROUP_VERSIONS, accepted_versions
 from schemas.events import decode_request_event, encode_request_event, groups_named
 from schemas.message_versions import request_of
 from schemas.messages import ApiKey, FindCoordinatorRequest, ListGroupsRequest
+from schemas.transaction_messages import AddOffsetsToTxnRequest
 from tests.coordinating.gateway.random_messages import NOT_KAFKA_PYTHONS, random_message, wire_class
 
 _EACH = 50
@@ -39,9 +40,10 @@ def consumer_group_values(api: ApiKey, version: int, random: Random) -> dict[str
     }  # fmt: skip
 
 
+TRANSACTIONS = accepted_versions(rewrites_addresses=True, taps=False, transactions=True)
 ASKED = [
     (key, version)
-    for key, (first, last) in GROUP_VERSIONS.items()
+    for key, (first, last) in (GROUP_VERSIONS | {28: TRANSACTIONS[28]}).items()
     if key not in (ApiKey.FIND_COORDINATOR, ApiKey.LIST_GROUPS)
     for version in range(first, last + 1)
 ]
@@ -49,7 +51,7 @@ ASKED = [
 
 @pytest.mark.parametrize(("key", "version"), ASKED)
 def test_the_coordinator_reads_every_request(key: ApiKey, version: int) -> None:
-    api, random = GROUP_APIS[key], Random(f"{key}{version}")
+    api, random = ANSWERED_APIS[key], Random(f"{key}{version}")
     tried = 0
     for _ in range(_EACH):
         if key in NOT_KAFKA_PYTHONS:
@@ -57,8 +59,10 @@ def test_the_coordinator_reads_every_request(key: ApiKey, version: int) -> None:
         else:
             known = min(version, wire_class(f"{api}Request").max_version)  # a later version changes the answer alone
             _, values = random_message(f"{api}Request", known, random)
+        if "generation_id" in values and api == "TxnOffsetCommit":
+            values["generation_id_or_member_epoch"] = values.pop("generation_id")  # Kafka 4.4's name
         request = request_of(api, version, values)
-        assert not isinstance(request, FindCoordinatorRequest | ListGroupsRequest)
+        assert not isinstance(request, FindCoordinatorRequest | ListGroupsRequest | AddOffsetsToTxnRequest)
         if len(groups := groups_named(request)) != 1:
             continue  # the router asks group by group
         event = encode_request_event(api, version, request, request_id="1", reply_partition=0, client_id="c")

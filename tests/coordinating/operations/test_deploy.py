@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from group_coordinator.coordinating.operations.gateway_metrics import GATEWAY_METRICS
+from group_coordinator.coordinating.transactions.relays import RELAY_METRICS
 from group_coordinator.ground.monitoring.metrics import METRICS, Metric
 from group_coordinator.watching.dashboard.findings import FindingKind
 from group_coordinator.watching.dashboard.verdicts import SEVERITY
@@ -32,7 +33,7 @@ OTHERS = {"up": frozenset[str](), "process_start_time_seconds": frozenset[str]()
 OF_PROMETHEUS = {"job", "instance"}
 
 
-def exposed(metrics: tuple[Metric, ...] = (*METRICS, *GATEWAY_METRICS)) -> dict[str, frozenset[str]]:
+def exposed(metrics: tuple[Metric, ...] = (*METRICS, *GATEWAY_METRICS, *RELAY_METRICS)) -> dict[str, frozenset[str]]:
     """Every series that the endpoints have, with its labels."""
     labels_by_name = dict(OTHERS)
     for metric in metrics:

@@ -1,0 +1,333 @@
+"""Exactly once through the gateway: transactional loops, and everything between them and the coordinator is killed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.coordinating.transactions.appender import Appender
+from group_coordinator.coordinating.transactions.log_topic import topic_name
+from group_coordinator.coordinating.transactions.relay import RelaySettings
+from group_coordinator.coordinating.transactions.relays import Relays
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
+from tests.coordinating.gateway.clients import transforming
+from tests.coordinating.gateway.commands import Command
+from tests.coordinating.gateway.conftest import PARTITIONS
+from tests.coordinating.gateway.pump import Pump
+from tests.making_topics import make_topic
+from tests.waiting import wait_until
+
+TIMEOUT_S = 120.0
+
+
+@pytest.fixture
+def gateway_config(gateway_config: GatewayConfig) -> GatewayConfig:
+    return replace(gateway_config, client_properties={})  # what a user may set, both libraries have
+
+
+@pytest.fixture
+def relays(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Relays]:
+    running = relays_of(gateway_config)
+    running.start()
+    yield running
+    running.stop()
+
+
+def relays_of(config: GatewayConfig) -> Relays:
+    settings = RelaySettings(
+        log_properties=config.broker_client_properties, log_topic=topic_name(config.topic_prefix),
+        events_properties=config.coordinator_client_properties, events_topic=f"{config.topic_prefix}.events",
+        shards=1, open_bytes_max=1 << 20,
+    )  # fmt: skip
+    return Relays(settings, (0,))
+
+
+def log_of(config: GatewayConfig) -> Appender:
+    return Appender(config.broker_client_properties, topic_name(config.topic_prefix))
+
+
+@pytest.fixture
+def gateway(gateway_config: GatewayConfig, pump: Pump, relays: Relays) -> Iterator[Gateway]:
+    with Gateway(gateway_config, transaction_log=log_of(gateway_config)) as gateway:
+        yield gateway
+
+
+def producer_of(gateway: Gateway, transactional_id: str, **settings: str) -> Producer:
+    producer = Producer(
+        {
+            "bootstrap.servers": gateway.bootstrap_servers, "transactional.id": transactional_id, "log_level": "2",
+            **settings,
+        }
+    )  # fmt: skip
+    producer.init_transactions(20)
+    return producer
+
+
+def consumer_of(gateway: Gateway, group_id: str, **settings: str) -> Consumer:
+    return Consumer(
+        {"bootstrap.servers": gateway.bootstrap_servers, "group.id": group_id, "log_level": "2", **settings}
+    )
+
+
+def committed(consumer: Consumer, topic: str) -> int:
+    (place,) = consumer.committed([TopicPartition(topic, 0)], 20)
+    return place.offset
+
+
+def test_offsets_count_when_their_transaction_is_committed_and_never_if_it_is_aborted(
+    gateway: Gateway, pump: Pump, topic: str, relays: Relays
+) -> None:
+    producer, consumer = producer_of(gateway, "tx"), consumer_of(gateway, "g")
+    metadata = consumer.consumer_group_metadata()
+    for offset, is_committed, then in ((5, True, 5), (7, False, 5), (9, True, 9), (11, False, 9)):
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], metadata, 20)
+        if is_committed:
+            producer.commit_transaction(20)
+        else:
+            producer.abort_transaction(20)
+        assert committed(consumer_of(gateway, "g", **{"isolation.level": "read_committed"}), topic) == then
+    wait_until(lambda: relays.shards[0].open_transactions == 0, 20)
+    assert relays.shards[0].refusals == 0
+    kinds = [type(record) for record in pump.history]
+    assert kinds.count(TransactionalOffsetsPending) == 4
+    assert kinds.count(TransactionalOffsetsAborted) == 2
+
+
+def test_a_stable_fetch_waits_for_an_open_transaction_and_no_longer_than_its_time(
+    gateway: Gateway, pump: Pump, topic: str, relays: Relays
+) -> None:
+    """Nobody ends it: the brokers do, and write that down where the relay reads it."""
+    producer = producer_of(gateway, "forgotten", **{"transaction.timeout.ms": "3000"})
+    stable = consumer_of(gateway, "g", **{"isolation.level": "read_committed"})
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 5)], stable.consumer_group_metadata(), 20)
+    assert committed(consumer_of(gateway, "g", **{"isolation.level": "read_uncommitted"}), topic) < 0
+    with pytest.raises(KafkaException):
+        stable.committed([TopicPartition(topic, 0)], 0.5)
+    (sentence,) = relays.shards[0].sentences(time.time() + 100)
+    assert "offsets of g wait for transaction forgotten of producer " in sentence
+    wait_until(lambda: relays.shards[0].open_transactions == 0, TIMEOUT_S)
+    assert committed(stable, topic) < 0
+
+
+def test_a_twin_fences_the_first_producer(gateway: Gateway, topic: str, relays: Relays) -> None:
+    first, consumer = producer_of(gateway, "tx"), consumer_of(gateway, "g")
+    metadata = consumer.consumer_group_metadata()
+    first.begin_transaction()
+    first.send_offsets_to_transaction([TopicPartition(topic, 0, 5)], metadata, 20)
+    second = producer_of(gateway, "tx")
+    with pytest.raises(KafkaException) as refused:
+        first.send_offsets_to_transaction([TopicPartition(topic, 0, 6)], metadata, 20)
+    assert refused.value.args[0].fatal()
+    second.begin_transaction()
+    second.send_offsets_to_transaction([TopicPartition(topic, 0, 7)], metadata, 20)
+    second.commit_transaction(20)
+    assert committed(consumer_of(gateway, "g", **{"isolation.level": "read_committed"}), topic) == 7
+
+
+def test_an_open_transaction_holds_up_no_other_group(gateway: Gateway, topic: str, relays: Relays) -> None:
+    stalled, other = producer_of(gateway, "stalled"), producer_of(gateway, "other")
+    stalled.begin_transaction()
+    stalled.send_offsets_to_transaction(
+        [TopicPartition(topic, 0, 5)], consumer_of(gateway, "a").consumer_group_metadata(), 20
+    )
+    other.begin_transaction()
+    other.send_offsets_to_transaction(
+        [TopicPartition(topic, 0, 6)], consumer_of(gateway, "b").consumer_group_metadata(), 20
+    )
+    other.commit_transaction(20)
+    assert committed(consumer_of(gateway, "b", **{"isolation.level": "read_committed"}), topic) == 6
+    stalled.abort_transaction(20)
+
+
+def test_the_relay_that_began_first_ends_when_it_sees_another(
+    gateway: Gateway, gateway_config: GatewayConfig, topic: str, relays: Relays
+) -> None:
+    twin = relays_of(gateway_config)
+    twin.start()
+    try:
+        wait_until(lambda: twin.shards[0].problem is None, TIMEOUT_S)
+        producer, consumer = producer_of(gateway, "tx"), consumer_of(gateway, "g")
+        for offset in (5, 6):
+            producer.begin_transaction()
+            producer.send_offsets_to_transaction(
+                [TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), 20
+            )
+            producer.commit_transaction(20)
+            wait_until(lambda: relays.have_ended, TIMEOUT_S)
+        assert committed(consumer_of(gateway, "g", **{"isolation.level": "read_committed"}), topic) == 6
+        assert relays.not_ready() != []
+        assert twin.not_ready() == []
+    finally:
+        twin.stop()
+
+
+# ------------------------------------------------------------------------------------------------ exactly once, killed
+
+
+class Loop:
+    """A transactional loop in a process of its own, started again whenever it ends."""
+
+    def __init__(self, output: Path, *arguments: str) -> None:
+        self._output, self._arguments = output, arguments
+        self._starts = 0
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def look(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            self._starts += 1
+            *first, protocol = self._arguments
+            with self._output.open("ab") as output:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", transforming.__name__, *first, str(self._starts), protocol], stderr=output
+                )
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Run:
+    """Two loops from one topic to another, and what they were given."""
+
+    def __init__(self, kafka: EmbeddedKafka, address: str, topics: tuple[str, str], group_protocol: str, logs: Path):
+        self._kafka, (self._source, self._target) = kafka, topics
+        self.loops = [
+            Loop(logs / f"loop-{number}.log", address, "g", *topics, f"tx-{number}", group_protocol)
+            for number in range(2)
+        ]
+        self._writer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        self._written = 0
+
+    def go_on(self, seconds: float) -> None:
+        for _ in range(150):
+            self._writer.produce(self._source, str(self._written), partition=self._written % PARTITIONS)
+            self._written += 1
+        self._writer.flush(20)
+        ends_s = time.monotonic() + seconds
+        while time.monotonic() < ends_s:
+            self._look()
+            time.sleep(0.1)
+
+    def audit(self) -> None:
+        """Each input must be in the output, and once; asked of the broker, which knows nothing of the coordinator."""
+        wait_until(self._is_done, TIMEOUT_S, lambda: f"{len(values_of(self._kafka, self._target))}", interval_s=1.0)
+        time.sleep(3.0)
+        found = values_of(self._kafka, self._target)
+        expected = Counter(str(number).encode() for number in range(self._written))
+        assert found == expected, f"lost {len(expected - found)}, doubled {len(found - expected)}"
+
+    def end(self) -> None:
+        for loop in self.loops:
+            loop.kill()
+
+    def _look(self) -> None:
+        for loop in self.loops:
+            loop.look()
+
+    def _is_done(self) -> bool:
+        self._look()
+        return len(values_of(self._kafka, self._target)) >= self._written
+
+
+def values_of(kafka: EmbeddedKafka, topic: str) -> Counter[bytes]:
+    """All that is committed in a topic; asked of the broker itself."""
+    reader = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers, "group.id": "auditor", "isolation.level": "read_committed",
+            "enable.auto.commit": False, "enable.partition.eof": True,
+        }
+    )  # fmt: skip
+    values: Counter[bytes] = Counter()
+    for number in range(PARTITIONS):
+        place = TopicPartition(topic, number)
+        end = reader.get_watermark_offsets(place, 20)[1]
+        reader.assign([TopicPartition(topic, number, 0)])
+        is_read = end == 0
+        while not is_read:
+            for message in reader.consume(500, 1.0):
+                error = message.error()
+                if error is None:
+                    values[message.value() or b""] += 1
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    is_read = True
+    reader.close()
+    return values
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
+def test_every_input_comes_out_exactly_once_whatever_is_killed(
+    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewayConfig, pump: Pump, topic: str, tmp_path: Path,
+    topic_prefix: str, group_protocol: str,
+) -> None:  # fmt: skip
+    target = f"{topic_prefix}-out"
+    make_topic(admin, target, PARTITIONS)
+    where = ("--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", gateway_config.topic_prefix)
+    relay = Command(tmp_path / "relay.log", "Relaying", "relay", *where)
+    relay.start()
+    gateway = Command(
+        tmp_path / "gateway.log", "The gateway is ready", "gateway", *where, "--transactions", "--listen",
+        str(gateway_config.listen),
+    )  # fmt: skip
+    gateway.start()
+    run = Run(kafka, str(gateway_config.listen), (topic, target), group_protocol, tmp_path)
+    chance = random.Random(group_protocol)
+    try:
+        for kill in ("none", "loop", "relay", "gateway", "loop", "gateway", "relay", "none"):
+            run.go_on(chance.uniform(2.0, 4.0))
+            if kill == "loop":
+                chance.choice(run.loops).kill()
+            elif kill != "none":
+                command = relay if kill == "relay" else gateway
+                command.kill()
+                command.start()
+        run.audit()
+    finally:
+        run.end()
+        gateway.kill()
+        relay.kill()
+
+
+@pytest.mark.end_to_end
+@pytest.mark.spark
+def test_the_coordinator_with_its_relay_gateway_and_query_is_killed(
+    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewayConfig, topic: str, tmp_path: Path,
+    topic_prefix: str,
+) -> None:  # fmt: skip
+    target = f"{topic_prefix}-out"
+    make_topic(admin, target, PARTITIONS)
+    app = Command(
+        tmp_path / "run.log", "The gateway is ready", "run", "--bootstrap-servers", kafka.bootstrap_servers,
+        "--topic-prefix", gateway_config.topic_prefix, "--checkpoint", str(tmp_path / "checkpoint"), "--gateway",
+        str(gateway_config.listen), "--transactions", "--group-initial-rebalance-delay-ms", "0", "--spark",
+        "spark.driver.memory=512m",
+    )  # fmt: skip
+    app.start()
+    run = Run(kafka, str(gateway_config.listen), (topic, target), "classic", tmp_path)
+    try:
+        for _ in range(2):
+            run.go_on(10.0)
+            app.kill()
+            app.start()
+        run.go_on(5.0)
+        run.audit()
+    finally:
+        run.end()
+        app.kill()

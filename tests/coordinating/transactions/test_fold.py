@@ -1,0 +1,249 @@
+"""The relay's fold: commits and ends become events in the log's order, whenever it is begun again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator_state.offsets import Offsets
+from group_coordinator.coordinating.transactions.fold import GroupEventBytes, TransactionFold
+from schemas.events import TransactionEnded, decode_group_event, encode_request_event
+from schemas.java_hash import group_partition
+from schemas.kafka.record_batches import RawRecord
+from schemas.messages import HeartbeatRequest, Request, TxnOffsetCommitRequest
+from schemas.transaction_messages import (
+    TransactionLogPosition,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tests.coordinator_state.harness import GroupHarness
+
+T0 = ("t", 0)
+MIB = 1 << 20
+
+
+def a_commit(group_id: str = "g", offset: int = 5, producer_id: int = 7) -> TxnOffsetCommitRequest:
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    return TxnOffsetCommitRequest(
+        transactional_id=f"tx-{producer_id}", group_id=group_id, producer_id=producer_id, producer_epoch=0,
+        topics=(TxnOffsetCommitRequestTopic(name="t", partitions=(partition,)),),
+    )  # fmt: skip
+
+
+def commit(
+    offset: int, group_id: str = "g", *, producer_id: int = 7, committed: int = 5, request: Request | None = None
+) -> RawRecord:
+    body = request or a_commit(group_id, committed)
+    value = encode_request_event(
+        "TxnOffsetCommit" if request is None else "Heartbeat", 3, body,
+        request_id=f"r{offset}", reply_partition=2, client_id="c", client_host="/10.0.0.1",
+    )  # fmt: skip
+    return RawRecord(offset, 1_000 * offset, 0, group_id.encode(), value, producer_id, 3, True)
+
+
+def end(offset: int, *, producer_id: int = 7, control: str = "COMMIT") -> RawRecord:
+    return RawRecord(offset, 1_000 * offset, 0, b"", b"", producer_id, 4, True, control)
+
+
+def fold(*, written_to: int = 0, open_bytes_max: int = MIB, partition: int = 0, partitions: int = 1) -> TransactionFold:
+    return TransactionFold(partition, partitions, written_to=written_to, open_bytes_max=open_bytes_max)
+
+
+def taken(folded: TransactionFold, *records: RawRecord) -> list[GroupEventBytes]:
+    return [event for record in records for event in folded.take(record)]
+
+
+def test_a_commit_becomes_the_request_of_its_group_with_the_producer_of_its_batch() -> None:
+    (event,) = taken(fold(), commit(3))
+    read = decode_group_event("g", event.value)
+    assert isinstance(read, tuple)
+    envelope, request = read
+    assert (envelope.request_id, envelope.reply_partition, envelope.client_host) == ("r3", 2, "/10.0.0.1")
+    assert isinstance(request, TxnOffsetCommitRequest)
+    assert (request.producer_id, request.producer_epoch) == (7, 3), "not what the body says"
+    assert request.log == TransactionLogPosition(partition=0, offset=3)
+
+
+def test_an_end_is_told_to_each_group_once_in_the_order_of_their_commits() -> None:
+    events = taken(fold(), commit(1, "b"), commit(2, "a"), commit(3, "b"), end(4, control="ABORT"), end(5))
+    assert [event.group_id for event in events] == ["b", "a", "b", "b", "a"]
+    assert [decode_group_event(event.group_id, event.value) for event in events[3:]] == [
+        TransactionEnded(
+            producer_id=7, producer_epoch=4, committed=False, log=TransactionLogPosition(partition=0, offset=4)
+        )
+    ] * 2
+
+
+def test_an_end_of_who_has_committed_nothing_is_no_event() -> None:
+    assert taken(fold(), commit(1), end(2, producer_id=8)) != []
+    assert taken(fold(), end(1)) == []
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (commit(1)._replace(is_transactional=False), "not part of a transaction"),
+        (commit(1)._replace(key=None), "no key"),
+        (commit(1)._replace(value=b"{"), "not_an_envelope"),
+        (commit(1)._replace(value=None), "no value"),
+        (commit(1)._replace(key=b"other"), "group_differs_from_key"),
+        (commit(1, request=HeartbeatRequest(group_id="g", generation_id=1, member_id="m")), "but Heartbeat"),
+    ],
+)
+def test_what_no_gateway_wrote_is_no_event_and_told(record: RawRecord, reason: str) -> None:
+    folded = fold()
+    assert taken(folded, record, end(2)) == []
+    assert folded.refusals == 1
+    assert folded.refused is not None
+    assert reason in folded.refused
+
+
+def test_a_group_of_another_partition_is_refused() -> None:
+    partition = group_partition("g", 4)
+    assert len(taken(fold(partition=partition, partitions=4), commit(1))) == 1
+    assert taken(fold(partition=(partition + 1) % 4, partitions=4), commit(1)) == []
+
+
+def test_where_too_much_is_open_a_commit_is_not_taken_and_so_never_answered() -> None:
+    folded = fold(open_bytes_max=3_000)
+    events = taken(folded, *[commit(number, f"g{number}", producer_id=number) for number in range(100)])
+    assert 2 <= len(events) < 10
+    assert folded.refusals == 100 - len(events)
+    assert folded.open_bytes <= 3_000
+    taken(folded, *[end(100 + number, producer_id=number) for number in range(100)])
+    assert (folded.open_bytes, folded.open) == (0, {})
+    assert len(taken(folded, commit(300))) == 1
+
+
+def test_it_reads_on_from_the_first_commit_of_what_is_open() -> None:
+    folded = fold()
+    taken(folded, commit(1), commit(2, producer_id=8), end(3))
+    assert folded.resume_offset(4) == 2
+    taken(folded, end(4, producer_id=8))
+    assert folded.resume_offset(5) == 5
+
+
+# ------------------------------------------------------------------------------------- all logs, and all interruptions
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[RawRecord]:
+    """A log as brokers keep it: after its end a producer begins anew; late copies of a commit come in a later one."""
+    records: list[RawRecord] = []
+    offset = 0
+    for _ in range(draw(st.integers(1, 25))):
+        producer_id = draw(st.integers(1, 3))
+        if draw(st.booleans()):
+            group_id = draw(st.sampled_from(["a", "b", "c"]))
+            records.append(commit(offset, group_id, producer_id=producer_id, committed=draw(st.integers(0, 9))))
+        else:
+            control = draw(st.sampled_from(["COMMIT", "ABORT"]))
+            records.append(end(offset, producer_id=producer_id, control=control))
+        offset += draw(st.integers(1, 3))
+    return records
+
+
+def kafkas(records: list[RawRecord]) -> tuple[dict[str, int], set[str]]:
+    """What Kafka's own coordinator has after this log: committed offsets, and groups with pending ones."""
+    committed: dict[str, tuple[int, int]] = {}
+    pending: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for record in records:
+        if record.control is None:
+            assert record.key is not None
+            group_id = record.key.decode()
+            _, request = decode_request(group_id, record)
+            pending[record.producer_id][group_id] = record.offset, request.topics[0].partitions[0].committed_offset
+            continue
+        for group_id, (at, offset) in pending.pop(record.producer_id, {}).items():
+            if record.control == "COMMIT" and at > committed.get(group_id, (-1, 0))[0]:
+                committed[group_id] = at, offset
+    waiting = {group_id for groups in pending.values() for group_id in groups}
+    return {group_id: offset for group_id, (_, offset) in committed.items()}, waiting
+
+
+def decode_request(group_id: str, record: RawRecord) -> tuple[object, TxnOffsetCommitRequest]:
+    read = decode_group_event(group_id, record.value)
+    assert isinstance(read, tuple)
+    assert isinstance(read[1], TxnOffsetCommitRequest)
+    return read[0], read[1]
+
+
+class Groups:
+    """The machines of the groups, fed with what relays write."""
+
+    def __init__(self) -> None:
+        self.harnesses: dict[str, GroupHarness] = {}
+
+    def take(self, events: list[GroupEventBytes]) -> None:
+        for event in events:
+            harness = self.harnesses.setdefault(event.group_id, GroupHarness(group_id=event.group_id))
+            read = decode_group_event(event.group_id, event.value)
+            if isinstance(read, TransactionEnded):
+                assert read.log is not None
+                harness.end_transaction(read.producer_id, committed=read.committed, log_offset=read.log.offset)
+            else:
+                assert isinstance(read, tuple)
+                harness.send("TxnOffsetCommit", read[1], 3)
+
+    def state(self) -> tuple[dict[str, int], set[str]]:
+        committed, waiting = {}, set()
+        for group_id, harness in self.harnesses.items():
+            offsets = Offsets() if harness.group is None else harness.group.offsets
+            found = offsets.get(*T0)
+            if found is not None:
+                committed[group_id] = found.offset
+            if offsets.has_pending:
+                waiting.add(group_id)
+        return committed, waiting
+
+
+class Relay:
+    """A relay as `ShardRelay` is one: it reads from the first commit of what is open, and writes from its position."""
+
+    def __init__(self, log: list[RawRecord], position: tuple[int, int]) -> None:
+        self.resume_offset, self.written_to = position
+        self.fold = fold(written_to=self.written_to)
+        self.records = [record for record in log if record.offset >= self.resume_offset]
+        self.next_offset = self.resume_offset
+
+    def read(self, count: int) -> list[GroupEventBytes]:
+        records, self.records = self.records[:count], self.records[count:]
+        if records:
+            self.next_offset = records[-1].offset + 1
+        return taken(self.fold, *records)
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.fold.resume_offset(self.next_offset), max(self.next_offset, self.written_to)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    logs(), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.booleans()), max_size=8)
+)
+def test_however_relays_end_and_begin_the_groups_are_as_kafkas(
+    log: list[RawRecord], runs: list[tuple[int, int, bool, bool]]
+) -> None:
+    """Each run reads some records; then its process is killed amid its writing, or before its position is saved. A run
+    may go on beside the next one, from its own position, and is heard later."""
+    groups, position = Groups(), (0, 0)
+    twins: list[Relay] = []
+    for count, written, is_saved, lives_on in runs:
+        relay = Relay(log, position)
+        events = relay.read(count)
+        if lives_on:
+            twins.append(relay)
+            groups.take(events)
+        else:
+            groups.take(events if is_saved else events[:written])
+        if is_saved:
+            position = relay.position
+        for twin in twins:
+            groups.take(twin.read(written))
+    groups.take(Relay(log, position).read(len(log)))
+    for twin in twins:
+        groups.take(twin.read(len(log)))
+    assert groups.state() == kafkas(log)
