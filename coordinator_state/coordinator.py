@@ -198,7 +198,7 @@ class GroupCoordinator:
                 if type(event.fact) is RecordedLoad:
                     step.begin(event)
                     self._kinds.kind_of(step.group).load(step, event.fact)
-                elif type(event.fact) is RecordedDeparture and _is_consumer_group(step.group):
+                elif type(event.fact) is RecordedDeparture and step.group and type(step.group.body) is ConsumerGroup:
                     step.begin(event)
                     depart(step, event.fact.member_id)
                 else:
@@ -318,7 +318,3 @@ class Coordinator:
         for group_id in [group_id for group_id, group in self._groups.items() if group.group is None]:
             del self._groups[group_id]
         return next_due
-
-
-def _is_consumer_group(group: Group | None) -> bool:
-    return group is not None and type(group.body) is ConsumerGroup

@@ -158,7 +158,8 @@ def _worker_settings(config: StreamingConfig) -> dict[str, str]:
 
 def _silence_closed_sockets(spark: SparkSession) -> None:
     """The app reports once that the JVM has died; PySpark would print a traceback for each of its sockets."""
-    logging.getLogger().addFilter(_is_not_of_py4j)  # some of it logs with no logger of its own
+    # Some of it logs with no logger of its own.
+    logging.getLogger().addFilter(lambda record: f"{os.sep}py4j{os.sep}" not in record.pathname)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with spared("the silence of PySpark's accumulator server when the JVM ends"):
         server: Any = spark.sparkContext._accumulatorServer
@@ -199,10 +200,6 @@ def _log_as_our_own_jvm_does(config: StreamingConfig) -> None:
 
 def _log_file(config: StreamingConfig) -> str:
     return "log4j2-json.properties" if config.log_format == "json" else "log4j2.properties"
-
-
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def java_options(config: StreamingConfig) -> str:

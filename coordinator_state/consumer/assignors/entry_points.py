@@ -18,7 +18,7 @@ class ServerAssignorLoadError(Exception):
 
 def with_entry_points(assignors: Mapping[str, ServerAssignor]) -> Mapping[str, ServerAssignor]:
     """Return the given assignors and all registered ones, by name. Raises `ServerAssignorLoadError`."""
-    return with_registered(assignors, ENTRY_POINT_GROUP, _load_checked, _refusal)
+    return with_registered(assignors, ENTRY_POINT_GROUP, lambda found: CheckedAssignor(_load(found)), _refusal)
 
 
 def registered_source(name: str) -> str:
@@ -28,10 +28,6 @@ def registered_source(name: str) -> str:
             package = entry_point.dist
             return f"{entry_point.value} of {'?' if package is None else f'{package.name} {package.version}'}"
     raise ServerAssignorLoadError(f"no installed package registers an assignor named {name!r}")
-
-
-def _load_checked(entry_point: EntryPoint) -> ServerAssignor:
-    return CheckedAssignor(_load(entry_point))
 
 
 def _load(entry_point: EntryPoint) -> ServerAssignor:

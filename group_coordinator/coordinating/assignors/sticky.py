@@ -10,10 +10,9 @@ from group_coordinator.coordinating.assignors.contract import (
     RebalanceProtocol,
     Topics,
 )
-from group_coordinator.coordinating.assignors.sticky_claims import Claim
 from group_coordinator.coordinating.assignors.sticky_engine import assign_sticky
 from group_coordinator.coordinating.assignors.user_data import decode_sticky_user_data, encode_sticky_user_data
-from schemas.consumer_protocol import Subscription, TopicPartition
+from schemas.consumer_protocol import TopicPartition
 
 
 class StickyAssignor:
@@ -26,14 +25,10 @@ class StickyAssignor:
     rebalance_protocol = RebalanceProtocol.EAGER
 
     def assign(self, topics: Topics, members: Sequence[MemberSubscription]) -> GroupAssignment:
-        result = assign_sticky(topics, members, _claim)
+        result = assign_sticky(topics, members, lambda member: decode_sticky_user_data(member.user_data))
         return result.layout.named(result.assigned)
 
     def subscription_user_data(
         self, owned_partitions: Sequence[TopicPartition] | None, generation_id: int
     ) -> bytes | None:
         return None if owned_partitions is None else encode_sticky_user_data(owned_partitions, generation_id)
-
-
-def _claim(subscription: Subscription) -> Claim:
-    return decode_sticky_user_data(subscription.user_data)

@@ -151,7 +151,7 @@ def _ivy_command(unfinished: Path, declared: Sequence[str]) -> list[str]:
         f"-Dsun.net.client.defaultConnectTimeout={_TIMEOUT_MS}",
         f"-Dsun.net.client.defaultReadTimeout={_TIMEOUT_MS}",
         "-jar",
-        str(_ivy_jar()),
+        str(max(pyspark_jars_directory().glob("ivy-*.jar"))),
     ]
     settings = os.environ.get("GROUP_COORDINATOR_IVY_SETTINGS")
     if settings:
@@ -170,10 +170,6 @@ def pyspark_jars_directory() -> Path:
             "PySpark's jars (jars/ivy-*.jar of the package) were not found. Reinstall it: pip install pyspark==4.2.0"
         )
     return directory
-
-
-def _ivy_jar() -> Path:
-    return max(pyspark_jars_directory().glob("ivy-*.jar"))
 
 
 def _failure(log: str, path: Path) -> str:

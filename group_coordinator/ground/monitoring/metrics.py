@@ -333,7 +333,9 @@ class Metrics:
     def __init__(self, metrics: Sequence[Metric] = METRICS) -> None:
         self.registry = CollectorRegistry()
         self._counters = {
-            metric: _make_counter(metric, self.registry) for metric in metrics if metric.kind == "counter"
+            metric: Counter(metric.name, metric.meaning, metric.labels, registry=self.registry)
+            for metric in metrics
+            if metric.kind == "counter"
         }
         self._histograms = {
             metric: Histogram(
@@ -368,10 +370,6 @@ class Metrics:
     def gauges_from(self, source: Callable[[], Iterable[Value]]) -> None:
         """Ask this for gauges at every scrape."""
         self._gauges.add(source)
-
-
-def _make_counter(metric: Metric, registry: CollectorRegistry) -> Counter:
-    return Counter(metric.name, metric.meaning, metric.labels, registry=registry)
 
 
 class _Gauges(Collector):
