@@ -32,7 +32,7 @@ from coordinator_state.outputs import (
     TopicsDeletedEvent,
     TransactionEndedEvent,
 )
-from coordinator_state.published import publish
+from coordinator_state.publication import publish
 from coordinator_state.refused import record_refusal
 from coordinator_state.retention import plan_expiry
 from coordinator_state.rule_changes import RuleChange, changes_before, changes_until

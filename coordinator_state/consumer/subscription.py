@@ -17,7 +17,7 @@ from coordinator_state.consumer.group import ConsumerGroup, subscription_type
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.metadata_hash import group_metadata_hash
 from coordinator_state.consumer.preferred_assignor import preferred_assignor
-from coordinator_state.consumer.regular_expressions import require_valid_regex
+from coordinator_state.consumer.regexes import require_valid_regex
 from coordinator_state.consumer_settings import METADATA_REFRESH_INTERVAL_MS
 from coordinator_state.topics_image import TopicsImage
 from schemas.consumer_group_history import EpochReason

@@ -29,7 +29,7 @@ PRELOADED = (
     "pyspark.testing.utils",  # GroupState.update imports it
     "pyspark.worker",
     "streaming.buckets",
-    "streaming.ticks",
+    "streaming.source",
 )
 """What workers import."""
 PATCH_VARIABLE = "GROUP_COORDINATOR_TUNING_STATE_WORKER"

@@ -19,9 +19,8 @@ from group_coordinator.command_line.tables import print_line
 from group_coordinator.command_line.times import parse_duration_s, shown_zone
 from group_coordinator.coordinating.commands.coordinator_thread import CoordinatorThread
 from group_coordinator.coordinating.commands.dashboard_thread import start_dashboard
-from group_coordinator.coordinating.commands.live_groups import LiveGroups, group_size
+from group_coordinator.coordinating.commands.live_groups import LiveGroups, StatusLine, group_size
 from group_coordinator.coordinating.commands.spark_jvm import require_spark
-from group_coordinator.coordinating.commands.status_line import StatusLine
 from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
 from group_coordinator.coordinating.jars.resolving import resolve_jars
 from group_coordinator.coordinating.members.host import MemberHost

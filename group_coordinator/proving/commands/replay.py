@@ -42,7 +42,6 @@ from group_coordinator.coordinating.commands.spark_jvm import (
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.ground.settings.topic_names import Topics
 from group_coordinator.proving.commands.broker_log_report import given_settings
-from group_coordinator.proving.commands.observed_outputs import with_told, with_told_rows
 from group_coordinator.proving.commands.replay_source import (
     ReplaySource,
     replay_source,
@@ -63,6 +62,40 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from schemas.output_records import OutputRecord
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from schemas.output_records import OutputRecord
+from streaming.rows import OUTPUT_SCHEMA, output_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+Group = tuple[bytes | None, list[OutputRecord]]
+"""The group's key, and its outputs."""
+
+
+def with_told(groups: Iterable[Group], told: Iterable[History], topic: str) -> Iterator[Group]:
+    """Return the outputs of groups that were coordinated again, and the history of those that were not; all in the
+    order of their keys."""
+    records = ((record.key, record) for record in history_outputs(told, topic))
+    others = [(key, [record for _, record in of_group]) for key, of_group in groupby(records, itemgetter(0))]
+    others.sort(key=_by_key)
+    yield from merge(groups, others, key=_by_key)
+
+
+def _by_key(group: Group) -> tuple[bool, bytes]:
+    return group[0] is not None, group[0] or b""
+
+
+def with_told_rows(outputs: DataFrame, told: Iterable[History], topic: str) -> DataFrame:
+    """Return rows of `OUTPUT_SCHEMA` with the history of groups that were not coordinated again."""
+    columns = output_columns([(record.key, [record]) for record in history_outputs(told, topic)])
+    return outputs.union(outputs.sparkSession.createDataFrame(list(zip(*columns, strict=True)), OUTPUT_SCHEMA))
+
 
 _PROGRESS_EVERY = 500
 _PYTHON_CAUSE = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)

@@ -23,8 +23,8 @@ from group_coordinator.coordinating.members.effects import (
     Send,
     TopicNamesNeeded,
 )
+from group_coordinator.coordinating.members.member import new_member
 from group_coordinator.coordinating.members.membership import MemberState
-from group_coordinator.coordinating.members.new_member import new_member
 from group_coordinator.coordinating.members.requests import request_ids
 from group_coordinator.proving.what_if.coordinated_play import CoordinatedPlay
 from group_coordinator.proving.what_if.group_log import Span
