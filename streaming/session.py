@@ -24,9 +24,8 @@ from group_coordinator.coordinating.jars.java import require_java
 from group_coordinator.coordinating.jars.resolving import spark_jars
 from streaming.config import StreamingConfig
 from streaming.tuning import worker_daemon
-from streaming.tuning.guard import spared
+from streaming.tuning.guard import spared, unknown_spark
 from streaming.tuning.heap import JVM_OPTIONS
-from streaming.tuning.known_spark import unknown_spark
 
 _log = logging.getLogger(__name__)
 _STREAMING = "org.apache.spark.sql.execution.streaming"

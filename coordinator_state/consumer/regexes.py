@@ -24,19 +24,6 @@ from schemas.consumer_group_history import EpochReason
 from schemas.error_codes import ErrorCode
 from schemas.group_metadata_events import RegexesResolved
 from schemas.java_hash import java_string_order
-from schemas.topic_regexes import InvalidTopicRegex, check_topic_regex
-
-
-def require_valid_regex(regex: str) -> None:
-    """Raise `Refusal` for an expression that is none."""
-    try:
-        check_topic_regex(regex)
-    except InvalidTopicRegex as problem:
-        raise Refusal(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, "invalid_regular_expression",
-            f"{regex!r:.300} is not a valid regular expression: {problem!s:.300}",
-        ) from None  # fmt: skip
-
 
 REFRESH_LAPSES_MS = 300_000
 """A result that has not come by then is not waited for. (In Kafka it is lost when the coordinator moves.)"""

@@ -13,12 +13,12 @@ from functools import cache
 from importlib.metadata import EntryPoint
 from types import MappingProxyType
 
-from coordinator_state.consumer.assignors.checked import CheckedAssignor
 from coordinator_state.consumer.assignors.contract import (
     AssignorError,
     AssignorGroup,
     AssignorMember,
     AssignorTopic,
+    CheckedAssignor,
     GroupAssignment,
     ServerAssignor,
     SubscriptionType,
