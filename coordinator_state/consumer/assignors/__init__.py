@@ -24,8 +24,23 @@ from coordinator_state.consumer.assignors.contract import (
     SubscriptionType,
 )
 from coordinator_state.consumer.assignors.range import RangeAssignor
-from coordinator_state.consumer.assignors.uniform import UniformAssignor
+from coordinator_state.consumer.assignors.uniform_heterogeneous import assign_heterogeneous
+from coordinator_state.consumer.assignors.uniform_homogeneous import assign_homogeneous
+from coordinator_state.consumer.member import TargetAssignment
 from schemas.entry_points import load_named, registered, with_registered
+
+
+class UniformAssignor:
+    """Kafka's `uniform`."""
+
+    name = "uniform"
+
+    def assign(self, group: AssignorGroup) -> dict[str, TargetAssignment]:
+        """Return the assignment; every member has an entry. Raises `AssignorError` for a target that cannot be."""
+        if group.subscription_type is SubscriptionType.HOMOGENEOUS:
+            return assign_homogeneous(group)
+        return assign_heterogeneous(group)
+
 
 ENTRY_POINT_GROUP = "group_coordinator.server_assignors"
 

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from group_coordinator.coordinating.members.config import MemberConfig
 from group_coordinator.coordinating.members.consumer_heartbeats import API, ConsumerHeartbeats
-from group_coordinator.coordinating.members.consumer_membership import IN_GROUP, ConsumerMembership, ConsumerMemberState
 from group_coordinator.coordinating.members.effects import PollIntervalExceeded
 from group_coordinator.coordinating.members.member_machine import MemberMachine
+from group_coordinator.coordinating.members.membership import IN_GROUP, ConsumerMembership, ConsumerMemberState
 from group_coordinator.coordinating.members.reconciliation import Reconciliation
 from group_coordinator.coordinating.members.requests import PendingRequest
 from schemas.consumer_group_messages import (

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import tzinfo
 from functools import partial
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,22 +59,15 @@ from group_coordinator.watching.commands.summary import Summary
 from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.narrative import words
 from schemas.history import History, decode_history
+from schemas.output_records import OutputRecord
 from streaming.config import StreamingConfig
+from streaming.rows import OUTPUT_SCHEMA, output_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from schemas.output_records import OutputRecord
-from heapq import merge
-from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING
 
-from schemas.output_records import OutputRecord
-from streaming.rows import OUTPUT_SCHEMA, output_columns
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 Group = tuple[bytes | None, list[OutputRecord]]

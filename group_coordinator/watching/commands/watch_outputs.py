@@ -17,9 +17,9 @@ from group_coordinator.watching.dashboard.clusters import qualified
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.dashboard.sources import Note
+from group_coordinator.watching.tables.files import TableVersions
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.layout import TablesError
-from group_coordinator.watching.tables.versions import TableVersions
 
 if TYPE_CHECKING:
     from group_coordinator.watching.watch.writing import GroupHistory, Output
