@@ -31,7 +31,7 @@ from group_coordinator.watching.dashboard.server import RunningServer, start_ser
 from group_coordinator.watching.dashboard.sources import ValuesSource
 from schemas.events import encode_json
 from schemas.history import HistoryRecord
-from simulation.life import live_through
+from simulation.run import live_through
 from simulation.scenario import Close, Crash, Fault, MemberPlan, Scenario
 from simulation.world import World
 

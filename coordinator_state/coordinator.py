@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from coordinator_state import timers
 from coordinator_state.api_versions import API_VERSIONS
 from coordinator_state.classic.fast_commit import fast_commit
 from coordinator_state.classic.heartbeat import fast_heartbeat
@@ -33,12 +34,11 @@ from coordinator_state.outputs import (
     TopicsDeletedEvent,
     TransactionEndedEvent,
 )
-from coordinator_state.published import publish
+from coordinator_state.publication import publish
 from coordinator_state.refused import record_refusal
 from coordinator_state.retention import plan_expiry
 from coordinator_state.rule_changes import RuleChange, changes_before, changes_until
 from coordinator_state.step import Step
-from coordinator_state.time_moves import move_time
 from coordinator_state.timers import Timer
 from coordinator_state.topics_deleted import forget_topics
 from coordinator_state.transactions import end_transaction
@@ -208,7 +208,7 @@ class GroupCoordinator:
                 if type(event.fact) is RecordedLoad:
                     step.begin(event)
                     self._kinds.kind_of(step.group).load(step, event.fact)
-                elif type(event.fact) is RecordedDeparture and _is_consumer_group(step.group):
+                elif type(event.fact) is RecordedDeparture and step.group and type(step.group.body) is ConsumerGroup:
                     step.begin(event)
                     depart(step, event.fact.member_id)
                 else:
@@ -330,5 +330,24 @@ class Coordinator:
         return next_due
 
 
-def _is_consumer_group(group: Group | None) -> bool:
-    return group is not None and type(group.body) is ConsumerGroup
+def move_time(step: Step, to_ms: int) -> None:
+    """Move the group's time on to `to_ms`; all that it waits for, and what retention counts from, moves with it."""
+    group = step.require_group()
+    by_ms = to_ms - group.now_ms
+    if by_ms <= 0:
+        return
+    group.now_ms = step.now_ms = to_ms
+    group.body.move_time(by_ms)
+    if group.next_publication_ms:
+        group.next_publication_ms += by_ms
+    for name, timer in group.timers.items():
+        group.timers[name] = Timer(timer.deadline_ms + by_ms, timer.armed_ms + by_ms, timer.armed_offset)
+    if group.retention or group.offsets.has_pending:
+        group.offsets.move_time(by_ms)
+    for retention in group.retention.values():
+        retention.oldest_committed_ms += by_ms
+        if retention.earliest_expire_ms is not None:
+            retention.earliest_expire_ms += by_ms
+    # The check runs at fixed instants: its timer is no wait of the group's.
+    if group.timers.pop(timers.OFFSETS_EXPIRY, None) is not None:
+        plan_expiry(step)

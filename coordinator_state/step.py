@@ -2,7 +2,7 @@
 
 Handlers change the group and hand their effects to the step: responses, records of the offsets log, history records,
 timers. The step numbers them by (epoch, seq), in the order of the code. At its end the group is published if it has
-changed (`published`).
+changed (`publication`).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from group_coordinator.coordinating.members.effects import (
     Send,
     TopicNamesNeeded,
 )
-from group_coordinator.coordinating.members.new_member import new_member
+from group_coordinator.coordinating.members.member import new_member
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import decode_group_event, decode_response_event, encode_json, encode_request_event

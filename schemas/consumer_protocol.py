@@ -85,7 +85,8 @@ def encode_subscription(subscription: Subscription, version: int = VERSION_MAX) 
     parts = [_encode_version(version), encode_count(len(topics)), *map(encode_string, topics)]
     parts.append(encode_nullable_blob(subscription.user_data))
     if version >= 1:
-        parts.append(_encode_partitions(sorted(subscription.owned_partitions, key=_java_order)))
+        owned = sorted(subscription.owned_partitions, key=lambda part: (java_string_order(part.topic), part.partition))
+        parts.append(_encode_partitions(owned))
     if version >= 2:
         parts.append(pack(INT32, subscription.generation_id))
     if version >= 3:
@@ -148,10 +149,6 @@ def encode_assignment(assignment: Assignment, version: int = VERSION_MAX) -> byt
         encode_nullable_blob(assignment.user_data),
     )
     return b"".join(parts)
-
-
-def _java_order(owned: TopicPartition) -> tuple[bytes, int]:
-    return java_string_order(owned.topic), owned.partition
 
 
 def _read_version(reader: Reader) -> int:

@@ -24,6 +24,7 @@ from coordinator_state import (
 )
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.kafka_versions import OF_OLD_LOGS
+from coordinator_state.no_group import NoGroup
 from coordinator_state.outputs import MetadataEvent
 from coordinator_state.rule_changes import rules_in
 from schemas.consumer_group_history import GroupConverted
@@ -32,8 +33,24 @@ from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, T
 from schemas.history import MemberExpired
 from schemas.ticks import read_tick
 from simulation.driver import DeadLetter, Row, to_event
-from simulation.kinds import classic_of, consumer_of, existing
 from simulation.log import Log, Record
+
+
+def existing(group: Group | None) -> Group | None:
+    """Return a group that is there: of one that is not, its settings may be kept."""
+    return None if group is None or isinstance(group.body, NoGroup) else group
+
+
+def classic_of(group: Group | None) -> ClassicGroup | None:
+    """Return the part of the group that classic groups have; None for another group."""
+    body = None if group is None else group.body
+    return body if isinstance(body, ClassicGroup) else None
+
+
+def consumer_of(group: Group | None) -> ConsumerGroup | None:
+    """Return the part of the group that consumer groups have; None for another group."""
+    body = None if group is None else group.body
+    return body if isinstance(body, ConsumerGroup) else None
 
 
 class Violation(NamedTuple):

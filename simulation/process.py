@@ -21,7 +21,7 @@ from group_coordinator.coordinating.members.effects import (
     Send,
     TopicNamesNeeded,
 )
-from group_coordinator.coordinating.members.new_member import new_member
+from group_coordinator.coordinating.members.member import new_member
 from group_coordinator.coordinating.members.requests import request_ids
 from schemas.consumer_protocol import TopicPartition
 from schemas.events import decode_response_event

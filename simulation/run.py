@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import traceback
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
 
 from simulation.checker import CheckResult, Rule, Violation, check_log
-from simulation.life import live_through
+from simulation.faults import apply_fault
 from simulation.rules import (
     AssignmentsAsDecided,
     EveryRequestOnce,
@@ -25,8 +26,68 @@ from simulation.rules_of_consumers import (
 from simulation.rules_of_offsets import CommitsKept, LogTellsHardState, OffsetsWithinBound, OnlyCurrentCommits
 from simulation.rules_of_sessions import OnlyTicksMoveTime, SessionsKept
 from simulation.rules_of_worlds import check_drivers, check_end, check_expiries, check_ticks, check_topics
-from simulation.scenario import Scenario
-from simulation.world import TraceLine, World
+from simulation.scenario import Remake, Scenario
+from simulation.settled import why_unsettled
+from simulation.world import START_MS, TraceLine, World
+
+CALM_LIMIT_MS, CALM_LIMIT_BATCHES = 180_000, 60
+"""After the last fault a group must have settled within this time and as many of the longest batches: with slow ones
+the clock is slow."""
+SETTLED_FOR_MS = 3_000
+
+
+def live_through(world: World) -> None:
+    """Run the scenario, wait until no fault is left, then let the drivers finish."""
+    world.at(START_MS + world.scenario.coordinator_starts_ms, world.start_coordinator)
+    for plan in world.scenario.members:
+        world.at(START_MS + plan.start_ms, partial(world.start, plan))
+    for fault in world.scenario.faults:
+        world.at(START_MS + fault.at_ms, partial(apply_fault, world, fault))
+    world.run_until(START_MS + world.scenario.faults_end_ms)
+    _calm_down(world)
+    _remove_all_topics(world)
+    for driver in world.drivers:
+        while not driver.is_done:
+            driver.run_batch(world.batch_dice(driver.shard), world.scenario.batch_records_max, is_last=True)
+
+
+def _calm_down(world: World) -> None:
+    world.driver_faults.clear()
+    world.wall_ahead_ms = world.broker_ahead_ms = 0  # somebody has set the clocks
+    started_ms = START_MS + world.scenario.coordinator_starts_ms
+    world.run_until(max(world.now_ms, started_ms, world.broker_back_ms, *world.driver_down_until_ms))
+    world.ended_ms = world.now_ms
+    settled_since_ms = None
+    limit_ms = CALM_LIMIT_MS + CALM_LIMIT_BATCHES * world.scenario.batch_every_ms[1]
+    while world.now_ms < world.ended_ms + limit_ms:
+        world.run_until(world.now_ms + 500)
+        if not _is_settled(world):
+            settled_since_ms = None
+        elif settled_since_ms is None:
+            settled_since_ms = world.now_ms
+        elif world.now_ms - settled_since_ms >= SETTLED_FOR_MS:
+            world.settled = True
+            return
+
+
+def _remove_all_topics(world: World) -> None:
+    """In worlds that lose topics, all topics go once more when no member is left; the watchers must notice it."""
+    topics = dict.fromkeys(fault.topic for fault in world.scenario.faults if isinstance(fault, Remake))
+    if not topics:
+        return
+    for process in [process for process in world.processes if process.alive]:
+        process.end()
+    for topic in topics:
+        world.remake(topic)
+    end_ms = world.now_ms + CALM_LIMIT_MS
+    while world.now_ms < end_ms and not all(watch.is_at_rest for watch in world.topic_watches):
+        world.run_until(world.now_ms + 500)
+
+
+def _is_settled(world: World) -> bool:
+    """Return whether in every group each partition has one owner and no member is about to change that."""
+    return all(not why_unsettled(world, group_id) for group_id in {plan.group_id for plan in world.scenario.members})
+
 
 RULES: tuple[type[Rule], ...] = (
     EveryRequestOnce,

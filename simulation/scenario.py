@@ -38,43 +38,41 @@ class MemberPlan(Struct, frozen=True, kw_only=True):
     """The coordinator's assignor that it asks for."""
 
 
-class Crash(Struct, frozen=True, kw_only=True, tag=True):
+class _AtATime(Struct, frozen=True, kw_only=True, tag=True):
+    at_ms: int
+
+
+class _OfMember(_AtATime, frozen=True, kw_only=True):
+    member: str
+
+
+class Crash(_OfMember, frozen=True, kw_only=True):
     """A process ends without a word; perhaps it is started again."""
 
-    member: str
-    at_ms: int
     back_after_ms: int | None = None
 
 
-class Close(Struct, frozen=True, kw_only=True, tag=True):
+class Close(_OfMember, frozen=True, kw_only=True):
     """A process closes its member, and ends; perhaps it is started again."""
 
-    member: str
-    at_ms: int
     back_after_ms: int | None = None
 
 
-class Freeze(Struct, frozen=True, kw_only=True, tag=True):
+class Freeze(_OfMember, frozen=True, kw_only=True):
     """A process stands still: it sends nothing and reads nothing. Then it goes on as if nothing had been."""
 
-    member: str
-    at_ms: int
     for_ms: int
 
 
-class SlowPoll(Struct, frozen=True, kw_only=True, tag=True):
+class SlowPoll(_OfMember, frozen=True, kw_only=True):
     """An application does not poll, while its member sends heartbeats."""
 
-    member: str
-    at_ms: int
     for_ms: int
 
 
-class BadNetwork(Struct, frozen=True, kw_only=True, tag=True):
+class BadNetwork(_OfMember, frozen=True, kw_only=True):
     """Between one process and the broker: requests and answers are lost, doubled, late."""
 
-    member: str
-    at_ms: int
     for_ms: int
     lose_requests: int = 0
     """Percent."""
@@ -85,97 +83,84 @@ class BadNetwork(Struct, frozen=True, kw_only=True, tag=True):
     """How late at the most."""
 
 
-class Subscribe(Struct, frozen=True, kw_only=True, tag=True):
+class Subscribe(_OfMember, frozen=True, kw_only=True):
     """An application subscribes to other topics."""
 
-    member: str
-    at_ms: int
     topics: tuple[str, ...]
 
 
-class Migrate(Struct, frozen=True, kw_only=True, tag=True):
+class Migrate(_OfMember, frozen=True, kw_only=True):
     """A process closes its member and is started again with the other protocol: one step of a rolling migration."""
 
-    member: str
-    at_ms: int
     protocol: Protocol
     back_after_ms: int
 
 
-class BrokerPause(Struct, frozen=True, kw_only=True, tag=True):
+class BrokerPause(_AtATime, frozen=True, kw_only=True):
     """The log takes and gives nothing; what is sent meanwhile arrives afterwards."""
 
-    at_ms: int
     for_ms: int
 
 
-class DriverCrash(Struct, frozen=True, kw_only=True, tag=True):
+class DriverCrash(_AtATime, frozen=True, kw_only=True):
     """The first batch of a shard from this time on fails at one of its steps, several times over.
 
     With the driver its ticker is gone, too; `ticker_lives`: only the query fails and is started again.
     """
 
     shard: int
-    at_ms: int
     step: int
     down_ms: int
     times: int = 1
     ticker_lives: bool = False
 
 
-class WallClockJump(Struct, frozen=True, kw_only=True, tag=True):
+class WallClockJump(_AtATime, frozen=True, kw_only=True):
     """The wall clock of the driver's machine is set."""
 
-    at_ms: int
     by_ms: int
 
 
-class BrokerClockJump(Struct, frozen=True, kw_only=True, tag=True):
+class BrokerClockJump(_AtATime, frozen=True, kw_only=True):
     """The clock of the broker, which times the records, is set: another broker leads now."""
 
-    at_ms: int
     by_ms: int
 
 
-class StrayTick(Struct, frozen=True, kw_only=True, tag=True):
+class StrayTick(_AtATime, frozen=True, kw_only=True):
     """Somebody writes a tick that repeats the last one or goes back, or one that lies too far in the future to be
     valid."""
 
     shard: int
-    at_ms: int
     back_ms: int = 0
     """Behind the last tick."""
     ahead_ms: int = 0
     """Beyond what is valid; 0: it goes back."""
 
 
-class ChangeRules(Struct, frozen=True, kw_only=True, tag=True):
+class ChangeRules(_AtATime, frozen=True, kw_only=True):
     """The operator has the log go by the rules of another version of Kafka from here on."""
 
-    at_ms: int
     rules: str
 
 
-class Grow(Struct, frozen=True, kw_only=True, tag=True):
+class Grow(_AtATime, frozen=True, kw_only=True):
     """A topic gets more partitions."""
 
     topic: str
-    at_ms: int
     partitions: int
 
 
-class Remake(Struct, frozen=True, kw_only=True, tag=True):
+class Remake(_AtATime, frozen=True, kw_only=True):
     """A topic is deleted and made again under its name, at once. Some brokers hear of it late."""
 
     topic: str
-    at_ms: int
 
 
-class ExternalClient(Struct, frozen=True, kw_only=True, tag=True):
+class ExternalClient(_AtATime, frozen=True, kw_only=True):
     """Somebody who is no member sends a request to a group."""
 
     group_id: str
-    at_ms: int
     what: str
     """describe, delete, delete_offsets, commit, fetch, heartbeat, join_and_vanish, garbage, wrong_shard."""
 

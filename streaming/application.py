@@ -29,10 +29,10 @@ from streaming.executors import ExecutorsAwaited
 from streaming.job import coordinate_stream, start_query
 from streaming.log_identity import note_new_checkpoints, require_same_log
 from streaming.log_rules import is_unknown_rules
-from streaming.noted_rules import begin_new_logs, look_up_changes, rules_of_shard
 from streaming.progress_topic import ProgressPublisher
 from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.query_failures import cause_of
+from streaming.rules_records import begin_new_logs, look_up_changes, rules_of_shard
 from streaming.session import SMALL_BATCHES, TICKS_GO_ON, open_session, prepare_session
 from streaming.shard_state import read_shard_state
 from streaming.source import events_stream

@@ -2,7 +2,7 @@
 
 A query must know of a change before it takes it in: what comes in a later batch has no other way to hear of it. So the
 changes are bound to the operator, and a batch with one that is not among them fails, and changes nothing. Whoever runs
-the query looks the change up, notes it with the checkpoint, and starts the query again (`streaming.noted_rules`).
+the query looks the change up, notes it with the checkpoint, and starts the query again (`streaming.rules_records`).
 """
 
 from __future__ import annotations

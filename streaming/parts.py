@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupState
 
 from streaming.arrow_columns import Columns, objects
-from streaming.tuning.known_spark import unknown_spark
+from streaming.tuning.guard import unknown_spark
 
 PART_BYTES = 16 << 20
 FIRST = 0

@@ -9,21 +9,83 @@ A log is ordered by partition and offset, and ends with the last tick of each pa
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from coordinator_state import RuleChange
+from schemas.events import encode_tick
 from schemas.output_records import OutputRecord
 from schemas.records_file import Record
 from schemas.ticks import NO_CLOCK
 from streaming.config import StreamingConfig
-from streaming.event_log_pieces import lay_out
+from streaming.event_log import RECORD_ARROW
 from streaming.job import coordinate_batch, coordinate_stream
 from streaming.log_rules import RulesScan
 from streaming.operator import coordinate_rows
 from streaming.rows import RECORD_SCHEMA, EventRow
 from streaming.source import with_clock
+
+
+def lay_out(
+    records: DataFrame, directory: Path, events_per_file: int, until_ms: int, ahead_max_ms: int
+) -> dict[int, tuple[RuleChange, ...]]:
+    """Write the log as files of at most so many events in the order of offsets, a directory for each partition; return
+    the changes of the rules by partition. `ahead_max_ms`: see `read_tick`."""
+    partitions: dict[int, tuple[PartitionFiles, RulesScan]] = {}
+    for row in records.sort("partition", "offset").toLocalIterator(prefetchPartitions=True):
+        if row.partition not in partitions:
+            files = PartitionFiles(directory / str(row.partition), events_per_file)
+            partitions[row.partition] = files, RulesScan(ahead_max_ms)
+        files, scan = partitions[row.partition]
+        if row.key is None:
+            scan.take(row.offset, row.value, row.timestamp_ms)
+        files.add(row.asDict())
+    for partition, (files, _) in partitions.items():
+        if until_ms > NO_CLOCK:
+            files.add_tick(partition, until_ms)
+        files.write()
+    return {partition: scan.changes for partition, (_, scan) in sorted(partitions.items())}
+
+
+class PartitionFiles:
+    """The files of one partition.
+
+    Spark's file source takes them by age, so each is made a second older than the next.
+    """
+
+    def __init__(self, directory: Path, events_per_file: int) -> None:
+        directory.mkdir(parents=True)
+        self._directory, self._events_per_file = directory, events_per_file
+        self._rows: list[dict[str, Any]] = []
+        self._written = 0
+        self._last_offset = -1
+
+    def add(self, row: dict[str, Any]) -> None:
+        self._rows.append(row)
+        self._last_offset = row["offset"]
+        if len(self._rows) == self._events_per_file:
+            self.write()
+
+    def add_tick(self, partition: int, clock_ms: int) -> None:
+        tick = {"offset": self._last_offset + 1, "key": None, "value": encode_tick(clock_ms)}
+        self.add({"partition": partition, "timestamp_ms": clock_ms, **tick})
+
+    def write(self) -> None:
+        if not self._rows:
+            return
+        file = self._directory / f"{self._written:09}.parquet"
+        hidden = file.with_name(f".{file.name}")
+        pq.write_table(pa.Table.from_pylist(self._rows, RECORD_ARROW), hidden)
+        os.utime(hidden, (self._written + 1, self._written + 1))
+        hidden.rename(file)
+        self._rows.clear()
+        self._written += 1
 
 
 def replay_batch(records: DataFrame, config: StreamingConfig, *, until_ms: int = NO_CLOCK) -> DataFrame:

@@ -24,9 +24,8 @@ from group_coordinator.coordinating.jars.java import require_java
 from group_coordinator.coordinating.jars.resolving import spark_jars
 from streaming.config import StreamingConfig
 from streaming.tuning import worker_daemon
-from streaming.tuning.guard import spared
+from streaming.tuning.guard import spared, unknown_spark
 from streaming.tuning.heap import JVM_OPTIONS
-from streaming.tuning.known_spark import unknown_spark
 
 _log = logging.getLogger(__name__)
 _STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -158,7 +157,8 @@ def _worker_settings(config: StreamingConfig) -> dict[str, str]:
 
 def _silence_closed_sockets(spark: SparkSession) -> None:
     """The app reports once that the JVM has died; PySpark would print a traceback for each of its sockets."""
-    logging.getLogger().addFilter(_is_not_of_py4j)  # some of it logs with no logger of its own
+    # Some of it logs with no logger of its own.
+    logging.getLogger().addFilter(lambda record: f"{os.sep}py4j{os.sep}" not in record.pathname)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with spared("the silence of PySpark's accumulator server when the JVM ends"):
         server: Any = spark.sparkContext._accumulatorServer
@@ -199,10 +199,6 @@ def _log_as_our_own_jvm_does(config: StreamingConfig) -> None:
 
 def _log_file(config: StreamingConfig) -> str:
     return "log4j2-json.properties" if config.log_format == "json" else "log4j2.properties"
-
-
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    return f"{os.sep}py4j{os.sep}" not in record.pathname
 
 
 def java_options(config: StreamingConfig) -> str:

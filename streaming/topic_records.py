@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+
+from confluent_kafka import KafkaError, Message, Producer
 
 from group_coordinator.ground.kafka_topics.bounds import Bounds
 from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics
 from group_coordinator.ground.kafka_topics.reader import TopicReader, offset_of
 from schemas.events import encode_json
 from schemas.known_topics import VERSIONS_KEY, KnownTopic, VersionsBegin
-from streaming.shard_writer import ShardWriter
 from streaming.topic_knowledge import TopicListing
 
 _log = logging.getLogger(__name__)
@@ -110,3 +111,37 @@ def _says(known: KnownTopic | None, racks: tuple[tuple[str, ...], ...]) -> bool:
     if known is None or known.partitions is None or known.is_gone:
         return False
     return known.partitions == racks or len(racks) < len(known.partitions)
+
+
+class ShardWriter:
+    """One thread's writer."""
+
+    def __init__(self, producer: Producer, shard: int, is_wanted: Callable[[], bool]) -> None:
+        """`is_wanted`: False ends a wait for a Kafka that takes nothing."""
+        self._producer, self._shard, self._is_wanted = producer, shard, is_wanted
+
+    def append(self, topic: str, records: Iterable[tuple[bytes, bytes | None]]) -> list[int] | None:
+        """Return the records' offsets; None unless the shard's partition of the topic has appended all of them."""
+        offsets: list[int | None] = []
+
+        def written(number: int) -> Callable[[KafkaError | None, Message], None]:
+            def on_delivery(error: KafkaError | None, message: Message) -> None:
+                if error is None:
+                    offsets[number] = message.offset()
+
+            return on_delivery
+
+        for key, value in records:
+            offsets.append(None)
+            on_delivery = written(len(offsets) - 1)
+            while self._is_wanted():
+                try:
+                    self._producer.produce(topic, key=key, value=value, partition=self._shard, on_delivery=on_delivery)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            if not self._is_wanted():
+                return None
+        self._producer.flush()
+        appended = [offset for offset in offsets if offset is not None]
+        return appended if len(appended) == len(offsets) else None

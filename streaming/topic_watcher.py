@@ -27,10 +27,9 @@ from streaming.committed_topics import CommittedTopics, Ids
 from streaming.events_tail import open_reader
 from streaming.group_news import GroupNews
 from streaming.published_subscriptions import PublishedSubscriptions
-from streaming.shard_writer import ShardWriter
 from streaming.topic_knowledge import TopicKnowledge, TopicListing, TopicRemoval
 from streaming.topic_listings import LOOK_TIMEOUT_S, TopicListings
-from streaming.topic_records import TopicRecords
+from streaming.topic_records import ShardWriter, TopicRecords
 
 CONFIRM_S = 0.5
 """A topic that was missed is looked for again after this."""

@@ -131,7 +131,8 @@ def ensure_topics(admin: AdminClient, settings: TopicSettings | None = None, tim
     _raise_if(_mistakes(settings, topics))
     absent = [plan for plan in plans if plan.name not in topics]
     if absent:
-        created = _create(admin, absent, _replication(settings, brokers), timeout_s)
+        replication = settings.replication_factor or min(_DEFAULT_REPLICATION, brokers)
+        created = _create(admin, absent, replication, timeout_s)
         topics = _find_all(admin, plans, timeout_s)
         # A topic that somebody else made meanwhile, or a broker that does not do as told, is no better than an old one.
         _raise_if(_mistakes(settings, topics))
@@ -178,10 +179,6 @@ def _plans(settings: TopicSettings) -> list[_Plan]:
     if settings.responders:
         rows.append((topics.differences, 1, kept(-1)))
     return [_Plan(name=name, partitions=partitions, config=config) for name, partitions, config in rows]
-
-
-def _replication(settings: TopicSettings, brokers: int) -> int:
-    return settings.replication_factor or min(_DEFAULT_REPLICATION, brokers)
 
 
 def _find(admin: AdminClient, plans: list[_Plan], timeout_s: float) -> tuple[dict[str, _Found], int]:

@@ -15,7 +15,6 @@ from typing import Literal
 
 from coordinator_state.classic import states, timers
 from coordinator_state.classic.group import ClassicGroup
-from coordinator_state.classic.group_record import group_record
 from coordinator_state.classic.member import Member, Outcome, Rebalance
 from coordinator_state.classic.states import GroupState
 from coordinator_state.classic.vote import vote, winner
@@ -25,6 +24,34 @@ from coordinator_state.step import HistoryFields, Step
 from schemas import history
 from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupResponse, Response, SyncGroupResponse
+from schemas.records import encode_group_metadata, encode_group_metadata_key, encode_member_metadata
+
+GROUP_METADATA_VALUE_VERSION = 3
+"""Every Kafka from 2.3 to 4.3 writes 3."""
+
+
+def group_record(group: ClassicGroup, group_id: str) -> tuple[bytes, bytes]:
+    """Return key and value for the group as it is: hard state only."""
+    version, protocol_name = GROUP_METADATA_VALUE_VERSION, group.protocol_name
+    members = [
+        encode_member_metadata(
+            version,
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.metadata_of(protocol_name),
+            member.assignment,
+        )
+        for member in group.members.values()
+    ]
+    value = encode_group_metadata(
+        version, group.protocol_type or "", group.generation_id, protocol_name, group.leader_id, group.state_since_ms, members
+    )
+    return encode_group_metadata_key(group_id), value
+
 
 SHORTEST_EXTENSION_MS = 1_000
 """A join phase that waits for silent static members is extended by their rebalance timeout (Kafka), but not by less

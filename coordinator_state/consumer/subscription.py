@@ -17,10 +17,12 @@ from coordinator_state.consumer.group import ConsumerGroup, subscription_type
 from coordinator_state.consumer.member import ConsumerMember
 from coordinator_state.consumer.metadata_hash import group_metadata_hash
 from coordinator_state.consumer.preferred_assignor import preferred_assignor
-from coordinator_state.consumer.regular_expressions import require_valid_regex
 from coordinator_state.consumer_settings import METADATA_REFRESH_INTERVAL_MS
+from coordinator_state.errors import Refusal
 from coordinator_state.topics_image import TopicsImage
 from schemas.consumer_group_history import EpochReason
+from schemas.error_codes import ErrorCode
+from schemas.topic_regexes import InvalidTopicRegex, check_topic_regex
 
 
 class RegexChange(Enum):
@@ -186,3 +188,12 @@ def hash_of(names: Iterable[str], image: TopicsImage) -> int:
     return group_metadata_hash([image.topics[name] for name in names if name in image.topics])
 
 
+def require_valid_regex(regex: str) -> None:
+    """Raise `Refusal` for an expression that is none. Source: `throwIfRegularExpressionIsInvalid` (Kafka 4.3)."""
+    try:
+        check_topic_regex(regex)
+    except InvalidTopicRegex as problem:
+        raise Refusal(
+            ErrorCode.INVALID_REGULAR_EXPRESSION, "invalid_regular_expression",
+            f"{regex!r:.300} is not a valid regular expression: {problem!s:.300}",
+        ) from None  # fmt: skip

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyspark
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 _log = logging.getLogger(__name__)
@@ -25,3 +26,13 @@ def spared(part: str) -> Iterator[None]:
     except (Py4JError, TypeError, AttributeError) as problem:
         reason = next(iter(str(problem).splitlines()), "")
         _log.warning("Left out: %s (%s: %s). See docs/upgrading.md.", part, type(problem).__name__, reason)
+
+
+PYSPARK_VERSION = "4.2.0"
+
+
+def unknown_spark() -> str | None:
+    """Return why Spark's own way must be taken; None if this is the known version."""
+    if pyspark.__version__ == PYSPARK_VERSION:
+        return None
+    return f"PySpark is {pyspark.__version__}, and only the inside of {PYSPARK_VERSION} is known"

@@ -29,7 +29,7 @@ PRELOADED = (
     "pyspark.testing.utils",  # GroupState.update imports it
     "pyspark.worker",
     "streaming.buckets",
-    "streaming.ticks",
+    "streaming.source",
 )
 """What workers import."""
 PATCH_VARIABLE = "GROUP_COORDINATOR_TUNING_STATE_WORKER"
@@ -50,7 +50,7 @@ def patch_workers() -> str | None:
     if os.environ.get(PATCH_VARIABLE, "true").lower() in _FALSE:
         return None
     try:
-        if reason := import_module("streaming.tuning.known_spark").unknown_spark():
+        if reason := import_module("streaming.tuning.guard").unknown_spark():
             return str(reason)
         import_module("streaming.tuning.state_worker").install()
     except Exception as problem:  # names of Spark's inside that are gone, most likely

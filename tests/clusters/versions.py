@@ -6,8 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-from group_coordinator.coordinating.jars.progress import JarsProgress
-from group_coordinator.coordinating.jars.resolving import jars_directory, resolve
+from group_coordinator.coordinating.jars.resolving import JarsProgress, jars_directory, resolve
 
 VERSIONS = ("2.8.2", "3.4.1", "3.7.2", "3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
 _RELOAD4J = ("slf4j-reload4j", "org.slf4j", "1.7.36")

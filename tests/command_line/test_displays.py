@@ -11,9 +11,8 @@ from rich.console import Console
 from coordinator_state import AssignmentChange
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.times import parse_duration_s
-from group_coordinator.coordinating.commands.live_groups import group_size
-from group_coordinator.coordinating.commands.status_line import StatusLine
-from group_coordinator.proving.commands.demo_view import DemoView
+from group_coordinator.coordinating.commands.live_groups import StatusLine, group_size
+from group_coordinator.proving.commands.demo import DemoView
 from group_coordinator.watching.commands.group_tables import list_lines
 from schemas.history import GroupSnapshot
 from streaming.application import ShardProgress

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from group_coordinator.coordinating.commands.ending import Ending
+from group_coordinator.coordinating.commands.run import Ending
 
 
 def test_who_takes_long_leaves_less_to_the_others() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from coordinator_state import Group, publication
 from coordinator_state.classic.group import CONSUMER, ClassicGroup
+from coordinator_state.classic.kind import snapshot as snapshot_of
 from coordinator_state.classic.member import Member
-from coordinator_state.classic.snapshot import snapshot as snapshot_of
 from coordinator_state.config import GroupConfig
 from schemas.consumer_protocol import Assignment, TopicPartition, encode_assignment
 from schemas.events import encode_json

@@ -16,15 +16,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator_state import StateError, decode_group, encode_group
-from group_coordinator.coordinating.assignors import user_data
+from group_coordinator.coordinating.assignors import sticky
 from group_coordinator.coordinating.commands.committed_offsets import CsvError, at_end, from_csv
 from group_coordinator.coordinating.gateway.codec import body_start
 from group_coordinator.coordinating.gateway.frames import FrameError, FrameSplitter, frame, parse_request_head
 from group_coordinator.coordinating.gateway.versions import GROUP_APIS
+from group_coordinator.proving.recordings.cluster_topics import NO_IDS
 from group_coordinator.proving.recordings.group_requests import group_requests
 from group_coordinator.proving.recordings.offsets_log import read_offsets_record
 from group_coordinator.proving.recordings.request_lines import MARK, read_line
-from group_coordinator.proving.recordings.topic_ids import NO_IDS
 from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError
 from group_coordinator.watching.broker_logs.line_times import LineError
 from group_coordinator.watching.dashboard.sources import request_of_event
@@ -185,10 +185,10 @@ def _offsets_lines() -> list[bytes]:
 
 
 def _blobs() -> list[bytes]:
-    sticky = user_data.encode_sticky_user_data([consumer_protocol.TopicPartition("t", 1)], 3)
-    rich = consumer_protocol.Subscription(topics=("a", "b"), user_data=sticky)
+    encoded = sticky.encode_sticky_user_data([consumer_protocol.TopicPartition("t", 1)], 3)
+    rich = consumer_protocol.Subscription(topics=("a", "b"), user_data=encoded)
     return [
-        subscription("a", "b"), assignment("t", 0, 1, 2), sticky, consumer_protocol.encode_subscription(rich),
+        subscription("a", "b"), assignment("t", 0, 1, 2), encoded, consumer_protocol.encode_subscription(rich),
         b"\x00" * 4,
     ]  # fmt: skip
 
@@ -266,8 +266,8 @@ def _decode_request_line(data: bytes) -> None:
 
 def _decode_blob(data: bytes) -> None:
     consumer_protocol.subscribed_topics(data)
-    user_data.decode_sticky_user_data(data)
-    user_data.decode_generation(data)
+    sticky.decode_sticky_user_data(data)
+    sticky.decode_generation(data)
     for decode_bytes in (consumer_protocol.decode_subscription, consumer_protocol.decode_assignment):
         with suppress(DecodeError):
             decode_bytes(data)

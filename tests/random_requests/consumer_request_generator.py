@@ -33,7 +33,7 @@ from schemas.messages import (
     SyncGroupAssignment,
     SyncGroupRequest,
 )
-from simulation.kinds import classic_of, consumer_of
+from simulation.checker import classic_of, consumer_of
 from tests.random_requests.random_cluster import BROKEN_REGEX, NAMES, REGEXES, RandomCluster
 from tests.random_requests.request_generator import INSTANCES, PROTOCOL_NAMES, GeneratedRequest, RequestGenerator
 

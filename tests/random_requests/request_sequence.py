@@ -29,9 +29,8 @@ from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, T
 from schemas.messages import Request
 from schemas.rules_events import encode_rules
 from schemas.ticks import CLOCK_MAX_MS
-from simulation.checker import CheckResult, check_log
+from simulation.checker import CheckResult, check_log, classic_of, consumer_of, existing
 from simulation.driver import BatchFailed, Driver, Row, Written, to_event
-from simulation.kinds import classic_of, consumer_of, existing
 from simulation.log import Log, Record
 from simulation.random_streams import RandomStreams
 from simulation.rules_of_worlds import check_drivers

@@ -25,8 +25,8 @@ from coordinator_state.consumer import (
     timers,
     upgrade,
 )
+from coordinator_state.consumer.assignors import UniformAssignor
 from coordinator_state.consumer.assignors.contract import AssignorGroup
-from coordinator_state.consumer.assignors.uniform import UniformAssignor
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ConsumerMember, TargetAssignment

@@ -29,8 +29,7 @@ from schemas.messages import (
     OffsetFetchRequestGroup,
 )
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
-from simulation.life import live_through
-from simulation.run import run_world
+from simulation.run import live_through, run_world
 from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Scenario
 from simulation.world import World
 from tests.coordinating.members.bench import Bench

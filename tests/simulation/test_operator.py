@@ -14,10 +14,9 @@ from group_coordinator.ground.settings.topic_names import Topics
 from schemas.output_records import OutputRecord
 from simulation.driver import carry_clock
 from simulation.generate import scenario_of
-from simulation.life import live_through
 from simulation.log import Log, Record
 from simulation.random_streams import RandomStreams
-from simulation.run import run_world
+from simulation.run import live_through, run_world
 from simulation.scenario import Scenario
 from simulation.world import World
 from streaming.log_rules import RulesScan

@@ -16,7 +16,7 @@ from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.kafka_versions import OF_OLD_LOGS
 from schemas.consumer_group_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from schemas.events import SESSION_RENEWAL, TopicsDeleted, encode_json, encode_request_event
-from simulation.kinds import consumer_of
+from simulation.checker import consumer_of
 from tests.random_requests.consumer_request_generator import ConsumerRequestGenerator
 from tests.random_requests.random_cluster import RandomCluster
 from tests.random_requests.request_generator import GeneratedRequest, RequestGenerator

@@ -24,8 +24,8 @@ from streaming.packed_outputs import output_records
 from streaming.replay import replay_batch, replay_streaming
 from streaming.rules_records import last_rules, write_rules
 from streaming.session import prepare_session
+from streaming.source import carry_clock
 from streaming.stored_group import ShardState
-from streaming.ticks import carry_clock
 from tests.coordinating.responder.query_batches import states_after_batches
 from tests.streaming import test_batch_replay
 from tests.streaming.random_log import make_log, with_rules

@@ -7,15 +7,15 @@ import pytest
 from group_coordinator.ground.kafka_topics.cluster_topics import ClusterTopics
 from schemas.events import encode_json
 from schemas.known_topics import KnownTopic
-from streaming import matching_topics
-from streaming.matching_topics import MatchingTopics
+from streaming import group_news
+from streaming.group_news import MatchingTopics
 
 TOPIC_ID = "00000000-0000-0000-0000-000000000001"
 
 
 @pytest.fixture
 def matching(monkeypatch: pytest.MonkeyPatch) -> MatchingTopics:
-    monkeypatch.setattr(matching_topics, "KEPT_NAMES_MAX", 100)
+    monkeypatch.setattr(group_news, "KEPT_NAMES_MAX", 100)
     topics = ClusterTopics()
     topics.take(TOPIC_ID.encode(), encode_json(KnownTopic(name="orders", topic_id=TOPIC_ID, partitions=((),))), 0)
     return MatchingTopics(topics, "coordinator.")

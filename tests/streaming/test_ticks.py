@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from schemas.events import EventError, EventProblem, encode_tick
 from schemas.ticks import CLOCK_MAX_MS, read_tick
-from streaming.ticks import carry_clock
+from streaming.source import carry_clock
 
 REQUEST = (b"group", b"{}")
 AHEAD_MS = 3_000

@@ -11,9 +11,8 @@ from schemas.events import decode_group_event
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.history import SnapshotSubscription
 from streaming.events_tail import open_reader
-from streaming.shard_writer import ShardWriter
 from streaming.topic_knowledge import TopicListing
-from streaming.topic_records import TopicRecords
+from streaming.topic_records import ShardWriter, TopicRecords
 from tests.streaming.watched_cluster import TIMEOUT_S, Cluster
 from tests.waiting import wait_until
 

@@ -9,6 +9,7 @@ They differ from Kafka's only where Kafka crashes or gives a partition to a memb
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from types import MappingProxyType
 
 from group_coordinator.coordinating.assignors.contract import (
@@ -19,15 +20,37 @@ from group_coordinator.coordinating.assignors.contract import (
     TopicMetadata,
     Topics,
 )
-from group_coordinator.coordinating.assignors.cooperative_sticky import CooperativeStickyAssignor
-from group_coordinator.coordinating.assignors.entry_points import (
-    ENTRY_POINT_GROUP,
-    AssignorLoadError,
-    with_entry_points,
-)
 from group_coordinator.coordinating.assignors.range import RangeAssignor
 from group_coordinator.coordinating.assignors.round_robin import RoundRobinAssignor
-from group_coordinator.coordinating.assignors.sticky import StickyAssignor
+from group_coordinator.coordinating.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from schemas.entry_points import load_named, with_registered
+
+ENTRY_POINT_GROUP = "group_coordinator.assignors"
+
+
+class AssignorLoadError(Exception):
+    """An entry point that gives no usable assignor; the message names it and says why."""
+
+
+def with_entry_points(assignors: Mapping[str, Assignor]) -> Mapping[str, Assignor]:
+    """Return the given assignors and all registered ones, by name. Raises AssignorLoadError."""
+    return with_registered(assignors, ENTRY_POINT_GROUP, _load, _refusal)
+
+
+def _load(entry_point: EntryPoint) -> Assignor:
+    assignor: Assignor = load_named(entry_point, _refusal)
+    protocol = getattr(assignor, "rebalance_protocol", None)
+    if not isinstance(protocol, RebalanceProtocol):
+        raise _refusal(entry_point, f"its rebalance_protocol is {protocol!r}")
+    for method in ("assign", "subscription_user_data"):
+        if not callable(getattr(assignor, method, None)):
+            raise _refusal(entry_point, f"has no method {method}")
+    return assignor
+
+
+def _refusal(entry_point: EntryPoint, reason: str) -> AssignorLoadError:
+    return AssignorLoadError(f"assignor entry point {entry_point.name} = {entry_point.value}: {reason}")
+
 
 __all__ = [
     "ASSIGNORS",

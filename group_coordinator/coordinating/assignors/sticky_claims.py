@@ -60,7 +60,7 @@ def resolve_claims(layout: GroupLayout, claims: Sequence[Claim]) -> ResolvedClai
                 claimant[partition] = member
                 own_kept.append(partition)
                 continue
-            earlier_generation = _subscription_generation(layout, earlier)
+            earlier_generation = max(layout.members[earlier].subscription.generation_id, NO_GENERATION)
             if generation_ids[member] == earlier_generation:
                 contested.add(partition)
                 keeper[partition] = -1
@@ -71,10 +71,6 @@ def resolve_claims(layout: GroupLayout, claims: Sequence[Claim]) -> ResolvedClai
     if keeper:
         kept = [_still_kept(member, partitions, keeper) for member, partitions in enumerate(kept)]
     return ResolvedClaims(claimed=claimed, kept=kept, contested=contested, generation_ids=generation_ids)
-
-
-def _subscription_generation(layout: GroupLayout, member: int) -> int:
-    return max(layout.members[member].subscription.generation_id, NO_GENERATION)
 
 
 def _still_kept(member: int, partitions: list[int], keeper: dict[int, int]) -> list[int]:

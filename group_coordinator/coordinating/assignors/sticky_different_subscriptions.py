@@ -2,14 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import groupby
 
+from group_coordinator.coordinating.assignors.java_hash_map import JavaHashSet, java_topic_partition_hash
 from group_coordinator.coordinating.assignors.layout import GroupLayout
-from group_coordinator.coordinating.assignors.least_loaded import LeastLoaded, Loads
 from group_coordinator.coordinating.assignors.racks import Racks
 from group_coordinator.coordinating.assignors.sticky_claims import NO_GENERATION, ResolvedClaims
-from group_coordinator.coordinating.assignors.sticky_moves import PartitionMoves
+from schemas.java_hash import java_string_hash
+
+
+class Loads:
+    """The number of partitions of each member.
+
+    Load and member are packed into one integer, `load * one + member`, so that the order of these is the order by
+    load, then member.
+    """
+
+    def __init__(self, counts: Sequence[int]) -> None:
+        self.one = max(1, len(counts))
+        """What one partition adds to a packed load."""
+        self.packed = [count * self.one + member for member, count in enumerate(counts)]
+        self.journal: list[int] = []
+        """The members whose load has changed, one after the other."""
+
+    def counts(self) -> list[int]:
+        """Return the number of partitions of each member."""
+        return [packed // self.one for packed in self.packed]
+
+    def move_one(self, giver: int, taker: int) -> None:
+        """Count one partition of `giver` for `taker`."""
+        self.packed[giver] -= self.one
+        self.packed[taker] += self.one
+        self.journal += (giver, taker)
+
+
+class LeastLoaded:
+    """The least loaded member of a fixed, non-empty set; of equal ones the lowest number.
+
+    A heap of packed loads, in which those that are no longer true are passed over. Before each use it catches up on
+    the journal of changes, or starts anew where that is shorter.
+    """
+
+    def __init__(self, loads: Loads, members: Sequence[int]) -> None:
+        self._loads = loads
+        self._members = members
+        self._start_anew()
+
+    def packed(self) -> int:
+        """Return the packed load of the least loaded member."""
+        self._catch_up()
+        heap, packed, one = self._heap, self._loads.packed, self._loads.one
+        while packed[heap[0] % one] != heap[0]:
+            heappop(heap)
+        return heap[0]
+
+    def give(self, partitions: int) -> list[int]:
+        """Give so many partitions, each to the member that is the least loaded then; who got them, in order."""
+        self._catch_up()
+        heap, packed, one = self._heap, self._loads.packed, self._loads.one
+        takers: list[int] = []
+        while len(takers) < partitions:
+            entry = heap[0]
+            member = entry % one
+            if packed[member] != entry:
+                heappop(heap)
+                continue
+            packed[member] = entry + one
+            heapreplace(heap, entry + one)
+            takers.append(member)
+        self._loads.journal += takers
+        self._read = len(self._loads.journal)
+        return takers
+
+    @cached_property
+    def _in_set(self) -> frozenset[int]:
+        return frozenset(self._members)
+
+    def _catch_up(self) -> None:
+        journal = self._loads.journal
+        if len(journal) - self._read >= len(self._members):
+            self._start_anew()
+            return
+        if len(journal) > self._read:
+            for member in journal[self._read :]:
+                if member in self._in_set:
+                    heappush(self._heap, self._loads.packed[member])
+            self._read = len(journal)
+
+    def _start_anew(self) -> None:
+        self._heap = list(map(self._loads.packed.__getitem__, self._members))
+        heapify(self._heap)
+        self._read = len(self._loads.journal)
+
+
+class PartitionMoves:
+    """The present owner of each partition, and all moves so far.
+
+    Source: `AbstractStickyAssignor.PartitionMovements`. A partition that moves on counts as moved from where it was at
+    first; back there, as not moved.
+    """
+
+    def __init__(self, layout: GroupLayout, owner: list[int], loads: Loads) -> None:
+        self._layout = layout
+        self._loads = loads
+        self.owner = owner
+        self.moved: dict[int, None] = {}
+        """Partitions that have changed hands at least once, by their last move."""
+        self._way_of: dict[int, tuple[int, int]] = {}
+        """Of each partition that is not where it was: from whom, to whom."""
+        self._on_way: dict[tuple[int, int, int], JavaHashSet[int]] = {}
+        """Partitions by topic, from whom, to whom."""
+        self._hash_codes: dict[int, Callable[[int], int]] = {}
+
+    def move(self, partition: int, taker: int) -> None:
+        """Give `taker` one partition of this topic: a partition that went the other way, if there is one, else this.
+
+        Kafka takes the first such partition in the order of a Java `HashSet`.
+        """
+        topic = self._layout.topic_of_partition[partition]
+        source, _ = self._way_of.get(partition, (self.owner[partition], taker))
+        opposite = self._on_way.get((topic, taker, source))
+        self._hand_over(opposite.first() if opposite else partition, topic, taker)
+
+    def _hand_over(self, partition: int, topic: int, taker: int) -> None:
+        giver = self.owner[partition]
+        self.owner[partition] = taker
+        self._loads.move_one(giver, taker)
+        self.moved.pop(partition, None)
+        self.moved[partition] = None
+        source, before = self._way_of.pop(partition, (giver, giver))
+        if before != source:
+            self._leave_way(partition, (topic, source, before))
+        if source != taker:
+            self._way_of[partition] = (source, taker)
+            self._partitions_on_way(topic, source, taker).add(partition)
+
+    def _leave_way(self, partition: int, way: tuple[int, int, int]) -> None:
+        self._on_way[way].remove(partition)
+        if not self._on_way[way]:
+            del self._on_way[way]  # as in Kafka: the next set begins small again, which shows in its order
+
+    def _partitions_on_way(self, topic: int, source: int, taker: int) -> JavaHashSet[int]:
+        way = (topic, source, taker)
+        if way not in self._on_way:
+            self._on_way[way] = JavaHashSet(self._hash_code_in(topic))
+        return self._on_way[way]
+
+    def _hash_code_in(self, topic: int) -> Callable[[int], int]:
+        if topic not in self._hash_codes:
+            topic_hash = java_string_hash(self._layout.topic_names[topic])
+            first = self._layout.first_partition[topic]
+            self._hash_codes[topic] = lambda number: java_topic_partition_hash(topic_hash, number - first)
+        return self._hash_codes[topic]
+
 
 _PASSES_MAX = 1_000
 """Random groups settle in fewer than ten passes. Nobody has proved that all do, and no group may block its leader."""

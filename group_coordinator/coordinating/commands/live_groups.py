@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection
 from sys import intern
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 from confluent_kafka import Message
@@ -13,7 +15,11 @@ from group_coordinator.ground.kafka_topics.errors import explaining
 from group_coordinator.ground.kafka_topics.reader import TopicReader
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.group_metrics.names import kept_name
+from group_coordinator.watching.narrative import words
 from schemas.history import GroupSnapshot, decode_snapshot
+
+if TYPE_CHECKING:
+    from streaming.application import ShardProgress
 
 
 class GroupSize(NamedTuple):
@@ -70,3 +76,46 @@ class LiveGroups(Generic[_Kept]):
                 self.groups[kept_name(snapshot.group_id)] = self._keep(snapshot)
         except msgspec.DecodeError:
             return  # somebody else's record; it is no business of a display
+
+
+WINDOW_S = 10.0
+
+
+class StatusLine:
+    """Puts the last batches of the shards and the groups into words; events per second are a mean over ten seconds."""
+
+    def __init__(self) -> None:
+        self._totals: deque[tuple[float, int]] = deque()
+
+    def text(
+        self,
+        shards: Collection[ShardProgress],
+        events: int,
+        groups: Collection[GroupSize],
+        now_s: float | None = None,
+    ) -> str:
+        """Return the status line. `shards` has the last batch of each shard, `events` the number of events since the
+        start."""
+        rate = self._rate(events, time.monotonic() if now_s is None else now_s)
+        if not shards:
+            return "waiting for the first batch"
+        slowest_ms = max(shard.batch_ms for shard in shards)
+        lag_ms = max(shard.clock_lag_ms for shard in shards)
+        return (
+            f"{words.count(len(groups), 'group')}{_states(groups)}, "
+            f"{words.count(sum(group.members for group in groups), 'member')}, "
+            f"{rate:.0f} events/s, batch {slowest_ms} ms, watermark lag {words.duration(lag_ms)}"
+        )
+
+    def _rate(self, events: int, now_s: float) -> float:
+        totals = self._totals
+        totals.append((now_s, events))
+        while totals[0][0] < now_s - WINDOW_S and len(totals) > 1:
+            totals.popleft()
+        (since_s, before), elapsed_s = totals[0], now_s - totals[0][0]
+        return (events - before) / elapsed_s if since_s < now_s else 0.0
+
+
+def _states(groups: Collection[GroupSize]) -> str:
+    counts = Counter(group.state for group in groups)
+    return f" ({', '.join(f'{number} {state}' for state, number in sorted(counts.items()))})" if counts else ""

@@ -13,7 +13,7 @@ from group_coordinator.command_line.tables import print_lines
 from group_coordinator.coordinating.commands.gateway_settings import PANELS, GatewaySettings, names
 from group_coordinator.coordinating.commands.transactions import relays
 from group_coordinator.ground.kafka_topics.reader import partition_count
-from group_coordinator.ground.monitoring.metrics import Metrics
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.ground.monitoring.server import operations_server
 from group_coordinator.ground.settings.topic_names import Topics
 

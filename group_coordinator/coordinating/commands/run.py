@@ -21,13 +21,11 @@ from group_coordinator.coordinating.commands import history_tables
 from group_coordinator.coordinating.commands.coordinator_options import Settings
 from group_coordinator.coordinating.commands.coordinator_thread import CoordinatorThread
 from group_coordinator.coordinating.commands.dashboard_thread import index_of_dashboard, start_dashboard
-from group_coordinator.coordinating.commands.ending import KAFKA_S, SPARK_S, Ending
 from group_coordinator.coordinating.commands.idle_spark import spark_where_idle
-from group_coordinator.coordinating.commands.live_groups import LiveGroups, group_size
+from group_coordinator.coordinating.commands.live_groups import LiveGroups, StatusLine, group_size
 from group_coordinator.coordinating.commands.own_gateway import OwnGateway
 from group_coordinator.coordinating.commands.own_responders import OwnResponders, for_responders
 from group_coordinator.coordinating.commands.spark_jvm import require_spark
-from group_coordinator.coordinating.commands.status_line import StatusLine
 from group_coordinator.coordinating.operations.operations import Operations
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.watching.dashboard.index import Index
@@ -36,6 +34,34 @@ from group_coordinator.watching.watch.lag_metrics import lag_gauges, lag_series
 from schemas.settings import PORT_MAX
 from streaming.config import StreamingConfig
 from streaming.topics import TopicReport
+
+WITHIN_S = 26.0
+"""What has not ended by then is killed; the last part of it ends within a moment."""
+KAFKA_S = 5.0
+"""So much of it is kept for an embedded broker, which ends after all others."""
+SPARK_S = 6.0
+"""And so much for Spark, whose running batch may take minutes beside a flood."""
+
+
+class Ending:
+    """What ends one after the other shares the time: who takes long leaves less to the others."""
+
+    def __init__(self, within_s: float = WITHIN_S, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._within_s, self._now_s = within_s, now_s
+        self._by_s: float | None = None
+
+    def begin(self) -> None:
+        """Let the time run from now on."""
+        if self._by_s is None:
+            self._by_s = self._now_s() + self._within_s
+
+    def left_s(self, kept_s: float = 0.0) -> float:
+        """Return what is left of the time but for `kept_s`, which others need after this; 0 if nothing is. The time
+        runs from the first call on, if it did not before."""
+        self.begin()
+        assert self._by_s is not None
+        return max(0.0, self._by_s - kept_s - self._now_s())
+
 
 LINE_INTERVAL_S = 10.0
 _POLL_S = 0.25
@@ -282,4 +308,3 @@ def _watch(
                 next_line_s += LINE_INTERVAL_S
                 output.write(text)
     coordinator.check()
-

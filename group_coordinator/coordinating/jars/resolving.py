@@ -17,14 +17,96 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+from typing import IO, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from group_coordinator.coordinating.jars.java import find_java
-from group_coordinator.coordinating.jars.progress import JarsProgress
 from group_coordinator.ground.errors import ExpectedError
+
+_LINE_INTERVAL_S = 10.0
+
+
+class JarsProgress:
+    """Reads Ivy's output line by line and shows how far it is: first each library is described, then downloaded."""
+
+    def __init__(
+        self,
+        jars_expected: int,
+        console: Console | None = None,
+        *,
+        what: str = "Spark's Kafka connector, Delta, Kafka",
+    ) -> None:
+        self._console = console or Console(stderr=True)
+        self._jars_expected = jars_expected
+        self._what = what
+        self._found = 0
+        self._downloaded = 0
+        self._started = time.monotonic()
+        self._line_due = self._started + _LINE_INTERVAL_S
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Self:
+        self._started = time.monotonic()
+        self._line_due = self._started + _LINE_INTERVAL_S
+        self.say(
+            f"Resolving {self._jars_expected} jars ({self._what}), once: about a minute and 70 MB."
+        )
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=self._console,
+            )
+            self._described = self._bar.add_task("described ", total=self._jars_expected)
+            self._fetched = self._bar.add_task("downloaded", total=self._jars_expected)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+            self._bar = None
+
+    def follow(self, line: str) -> None:
+        """Take one line of Ivy's output."""
+        if re.match(r"\s+found \S+#\S+;\S+ in ", line):
+            self._found += 1
+        elif line.lstrip().startswith("[SUCCESSFUL"):
+            self._downloaded += 1
+        else:
+            return
+        if self._bar:
+            self._bar.update(self._described, completed=self._found)
+            self._bar.update(self._fetched, completed=self._downloaded)
+        elif time.monotonic() >= self._line_due:
+            self._line_due = time.monotonic() + _LINE_INTERVAL_S
+            self.say(
+                f"  {self._found} of {self._jars_expected} jars described, {self._downloaded} downloaded, "
+                f"{self._elapsed_s()} s"
+            )
+
+    def finish(self, jars: int, size_bytes: int, directory: Path) -> None:
+        """Print what was resolved, how long it took and where it lies."""
+        self.say(f"Resolved {jars} jars ({size_bytes / 1e6:.0f} MB) in {self._elapsed_s()} s into {directory}")
+
+    def say(self, text: str) -> None:
+        """Print one plain line."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _elapsed_s(self) -> int:
+        return round(time.monotonic() - self._started)
+
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
 CONFIGURATIONS = ("spark", "broker", "tools")
@@ -151,7 +233,7 @@ def _ivy_command(unfinished: Path, declared: Sequence[str]) -> list[str]:
         f"-Dsun.net.client.defaultConnectTimeout={_TIMEOUT_MS}",
         f"-Dsun.net.client.defaultReadTimeout={_TIMEOUT_MS}",
         "-jar",
-        str(_ivy_jar()),
+        str(max(pyspark_jars_directory().glob("ivy-*.jar"))),
     ]
     settings = os.environ.get("GROUP_COORDINATOR_IVY_SETTINGS")
     if settings:
@@ -170,10 +252,6 @@ def pyspark_jars_directory() -> Path:
             "PySpark's jars (jars/ivy-*.jar of the package) were not found. Reinstall it: pip install pyspark==4.2.0"
         )
     return directory
-
-
-def _ivy_jar() -> Path:
-    return max(pyspark_jars_directory().glob("ivy-*.jar"))
 
 
 def _failure(log: str, path: Path) -> str:

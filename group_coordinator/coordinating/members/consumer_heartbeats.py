@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from group_coordinator.coordinating.members.consumer_membership import IN_GROUP, ConsumerMembership, ConsumerMemberState
+from group_coordinator.coordinating.members.membership import IN_GROUP, ConsumerMembership, ConsumerMemberState
 from group_coordinator.coordinating.members.reconciliation import LocalAssignment, Reconciliation
 from group_coordinator.coordinating.members.requests import PendingRequest
 from schemas.consumer_group_messages import (

@@ -8,7 +8,7 @@ It is driven like a `GroupMember` (`member_machine.py`), with two differences. A
 do not matter to it, since the coordinator assigns; `partitions_changed` does nothing. Besides, it can subscribe to a
 regular expression (`subscribe_pattern`). `state` is a `ConsumerMemberState`, `generation_id` the member's epoch (0
 while it joins, -1 outside the group), and `Assigned` has the epoch, too. Its id, which it makes itself, is the first
-of its request ids. `new_member.py` makes either kind, as the settings say.
+of its request ids. `member.new_member` makes either kind, as the settings say.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from group_coordinator.coordinating.members.config import MemberConfig
 from group_coordinator.coordinating.members.consumer_heartbeats import API, ConsumerHeartbeats
-from group_coordinator.coordinating.members.consumer_membership import IN_GROUP, ConsumerMembership, ConsumerMemberState
 from group_coordinator.coordinating.members.effects import PollIntervalExceeded
 from group_coordinator.coordinating.members.member_machine import MemberMachine
+from group_coordinator.coordinating.members.membership import IN_GROUP, ConsumerMembership, ConsumerMemberState
 from group_coordinator.coordinating.members.reconciliation import Reconciliation
 from group_coordinator.coordinating.members.requests import PendingRequest
 from schemas.consumer_group_messages import (

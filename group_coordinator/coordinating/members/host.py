@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from group_coordinator.coordinating.assignors import load_assignors
 from group_coordinator.coordinating.members.action_queue import ActionQueue
-from group_coordinator.coordinating.members.cluster import Cluster
+from group_coordinator.coordinating.members.cluster import Cluster, TopicWatch
 from group_coordinator.coordinating.members.config import MemberConfig
 from group_coordinator.coordinating.members.effects import (
     CommitFailed,
@@ -38,11 +38,10 @@ from group_coordinator.coordinating.members.effects import (
     Send,
     TopicNamesNeeded,
 )
+from group_coordinator.coordinating.members.member import new_member
 from group_coordinator.coordinating.members.member_machine import MemberMachine
-from group_coordinator.coordinating.members.new_member import new_member
 from group_coordinator.coordinating.members.published_topics import PublishedTopics
 from group_coordinator.coordinating.members.requests import request_ids
-from group_coordinator.coordinating.members.topic_watch import TopicWatch
 from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.ground.kafka_topics.reader import TopicReader

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from group_coordinator.coordinating.assignors import ASSIGNORS, Assignor
 from group_coordinator.coordinating.members.config import MemberConfig
+from group_coordinator.coordinating.members.consumer_member import ConsumerGroupMember
 from group_coordinator.coordinating.members.effects import PollIntervalExceeded
 from group_coordinator.coordinating.members.heartbeats import Heartbeats
 from group_coordinator.coordinating.members.joining import Joining
@@ -151,3 +152,16 @@ class GroupMember(MemberMachine):
         if not self.config.is_static if leaves is None else leaves:
             leave_group(self._membership, self._leaving, "the consumer is being closed")
         self._membership.reset_and_rejoin(_LEAVES_OF_ITS_OWN)
+
+
+def new_member(
+    config: MemberConfig,
+    request_ids: Iterator[str],
+    *,
+    shard_count: int = 1,
+    assignors: Mapping[str, Assignor] = ASSIGNORS,
+) -> GroupMember | ConsumerGroupMember:
+    """Make a member. Raises ValueError for settings that cannot work."""
+    if config.group_protocol == "consumer":
+        return ConsumerGroupMember(config, request_ids, shard_count=shard_count)
+    return GroupMember(config, request_ids, shard_count=shard_count, assignors=assignors)

@@ -16,11 +16,10 @@ from typing import Protocol
 from group_coordinator.coordinating.members.commits import Commits
 from group_coordinator.coordinating.members.config import MemberConfig
 from group_coordinator.coordinating.members.effects import OffsetAndMetadata, Output
-from group_coordinator.coordinating.members.leaving import Leaving
+from group_coordinator.coordinating.members.leaving import Leaving, Shutdown
 from group_coordinator.coordinating.members.membership import Membership
 from group_coordinator.coordinating.members.positions import Positions
 from group_coordinator.coordinating.members.requests import PendingRequest
-from group_coordinator.coordinating.members.shutdown import Shutdown
 from schemas.consumer_protocol import TopicPartition
 from schemas.error_codes import ErrorCode
 from schemas.events import ResponseEnvelope

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from group_coordinator.coordinating.members.commits import Commits
-from group_coordinator.coordinating.members.consumer_membership import ConsumerMembership, ConsumerMemberState
 from group_coordinator.coordinating.members.effects import Assigned, Revoked, TopicNamesNeeded
+from group_coordinator.coordinating.members.membership import ConsumerMembership, ConsumerMemberState
 from group_coordinator.coordinating.members.positions import Positions
 from schemas.consumer_group_messages import ConsumerGroupAssignment
 from schemas.consumer_protocol import TopicPartition

@@ -69,7 +69,7 @@ class TopicsReader:
             self._take |= {
                 topics.events: self._event,
                 topics.responses: self._answer,
-                topics.assignments: self._assignment,
+                topics.assignments: lambda message: self._tally.group(message.key() or b"", message.value()),
             }
         self._positions: dict[Partition, int] = {}
         self._ends: dict[Partition, int] = {}
@@ -148,9 +148,6 @@ class TopicsReader:
             self._listener.add_record(record, value)
         if self._is_counted(message) and self._tally.history(record):
             self._group_log.history(record)
-
-    def _assignment(self, message: Message) -> None:
-        self._tally.group(message.key() or b"", message.value())
 
     def _dead_letter(self, message: Message) -> None:
         headers = headers_of(message)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from group_coordinator.coordinating.answer_sockets import AnswerSender, HandedAnswer
-from group_coordinator.coordinating.responder.answering import AnsweringShard
+from group_coordinator.coordinating.responder.answering import AnsweringShard, LogPlace, TakenAnswers
 from group_coordinator.coordinating.responder.permission import (
     ResponderError,
     alone,
@@ -25,7 +25,6 @@ from group_coordinator.coordinating.responder.permission import (
     require_same_hash,
 )
 from group_coordinator.coordinating.responder.protocol import ResponderStatus
-from group_coordinator.coordinating.responder.taken_answers import LogPlace, TakenAnswers
 from group_coordinator.coordinating.responder.ticking import ResponderTicker
 from group_coordinator.ground.kafka_topics.clients import new_producer
 from group_coordinator.ground.kafka_topics.reader import TopicReader, headers_of, offset_of

@@ -105,7 +105,8 @@ class ResponderTicker:
         self._position: ClockPosition | None = None
         self._is_whole = False
         self._ticker = Ticker.of(
-            config, shard, writer=self.name, may_tick=self._may_tick, find_position=lambda: self._position
+            config, shard, writer=self.name, may_tick=lambda: self._election.may_tick(monotonic_ms()),
+            find_position=lambda: self._position,
         )
 
     @property
@@ -155,7 +156,3 @@ class ResponderTicker:
                 else "This responder does not write the clock of shard %d any more.", self._shard,
             )  # fmt: skip
         self._ticker.handled(clock_ms)
-
-    def _may_tick(self) -> bool:
-        """Return whether to tick, in the ticker's thread."""
-        return self._election.may_tick(monotonic_ms())

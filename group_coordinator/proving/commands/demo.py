@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import tzinfo
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import typer
 from confluent_kafka.admin import NewTopic
+from msgspec import UNSET
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from group_coordinator.command_line.signals import stop_requested
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.tables import out, print_line
 from group_coordinator.command_line.times import parse_duration_s, shown_zone
 from group_coordinator.coordinating.commands.coordinator_thread import CoordinatorThread
 from group_coordinator.coordinating.commands.dashboard_thread import start_dashboard
-from group_coordinator.coordinating.commands.live_groups import LiveGroups, group_size
+from group_coordinator.coordinating.commands.live_groups import LiveGroups, StatusLine, group_size
 from group_coordinator.coordinating.commands.spark_jvm import require_spark
-from group_coordinator.coordinating.commands.status_line import StatusLine
 from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
 from group_coordinator.coordinating.jars.resolving import resolve_jars
 from group_coordinator.coordinating.members.host import MemberHost
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.proving.commands.demo_members import RecordSource
 from group_coordinator.proving.commands.demo_scenarios import (
     PARTITIONS,
@@ -33,16 +39,16 @@ from group_coordinator.proving.commands.demo_scenarios import (
     SESSION_TIMEOUT_MS,
     DemoScenarios,
 )
-from group_coordinator.proving.commands.demo_view import DemoView
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from group_coordinator.watching.commands.explanation import explanation
 from group_coordinator.watching.commands.summary import Summary
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.narrative import sentences
+from group_coordinator.watching.narrative import sentences, words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline
 from schemas.consumer_group_history import GroupConverted
 from schemas.events import encode_json
-from schemas.history import History, MemberReplaced, RebalanceCompleted, RequestRefused
+from schemas.group_states import GroupState
+from schemas.history import GroupSnapshot, History, MemberReplaced, RebalanceCompleted, RequestRefused, SnapshotMember
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
 
@@ -238,3 +244,114 @@ def _create_topics(config: StreamingConfig) -> None:
     admin = new_admin_client(config.client_properties)
     for future in admin.create_topics([NewTopic(name, number, 1) for name, number in PARTITIONS.items()]).values():
         future.result()
+
+
+LINE_INTERVAL_S = 10.0
+_EVENTS_KEPT, _EVENTS_SHOWN_AT_LEAST = 40, 3
+_OTHER_LINES = 5
+_STYLES: dict[str, str] = {GroupState.STABLE: "green", GroupState.EMPTY: "dim", GroupState.DEAD: "red"}
+
+
+class DemoView:
+    """The demo's display: `report` adds a line about an event, `show` draws the state of the groups."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or out()
+        self._events: deque[Text] = deque(maxlen=_EVENTS_KEPT)
+        self._stack = ExitStack()
+        self._live: Live | None = None
+        self._next_line_s = LINE_INTERVAL_S
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live = self._stack.enter_context(Live(console=self._console, screen=False, auto_refresh=False))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def report(self, text: str, *, is_announcement: bool) -> None:
+        """Add a line: an announcement of what the demo does, or a decision of the coordinator."""
+        if self._live is None:
+            print_line(f"{'>>' if is_announcement else '  '} {text}")
+        else:
+            style = "yellow" if is_announcement else ""
+            self._events.append(Text(printable(text), style=style, no_wrap=True, overflow="ellipsis"))
+
+    def show(
+        self, elapsed_s: float, status: str, snapshots: Mapping[str, GroupSnapshot], records: Mapping[str, int]
+    ) -> None:
+        """Show the status line, the groups, and the number of records that each client has consumed."""
+        if self._live is not None:
+            table = _table(snapshots.values(), records)
+            room = max(self._console.height - table.row_count - _OTHER_LINES, _EVENTS_SHOWN_AT_LEAST)
+            events: Sequence[RenderableType] = list(self._events)[-room:]
+            footer = Text(
+                "Yellow: what the demo does. The rest: what the coordinator made of it. Ctrl-C ends the demo.",
+                style="dim",
+            )
+            self._live.update(Group(Text(status, style="bold"), table, "", *events, footer), refresh=True)
+        elif elapsed_s >= self._next_line_s:
+            self._next_line_s += LINE_INTERVAL_S
+            print_line(f"-- {status}")
+            for snapshot in sorted(snapshots.values(), key=lambda snapshot: snapshot.group_id):
+                print_line(
+                    f"--   {snapshot.group_id}: {snapshot.state}, {_kind(snapshot)}{_counter(snapshot)}; "
+                    f"{_owners(snapshot)}"
+                )
+
+
+def _table(snapshots: Collection[GroupSnapshot], records: Mapping[str, int]) -> Table:
+    table = Table(
+        "GROUP", "STATE", "GENERATION", "MEMBER", "PARTITIONS", "RECORDS", box=None, pad_edge=False, header_style="bold"
+    )  # of a consumer group: its epoch
+    for group in sorted(snapshots, key=lambda snapshot: snapshot.group_id):
+        first = [
+            printable(group.group_id),
+            Text(group.state, style=_STYLES.get(group.state, "yellow")),
+            f"epoch {_counter(group)}" if group.is_consumer_group else _counter(group),
+        ]
+        rows = [
+            [
+                f"{printable(_name(group, member))}{' *' if member.member_id == group.leader_id else ''}",
+                printable(_holds(member)),
+                str(records.get(member.client_id, 0)),
+            ]
+            for member in sorted(group.members, key=lambda member: member.client_id)
+        ]
+        for number, row in enumerate(rows or [["-", "", ""]]):
+            table.add_row(*(first if number == 0 else ["", "", ""]), *row)
+    return table
+
+
+def _kind(group: GroupSnapshot) -> str:
+    return "consumer group in epoch " if group.is_consumer_group else "generation "
+
+
+def _counter(group: GroupSnapshot) -> str:
+    """The generation; the epoch of a consumer group, and that of its target where that is behind."""
+    target = group.assignment_epoch
+    behind = target is not UNSET and target != group.generation_id
+    return f"{group.generation_id} (target {target})" if behind else str(group.generation_id)
+
+
+def _name(group: GroupSnapshot, member: SnapshotMember) -> str:
+    """The client's name; in a consumer group also whether it speaks the classic protocol, and an epoch that is
+    behind."""
+    if member.consumer is UNSET:
+        return member.client_id
+    notes = ["classic"] if member.consumer.uses_classic_protocol else []
+    if member.consumer.member_epoch != group.generation_id:
+        notes.append(f"at {member.consumer.member_epoch}")
+    return f"{member.client_id} ({', '.join(notes)})" if notes else member.client_id
+
+
+def _holds(member: SnapshotMember) -> str:
+    """What a member has, and what of that it is about to give up."""
+    leaving = () if member.consumer is UNSET else member.consumer.pending_revocation
+    return words.owned(member.partitions) + (f", gives up {words.owned(leaving)}" if leaving else "")
+
+
+def _owners(group: GroupSnapshot) -> str:
+    members = sorted(group.members, key=lambda member: member.client_id)
+    return ", ".join(f"{_name(group, member)} has {_holds(member)}" for member in members) or "no members"

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from group_coordinator.coordinating.members.host import MemberHost
-from group_coordinator.proving.commands.demo_clients import JavaClient, KafkaPythonClient, LibrdkafkaClient
-from group_coordinator.proving.commands.demo_members import DemoClient, DemoMember
+from group_coordinator.proving.commands.demo_members import (
+    DemoClient,
+    DemoMember,
+    JavaClient,
+    KafkaPythonClient,
+    LibrdkafkaClient,
+)
 from schemas.group_states import GroupState
 from schemas.history import GroupSnapshot
 

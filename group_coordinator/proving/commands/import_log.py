@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 
 from group_coordinator.command_line import doubts
-from group_coordinator.command_line.errors import CommandError
+from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.log_options import TimeZone, zone
 from group_coordinator.command_line.options import with_settings
 from group_coordinator.command_line.progress import bytes_progress
@@ -18,11 +19,17 @@ from group_coordinator.command_line.tables import print_line
 from group_coordinator.coordinating.commands.coordinator_options import Settings
 from group_coordinator.ground.output_files import whole_file
 from group_coordinator.proving.commands import broker_log_report
-from group_coordinator.proving.commands.evidence import read_evidence
+from group_coordinator.proving.recordings.broker_settings import Setting
+from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs, read_coordinator_logs
 from group_coordinator.proving.recordings.events_import import EventsImport, ImportCounts
+from group_coordinator.proving.recordings.following import Following, follow, moments_us
 from group_coordinator.proving.recordings.kafka_request_log import DeadLetter, LogCounts, RequestLog
 from group_coordinator.proving.recordings.log_doubts import doubts_of
+from group_coordinator.proving.recordings.offsets_log import OffsetsLog, read_offsets_log
+from group_coordinator.watching.commands.observed_source import files_of
+from group_coordinator.watching.dashboard.watched import WatchedSource
 from group_coordinator.watching.narrative import words
+from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC
 from schemas.events import encode_json
 from schemas.records_file import encode_record
 from streaming.config import StreamingConfig
@@ -130,3 +137,54 @@ class DeadLetters:
         with self.path.open("ab" if self.count else "wb") as file:
             file.write(encode_json(letter) + b"\n")
         self.count += 1
+
+
+class Evidence(Struct, frozen=True):
+    """It is compared with what the request logs tell."""
+
+    dump: OffsetsLog | None
+    broker_logs: CoordinatorLogs | None
+    sources: tuple[WatchedSource, ...] = ()
+    """The files that it was read from."""
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the dump may not tell what happened."""
+        of_dump = () if self.dump is None else self.dump.doubts()
+        return (*of_dump, *(() if self.broker_logs is None else self.broker_logs.doubts))
+
+    @property
+    def moments_us(self) -> list[int]:
+        """When something happened by it, in order."""
+        return moments_us(self.dump, self.broker_logs)
+
+    def follow(self, log: RequestLog, settings: Mapping[str, Setting]) -> Following:
+        """Follow request logs with it."""
+        if self.dump is None:
+            return follow(log, settings, None, self.broker_logs)
+        return follow(log, settings, self.dump.by_group, self.broker_logs, self.dump.markers)
+
+
+def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo) -> Evidence:
+    """Read brokers' logs. `broker_logs` are names or patterns of files. Raises CommandError."""
+    if len(dumps) > 1:
+        raise CommandError("Request logs go with one dump of the offsets topic.", WRONG_USE)
+    try:
+        logs = files_of(broker_logs)
+        dump = read_offsets_log(dumps[0]) if dumps else None
+        of_cluster = None if dump is None else dump.cluster_id
+        return Evidence(
+            dump,
+            read_coordinator_logs(logs, time_zone, of_cluster) if broker_logs else None,
+            tuple(_sources(dumps, logs)),
+        )
+    except (OSError, ValueError) as problem:
+        raise CommandError(str(problem)) from problem
+
+
+def _sources(dumps: Sequence[Path], broker_logs: Sequence[Path]) -> Iterator[WatchedSource]:
+    if dumps:
+        yield WatchedSource(kind="offsets_log", name=OFFSETS_TOPIC, detail=words.listed([path.name for path in dumps]))
+    if broker_logs:
+        names = words.listed([path.name for path in broker_logs])
+        yield WatchedSource(kind="broker_log", name="brokers' logs", detail=names)

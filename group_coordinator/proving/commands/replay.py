@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import tzinfo
 from functools import partial
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +45,6 @@ from group_coordinator.coordinating.commands.spark_jvm import (
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.ground.settings.topic_names import Topics
 from group_coordinator.proving.commands.broker_log_report import given_settings
-from group_coordinator.proving.commands.observed_outputs import with_told, with_told_rows
 from group_coordinator.proving.commands.replay_source import (
     ReplaySource,
     replay_source,
@@ -59,12 +61,40 @@ from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.tables.destination import require_writable, write_history
 from schemas.history import History, decode_history
+from schemas.output_records import OutputRecord
 from streaming.config import StreamingConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from schemas.output_records import OutputRecord
+
+
+
+Group = tuple[bytes | None, list[OutputRecord]]
+"""The group's key, and its outputs."""
+
+
+def with_told(groups: Iterable[Group], told: Iterable[History], topic: str) -> Iterator[Group]:
+    """Return the outputs of groups that were coordinated again, and the history of those that were not; all in the
+    order of their keys."""
+    records = ((record.key, record) for record in history_outputs(told, topic))
+    others = [(key, [record for _, record in of_group]) for key, of_group in groupby(records, itemgetter(0))]
+    others.sort(key=_by_key)
+    yield from merge(groups, others, key=_by_key)
+
+
+def _by_key(group: Group) -> tuple[bool, bytes]:
+    return group[0] is not None, group[0] or b""
+
+
+def with_told_rows(outputs: DataFrame, told: Iterable[History], topic: str) -> DataFrame:
+    """Return rows of `OUTPUT_SCHEMA` with the history of groups that were not coordinated again."""
+    from streaming.rows import OUTPUT_SCHEMA, output_columns  # its packages come with Spark
+
+    columns = output_columns([(record.key, [record]) for record in history_outputs(told, topic)])
+    return outputs.union(outputs.sparkSession.createDataFrame(list(zip(*columns, strict=True)), OUTPUT_SCHEMA))
+
 
 _PROGRESS_EVERY = 500
 _PYTHON_CAUSE = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)

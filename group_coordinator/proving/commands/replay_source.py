@@ -22,8 +22,7 @@ from group_coordinator.coordinating.commands.spark_jvm import require_spark
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.commands import broker_log_report
 from group_coordinator.proving.commands.best_source import told_by_records
-from group_coordinator.proving.commands.evidence import Evidence, read_evidence
-from group_coordinator.proving.commands.import_log import DeadLetters, nothing_to_tell
+from group_coordinator.proving.commands.import_log import DeadLetters, Evidence, nothing_to_tell, read_evidence
 from group_coordinator.proving.commands.what_if_player import EVENTS_FILE, ReplayedLog
 from group_coordinator.proving.recordings.broker_settings import RULES, Setting
 from group_coordinator.proving.recordings.events_import import EventsImport

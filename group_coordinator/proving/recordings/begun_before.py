@@ -27,7 +27,6 @@ from schemas.messages import (
     JoinGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
-    Request,
 )
 from schemas.recorded import RecordedGroup, RecordedMember, RecordedOffset
 from schemas.records import group_metadata
@@ -65,14 +64,14 @@ def begun_before(requests: Sequence[GroupRequest], new_group_epoch: int = NEW_GR
         first_joins_us[member_id] = min(known_us, first_joins_us.get(member_id, known_us))
         if request.response.get("errorCode") == ErrorCode.NONE:
             generation = request.response["generationId"] if is_classic else 0
-            epochs_before = generation - 1 if is_classic else _epochs_before(request, new_group_epoch)
+            epochs_before = generation - 1 if is_classic else int(request.response["memberEpoch"]) - new_group_epoch
             first = min(first or (ready_us, epochs_before), (ready_us, epochs_before))
     if first is not None and first[1] > 0:
         return True
     return any(
         request.logged.handled_us < first_joins_us.get(member_id, 2**62) and _was_known(request)
         for request in requests
-        if (member_id := _speaker(request.request))
+        if (member_id := getattr(request.request, "member_id", None))
     )
 
 
@@ -84,15 +83,6 @@ def _joined(request: GroupRequest) -> str | None:
     if isinstance(body, ConsumerGroupHeartbeatRequest) and body.member_epoch == JOIN_EPOCH:
         return request.response.get("memberId") or body.member_id
     return None
-
-
-def _epochs_before(request: GroupRequest, new_group_epoch: int) -> int:
-    """Return how many epochs a consumer group has had before a member joined it."""
-    return int(request.response["memberEpoch"]) - new_group_epoch
-
-
-def _speaker(request: Request) -> str:
-    return getattr(request, "member_id", None) or ""
 
 
 def _was_known(request: GroupRequest) -> bool:

@@ -6,7 +6,8 @@ A topic that the log only shows to be there was there before the log; what is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -287,3 +288,44 @@ class _Story:
 def names_of(changes: Iterable[TopicChange]) -> set[str]:
     """Return the names of all topics that ever there were."""
     return {change.name for change in changes}
+
+
+@final
+class TopicIds:
+    """What is known of ids, from the story of the cluster and from elsewhere."""
+
+    def __init__(
+        self,
+        changes: Iterable[TopicChange] = (),
+        others: Mapping[str, str] | None = None,
+        *,
+        of_names: bool = True,
+    ) -> None:
+        """`others`: name -> id, of what other records tell. `of_names`: the broker looks up the ids of names, as from
+        Kafka 4.3 on."""
+        self._of_names = of_names
+        known = others or {}
+        self.names = {topic_id: name for name, topic_id in known.items()}
+        """Topic id -> name."""
+        self._ids: dict[str, list[tuple[int, str]]] = {name: [(0, topic_id)] for name, topic_id in known.items()}
+        told: set[str] = set()
+        for change in changes:
+            if change.topic is not None:
+                topic_id = change.topic.topic_id
+                self.names[topic_id] = change.name
+                ids = self._ids.setdefault(change.name, [])
+                if change.name not in told:
+                    ids.clear()
+                    told.add(change.name)
+                if not ids or ids[-1][1] != topic_id:
+                    ids.append((change.at_us, topic_id))
+
+    def id_of(self, name: str, us: int) -> str | None:
+        """Return the id that a topic had at a time, or got later; None if nothing tells it."""
+        ids = self._ids.get(name) if self._of_names else None
+        if not ids:
+            return None
+        return next((topic_id for at_us, topic_id in reversed(ids) if at_us <= us), ids[0][1])
+
+
+NO_IDS = TopicIds()

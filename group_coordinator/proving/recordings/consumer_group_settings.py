@@ -184,7 +184,8 @@ class _Bounds(Struct):
             replaced = [other_id for other_id, other in silent.items() if other.instance_id == body.instance_id]
             for other_id in replaced:
                 del silent[other_id]
-        silent[member_id] = _Silent(logged.handled_us, instance_id=body.instance_id or _instance_of(member))
+        instance_id = body.instance_id or (None if member is None else member.instance_id)
+        silent[member_id] = _Silent(logged.handled_us, instance_id=instance_id)
 
     def _lived(self, member: _Silent, now_us: int) -> None:
         """Note that a member was there, though it had not been heard for that long."""
@@ -204,10 +205,6 @@ class _Bounds(Struct):
             begin_ms * 1000 < until_us and end_ms * 1000 > from_us
             for begin_ms, end_ms in self.interruptions.standstills_ms
         )
-
-
-def _instance_of(member: _Silent | None) -> str | None:
-    return None if member is None else member.instance_id
 
 
 def _number_of(windows: Iterable[_Window], value_ms: int) -> int:

@@ -239,7 +239,8 @@ class _Follower:
         self, followed: FollowedGroup, requests: list[GroupRequest], after_us: int, until_ms: int, reason: str
     ) -> None:
         """Follow a group while it is classic. `after_us`: 0, or since when it may be so again, after `reason`."""
-        records, beginning, requests_left, gave_up = self._records_of(followed.group_id), None, requests, 0
+        records, beginning = (self._records or {}).get(followed.group_id, ()), None
+        requests_left, gave_up = requests, 0
         if not requests:
             return
         if after_us or begun_before(requests, self._config.kafka_version.first_epoch + 1):
@@ -298,9 +299,6 @@ class _Follower:
     def _facts(self, followed: FollowedGroup, ends: Iterable[TransactionEnd]) -> list[Fact]:
         interval_ms = self._config.group_consumer_heartbeat_interval_ms
         return facts_of(followed.requests, self._cluster, ends, interval_ms)
-
-    def _records_of(self, group_id: str) -> Sequence[LoggedRecord]:
-        return (self._records or {}).get(group_id, ())
 
     def _since(self, from_us: int, lines: list[_Timed] | None, until_ms: int) -> list[_Timed] | None:
         """Return what the broker wrote from a time on until another, or until the last line of the request log."""

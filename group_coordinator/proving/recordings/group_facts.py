@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from group_coordinator.proving.recordings.cluster_lines import GroupSetting
-from group_coordinator.proving.recordings.cluster_topics import LoggedTopics, TopicChange, names_of
+from group_coordinator.proving.recordings.cluster_topics import LoggedTopics, names_of
 from group_coordinator.proving.recordings.expectations import CLOCK_MS, LATE_MS, Fact, Resolution
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
@@ -97,7 +97,8 @@ def _topic_facts(cluster: LoggedTopics, interests: _Interests) -> Iterator[Fact]
         known_ids |= set() if change.topic is None else {change.topic.topic_id}
         if change.name in names:
             if change.gone_id is not None and change.name in interests.committed:
-                yield Fact(change.at_us, change.earliest_us, _deleted(change), change.latest_us)
+                deleted = TopicsDeleted(topics=(DeletedTopic(name=change.name, topic_id=change.gone_id),))
+                yield Fact(change.at_us, change.earliest_us, deleted, change.latest_us)
             topics.pop(change.name, None)
             absent.pop(change.name, None)
             if change.topic is None:
@@ -119,10 +120,6 @@ def _topic_facts(cluster: LoggedTopics, interests: _Interests) -> Iterator[Fact]
             yield Fact(change.at_us, change.earliest_us, metadata, change.latest_us)
     if interests.has_native_members and not told:
         yield Fact(0, 0, TopicMetadata(version=_FIRST_VERSION, topics=()))
-
-
-def _deleted(change: TopicChange) -> TopicsDeleted:
-    return TopicsDeleted(topics=(DeletedTopic(name=change.name, topic_id=change.gone_id),))
 
 
 def _configurations(settings: Iterable[tuple[int, GroupSetting]]) -> Iterator[Fact]:

@@ -14,8 +14,8 @@ from uuid import UUID, uuid5
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
+from group_coordinator.proving.recordings.cluster_topics import TopicIds
 from group_coordinator.proving.recordings.request_lines import LoggedRequest
-from group_coordinator.proving.recordings.topic_ids import TopicIds
 from group_coordinator.watching.broker_logs.kafka_json import (
     TOPIC_IDS_FROM,
     KafkaJsonError,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -19,6 +20,7 @@ from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, Grou
 
 _ANYWHERE = "FindCoordinator"
 """Any broker answers this for any group."""
+_ready_us, _handled_us, _from_us = map(attrgetter, ("logged.ready_us", "logged.handled_us", "from_us"))
 RETRY_US = LATE_MS * 1000 // 2
 """How long after a load the first member may come: it is refused until then, and asks again."""
 
@@ -117,7 +119,7 @@ def _restarts(
     """Return when each broker was started anew: after the last that any group had of it, before the first load."""
     restarts: dict[object, list[Load]] = {}
     all_loads = [(group_id, load) for group_id, of_group in loads.items() for load in of_group]
-    for group_id, load in sorted(all_loads, key=_load_us):
+    for group_id, load in sorted(all_loads, key=lambda load: load[1].loaded_us):
         requests = accepted[group_id]
         after = bisect_left(requests, load.loaded_us, key=_handled_us)
         if after == len(requests) or not places.is_anew(places.of(requests[after]), load.from_us, load.loaded_us):
@@ -144,18 +146,6 @@ def _missing(
             is_there = places.of(before) == place == places.of(after)
             if is_there and not any(from_us < each.loaded_us <= until_us for each in own):
                 yield replace(load, from_us=max(load.from_us, from_us + 1))
-
-
-def _load_us(load: tuple[str, Load]) -> int:
-    return load[1].loaded_us
-
-
-def _from_us(load: Load) -> int:
-    return load.from_us
-
-
-def _handled_us(request: GroupRequest) -> int:
-    return request.logged.handled_us
 
 
 def _accepted(requests: Sequence[GroupRequest]) -> list[GroupRequest]:
@@ -218,10 +208,6 @@ def _refused_between(
     first = bisect_right(refusals, before.logged.handled_us, key=_ready_us)
     last = bisect_right(refusals, after.logged.handled_us, key=_ready_us)
     return [refusal for refusal in refusals[first:last] if places.of(refusal) in known_places]
-
-
-def _ready_us(request: GroupRequest) -> int:
-    return request.logged.ready_us
 
 
 def waited_for_move(request: GroupRequest, loads: Sequence[Load]) -> bool:

@@ -190,7 +190,8 @@ class ConnectionOrder:
         continued = [
             connection
             for connection in idle
-            if request.correlation_id > connection.correlation_id or _is_dip(connection, request)
+            if connection.correlation_id - request.correlation_id <= DIP_MAX
+            and connection.correlation_id != request.correlation_id
         ]
         if continued:
             return max(continued, key=lambda connection: connection.correlation_id)
@@ -204,10 +205,6 @@ class ConnectionOrder:
         name = request.connection if number == 1 else f"{request.connection} ({number})"
         connections.append(_Connection(name, request.arrival_us, request.correlation_id, is_other=bool(connections)))
         return connections[-1]
-
-
-def _is_dip(connection: _Connection, request: LoggedRequest) -> bool:
-    return 0 < connection.correlation_id - request.correlation_id <= DIP_MAX
 
 
 def _delayed(request: LoggedRequest, until_us: int) -> LoggedRequest:

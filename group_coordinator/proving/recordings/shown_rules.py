@@ -175,15 +175,12 @@ class _GroupRequests:
                         yield from self._joins(request, beat.instance_id, code)
                     if code == ErrorCode.NONE:
                         self._beats(request, beat)
-                case JoinGroupRequest() as join if self._is_native(request):
+                case JoinGroupRequest() as join if request.logged.ready_us - self._native_us <= _HEARD_US:
                     yield from self._joins(request, join.group_instance_id, code)
                     yield from self._malformed(join, code)
                 case LeaveGroupRequest():
                     self._is_full = False
                     self._heard_us.clear()
-
-    def _is_native(self, request: GroupRequest) -> bool:
-        return request.logged.ready_us - self._native_us <= _HEARD_US
 
     def _beats(self, request: GroupRequest, beat: ConsumerGroupHeartbeatRequest) -> None:
         self._native_us = request.logged.ready_us

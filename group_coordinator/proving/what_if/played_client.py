@@ -15,7 +15,6 @@ from coordinator_state import Answer, RequestEvent
 from group_coordinator.coordinating.assignors import Assignor
 from group_coordinator.coordinating.members.config import MemberConfig
 from group_coordinator.coordinating.members.consumer_member import ConsumerGroupMember
-from group_coordinator.coordinating.members.consumer_membership import ConsumerMemberState
 from group_coordinator.coordinating.members.effects import (
     Assigned,
     LogBoundsNeeded,
@@ -23,8 +22,8 @@ from group_coordinator.coordinating.members.effects import (
     Send,
     TopicNamesNeeded,
 )
-from group_coordinator.coordinating.members.membership import MemberState
-from group_coordinator.coordinating.members.new_member import new_member
+from group_coordinator.coordinating.members.member import new_member
+from group_coordinator.coordinating.members.membership import ConsumerMemberState, MemberState
 from group_coordinator.coordinating.members.requests import request_ids
 from group_coordinator.proving.what_if.coordinated_play import CoordinatedPlay
 from group_coordinator.proving.what_if.group_log import Span

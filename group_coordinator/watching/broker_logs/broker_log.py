@@ -26,16 +26,56 @@ from group_coordinator.watching.broker_logs.broker_lines import (
 from group_coordinator.watching.broker_logs.broker_patterns import HINT, NO_GROUP
 from group_coordinator.watching.broker_logs.broker_words import events_at, start_of_words
 from group_coordinator.watching.broker_logs.cluster_ids import cluster_id_in, is_foreign, left_out
+from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError, topic_id_from_kafka
 from group_coordinator.watching.broker_logs.line_times import LineError, line_time
 from group_coordinator.watching.broker_logs.log_entries import LogEntries
 from group_coordinator.watching.broker_logs.text_files import lines_of
-from group_coordinator.watching.broker_logs.topic_id_lines import is_own_message, topic_names_in
+
+_ID, _NAME = rb"([\w-]{22})", rb"([\w.-]{1,249})"
+_LOADED = re.compile(
+    rb"Completed load of Log\(dir=[^,]{1,4096}, topicId=" + _ID + rb", topic=" + _NAME + rb", partition="
+)
+_FETCHED = re.compile(rb"Error in response for fetch request \(type=FetchRequest, ")
+_PARTITION = re.compile(rb"[{ ]" + _NAME + rb"-\d{1,9}=PartitionData\(topicId=" + _ID + rb", fetchOffset=")
+_BEFORE = re.compile(rb'(?:^|(?<!\\\\)"|\b(?:TRACE|DEBUG|INFO|WARN|ERROR)\b[^()"]{0,100})$')
+_OF_GROUPS = (b"[Group", b"[group")
+
+
+def topic_names_in(line: bytes) -> dict[str, str]:
+    """Return the names of topics that a line tells, by id in hexadecimal digits."""
+    if b"topicId=" not in line:
+        return {}
+    return dict(_named(line))
+
+
+def _named(line: bytes) -> Iterator[tuple[str, str]]:
+    loaded, fetched = _LOADED.search(line), _FETCHED.search(line)
+    if loaded is not None and is_own_message(line[: loaded.start()]):
+        yield from _pair(loaded[1], loaded[2])
+    elif fetched is not None and is_own_message(line[: fetched.start()]):
+        for partition in _PARTITION.finditer(line, fetched.end()):
+            yield from _pair(partition[2], partition[1])
+
+
+def is_own_message(before: bytes) -> bool:
+    """Return whether the broker began its message behind these bytes."""
+    return _BEFORE.search(before) is not None and not any(word in before for word in _OF_GROUPS)
+
+
+def _pair(topic_id: bytes, name: bytes) -> Iterator[tuple[str, str]]:
+    try:
+        plain = topic_id_from_kafka(topic_id.decode())
+    except KafkaJsonError:
+        return
+    if plain is not None:
+        yield plain.replace("-", ""), name.decode()
+
 
 _BROKER = re.compile(
     rb"\[(?:GroupCoordinator|GroupMetadataManager|TransactionCoordinator|KafkaServer|ReplicaManager|BrokerServer)"
     rb" (?:id=|broker=|brokerId=)?(\d+)"
 )
-_PARTITION = re.compile(r"topic=__consumer_offsets partition=(\d+)")
+_OFFSETS_PARTITION = re.compile(r"topic=__consumer_offsets partition=(\d+)")
 _SETTING = re.compile(rb"\s+((?:group|offsets?)\.[a-z.]{1,100}) = ([^\r\n]{1,300})")
 """One line of `KafkaConfig values:`."""
 _VERSION = re.compile(rb"Kafka version: (\d{1,3}\.\d{1,3})\b")
@@ -232,7 +272,7 @@ class LineReader:
         if start is None:
             return
         events, partition = events_at(text, start)
-        context = _PARTITION.search(text, 0, start)
+        context = _OFFSETS_PARTITION.search(text, 0, start)
         if context is not None:
             partition = int(context[1])
         if events and time_us is None:

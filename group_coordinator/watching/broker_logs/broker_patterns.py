@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_lines import LineEvent
@@ -131,10 +132,6 @@ def _departed(match: re.Match[str], *, is_told_late: bool = False) -> list[LineE
     ]
 
 
-def _departed_before(match: re.Match[str]) -> list[LineEvent]:
-    return _departed(match, is_told_late=True)
-
-
 def _partition_loaded(match: re.Match[str]) -> list[LineEvent]:
     partition, epoch = int(match["loaded"]), int(match["epoch"])
     return [line_events.PartitionLoaded(group_id=NO_GROUP, of_partition=partition, leader_epoch=epoch)]
@@ -213,7 +210,7 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
     (
         r"Member MemberMetadata\(memberId=(?P<who>.*?), groupInstanceId=.*\) has left group (?P<group>.*) through "
         r"explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<reason>.*))?$",
-        _departed_before,
+        partial(_departed, is_told_late=True),
     ),
     (
         r"\[Group(?:Id)? (?P<group>.*?)\] (?:(?:Static|Dynamic) m|M)ember " + _LEFT_ID + r" (?:with instance id .*? )?"

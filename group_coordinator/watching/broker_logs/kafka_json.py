@@ -190,9 +190,5 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, Struct):
         return {field: _plain(field, getattr(value, field)) for field in value.__struct_fields__}
     if name == "topic_id":
-        return _topic_id_bytes(value)
+        return encode_uuid(value) if value else NO_TOPIC_ID
     return int(value) if isinstance(value, ErrorCode) else value
-
-
-def _topic_id_bytes(topic_id: str | None) -> bytes:
-    return encode_uuid(topic_id) if topic_id else NO_TOPIC_ID

@@ -66,10 +66,6 @@ def _state_after_conversion(record: c.GroupConverted) -> str:
     return _EMPTY if record.to_protocol == "classic" and not record.generation_id else UNKNOWN
 
 
-def _asks_for_other_topics(record: c.ConsumerMemberUpdated) -> bool:
-    return not c.SUBSCRIPTION.isdisjoint(record.changed)
-
-
 def _held(record: c.MemberReconciled) -> tuple[h.AssignedTopic, ...]:
     """What a member has in hand: what it must give up stays its own until it has."""
     by_topic: dict[str, list[int]] = {}
@@ -103,7 +99,8 @@ _ALL = (
     meaning(c.ConsumerMemberJoined, lambda view, record: view.member_joined(record, record.joined), may_cause=True),
     meaning(h.MemberRejoined, lambda view, record: view.member_rejoined(record), may_cause=True),
     meaning(
-        c.ConsumerMemberUpdated, lambda view, record: view.member_changed(record), may_cause=_asks_for_other_topics
+        c.ConsumerMemberUpdated, lambda view, record: view.member_changed(record),
+        may_cause=lambda record: not c.SUBSCRIPTION.isdisjoint(record.changed),
     ),
     meaning(h.MemberReplaced, lambda view, record: view.member_replaced(record), may_cause=True),
     meaning(h.MemberLeft, lambda view, record: view.member_departed(record, record.member, "left"), may_cause=True),

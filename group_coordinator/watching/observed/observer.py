@@ -16,11 +16,9 @@ from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.broker_logs.broker_patterns import NO_GROUP
 from group_coordinator.watching.observed.clock_skew import Skew, Skews
 from group_coordinator.watching.observed.evidence import BOUNDED, Bounds
-from group_coordinator.watching.observed.following import FEWEST, Following
+from group_coordinator.watching.observed.following import FEWEST, Following, KeptGroup, partition_of
 from group_coordinator.watching.observed.group_state import GroupState, encode_group
-from group_coordinator.watching.observed.held_groups import Group, HeldGroups, has_topic_ids
-from group_coordinator.watching.observed.kept_group import KeptGroup, partition_of
-from group_coordinator.watching.observed.later_commits import LATER_MAX
+from group_coordinator.watching.observed.held_groups import LATER_MAX, Group, HeldGroups, has_topic_ids
 from group_coordinator.watching.observed.member_lines import MemberLines
 from group_coordinator.watching.observed.offsets_log import CommitRecord, Entry, LogRecord
 from group_coordinator.watching.observed.ordering import OF_RECORDS, timed

@@ -14,8 +14,8 @@ from msgspec import Struct
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.observed.ahead import Ahead
 from group_coordinator.watching.observed.classic import ClassicGroup
+from group_coordinator.watching.observed.following import OFFSETS_PARTITIONS
 from group_coordinator.watching.observed.hints import Hints
-from group_coordinator.watching.observed.kept_group import OFFSETS_PARTITIONS
 from group_coordinator.watching.observed.modern import ModernGroup, member_of_unknown_subscription
 from group_coordinator.watching.observed.modern_records import Current, State, Step
 from group_coordinator.watching.observed.observer import GroupUpdate

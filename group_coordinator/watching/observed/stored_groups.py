@@ -6,12 +6,66 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from group_coordinator.watching.observed.connect import connect_tasks
 from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.consumer_protocol import assigned_partitions, says_that_it_owns, subscribed_topics
 from schemas.history import AssignedTopic, MemberAssignment, MemberIdentity, MemberRecorded
 from schemas.records import MemberMetadata, group_metadata
-from schemas.wire import DecodeError
+from schemas.wire import DecodeError, Reader
+
+_LAST_VERSION = 2
+_INCREMENTAL = 1
+"""The first version in which workers keep what they run."""
+_CONNECTOR_SIZE_MIN = 6
+"""An empty name and no tasks."""
+
+Tasks = dict[str, list[int]]
+"""Connector -> tasks."""
+
+
+def connect_tasks(subscription: bytes, assignment: bytes) -> tuple[AssignedTopic, ...]:
+    """Return the connectors and tasks that a worker runs once it has its assignment. Raises `DecodeError`."""
+    version, given, taken = _assignment(assignment)
+    running = _running(subscription) if version >= _INCREMENTAL else {}
+    for connector, tasks in given.items():
+        running[connector] = sorted({*running.get(connector, ()), *tasks})
+    for connector, tasks in taken.items():
+        running[connector] = [task for task in running.get(connector, ()) if task not in tasks]
+    return tuple(
+        AssignedTopic(topic=connector, partitions=tuple(tasks)) for connector, tasks in running.items() if tasks
+    )
+
+
+def _assignment(data: bytes) -> tuple[int, Tasks, Tasks]:
+    """Return the version, the tasks that are given, and those that must be given up."""
+    reader = Reader(data)
+    version = reader.int16()
+    if not 0 <= version <= _LAST_VERSION:
+        raise DecodeError(f"version {version} of Connect's protocol", reader.position)
+    reader.int16()  # an error, 0 for none
+    reader.string()  # the leader's member id
+    reader.string()  # the leader's address
+    reader.int64()  # how far its configuration has been read
+    return version, _tasks(reader), _tasks(reader) if version >= _INCREMENTAL else {}
+
+
+def _running(subscription: bytes) -> Tasks:
+    """Return the tasks that a worker runs while it joins."""
+    reader = Reader(subscription)
+    if reader.int16() < _INCREMENTAL:
+        return {}
+    reader.string()  # the worker's address
+    reader.int64()  # how far its configuration has been read
+    running = reader.nullable_blob()
+    return _assignment(running)[1] if running else {}
+
+
+def _tasks(reader: Reader) -> Tasks:
+    tasks_by_connector: Tasks = {}
+    items = reader.nullable_array(lambda: (reader.string(), reader.int32_array()), _CONNECTOR_SIZE_MIN)
+    for connector, tasks in items or ():
+        tasks_by_connector.setdefault(connector, []).extend(tasks)
+    return tasks_by_connector
+
 
 CONSUMER, CONNECT = "consumer", "connect"
 

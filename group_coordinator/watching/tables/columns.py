@@ -45,7 +45,8 @@ def columns(table: Table) -> tuple[Column, ...]:
             continue
         unordered.append(Column(name, _sql_type(hint), meanings[name]))
         if _is_moment(hint):
-            unordered.append(Column(_timestamp_name(name), "timestamp", f"The same as a timestamp: `{name}`.", name))
+            timestamp_name = name.removesuffix("_ms") + "_at"
+            unordered.append(Column(timestamp_name, "timestamp", f"The same as a timestamp: `{name}`.", name))
     ordered = sorted(
         unordered, key=lambda column: list(table.row.__struct_fields__).index(column.made_of or column.name)
     )
@@ -82,10 +83,6 @@ def tables_reference() -> str:
         table_text = inspect.cleandoc(table.row.__doc__ or "")
         parts.append(f"### `{table.name}`\n\n{table_text}\n\nKey: {key}. Day of `{table.day_of}`.\n")
     return "\n".join(parts)
-
-
-def _timestamp_name(name: str) -> str:
-    return name.removesuffix("_ms") + "_at"
 
 
 def _is_moment(hint: Any) -> bool:

@@ -64,7 +64,7 @@ def open_tables(directory: str, kind: Format, *, has_clusters: bool = False) -> 
         from group_coordinator.watching.tables.delta_tables import DeltaTables  # its packages are extras
 
         return DeltaTables(directory, has_clusters=has_clusters)
-    from group_coordinator.watching.tables.versions import TableVersions
+    from group_coordinator.watching.tables.files import TableVersions  # its packages are extras
 
     return TableVersions(Path(directory), kind, has_clusters=has_clusters)
 

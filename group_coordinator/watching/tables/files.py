@@ -4,22 +4,27 @@ make them."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
+import msgspec
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from group_coordinator.watching.tables.arrow import arrow_table, day_text, delta_schema
-from group_coordinator.watching.tables.columns import CLUSTER, DAY, day_number
+from group_coordinator.watching.tables.columns import CLUSTER, CLUSTER_MEANING, DAY, Column, columns, day_number
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.layout import (
     CHECKPOINT,
     CURRENT,
     WHOLE_HISTORY,
     Format,
+    TablesError,
     belongs_to_a_query,
     belongs_to_a_watcher,
 )
@@ -123,3 +128,137 @@ class _Writer:
             "modificationTime": stat.st_mtime_ns // 1_000_000,
             "dataChange": True,
         }
+
+
+_SCALARS: dict[str, pa.DataType] = {
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+_DELTA_NAMES = {"bigint": "long", "date": "date", "timestamp": "timestamp", "string": "string", "boolean": "boolean"}
+
+
+@cache
+def arrow_schema(table: Table) -> pa.Schema:
+    """Return the columns of a file: all but the day, which is in the file's path."""
+    return pa.schema(
+        [pa.field(column.name, _arrow_type(column.sql_type)) for column in columns(table) if column.name != DAY]
+    )
+
+
+def arrow_table(table: Table, rows: Sequence[AnyRow]) -> pa.Table:
+    arrays = [_array(column, rows) for column in columns(table) if column.name != DAY]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(table))
+
+
+def _array(column: Column, rows: Sequence[AnyRow]) -> pa.Array[Any]:
+    values = [getattr(row, column.made_of or column.name) for row in rows]
+    if column.made_of is not None:
+        return pa.array(values, pa.timestamp("ms", "UTC")).cast(_arrow_type(column.sql_type))
+    if column.sql_type.startswith("array<struct"):
+        values = msgspec.to_builtins(values)
+    return pa.array(values, _arrow_type(column.sql_type))
+
+
+def _arrow_type(sql_type: str) -> pa.DataType:
+    if sql_type.startswith("array<"):
+        return pa.list_(_arrow_type(_inside(sql_type)))
+    if sql_type.startswith("struct<"):
+        return pa.struct([(name, _arrow_type(kind)) for name, kind in _struct_fields(sql_type)])
+    return _SCALARS[sql_type]
+
+
+def delta_schema(table: Table, *, has_clusters: bool = False) -> dict[str, Any]:
+    """Return the schema in the form of Delta's transaction log."""
+    all_columns = (*columns(table), Column(CLUSTER, "string", CLUSTER_MEANING)) if has_clusters else columns(table)
+    fields = [
+        {
+            "name": column.name,
+            "type": _delta_type(column.sql_type),
+            "nullable": True,
+            "metadata": {"comment": column.meaning},
+        }
+        for column in all_columns
+    ]
+    return {"type": "struct", "fields": fields}
+
+
+def _delta_type(sql_type: str) -> Any:
+    if sql_type.startswith("array<"):
+        return {"type": "array", "elementType": _delta_type(_inside(sql_type)), "containsNull": True}
+    if sql_type.startswith("struct<"):
+        fields = [
+            {"name": name, "type": _delta_type(kind), "nullable": True, "metadata": {}}
+            for name, kind in _struct_fields(sql_type)
+        ]
+        return {"type": "struct", "fields": fields}
+    return _DELTA_NAMES[sql_type]
+
+
+def _inside(sql_type: str) -> str:
+    return sql_type.partition("<")[2].removesuffix(">")
+
+
+def _struct_fields(sql_type: str) -> list[tuple[str, str]]:
+    """Fields of a struct of scalars: the only ones that there are."""
+    return [(name, kind) for name, _, kind in (part.partition(":") for part in _inside(sql_type).split(","))]
+
+
+def day_text(day: int) -> str:
+    """Return days since 1970 as `2026-11-20`."""
+    return str(pa.scalar(day, pa.int32()).cast(pa.date32()).as_py())
+
+
+_VERSIONS = "_versions"
+_LINK = ".unfinished"
+
+
+class TableVersions:
+    """The tables in a directory. For one writer."""
+
+    def __init__(self, directory: Path, kind: Format, *, has_clusters: bool = False) -> None:
+        """Raises TablesError where something else wrote tables there, OSError."""
+        if (directory / CHECKPOINT).exists():
+            raise belongs_to_a_query(str(directory))
+        foreign = [name for name in TABLES if (directory / name).is_dir() and not (directory / name).is_symlink()]
+        if foreign:
+            raise TablesError(f"{directory} has a table {foreign[0]} that no watcher wrote. Name another directory.")
+        self._directory = directory
+        self._kind = kind
+        self._has_clusters = has_clusters
+        (directory / _VERSIONS).mkdir(parents=True, exist_ok=True)
+        self._remove_all_but(self._current())
+
+    def write(self, rows: Iterable[tuple[str, AnyRow]]) -> int:
+        """Write all tables, of rows with their clusters. Until they are whole, readers find those of before.
+
+        Returns how many bytes they have. Raises OSError.
+        """
+        before = self._current()
+        version = f"{0 if before is None else int(before) + 1:08}"
+        write_rows(rows, self._directory / _VERSIONS / version, self._kind, has_clusters=self._has_clusters)
+        self._link(CURRENT, f"{_VERSIONS}/{version}")
+        for name in TABLES:
+            self._link(name, f"{CURRENT}/{name}")
+        self._remove_all_but(version, before)  # somebody may be reading what was there
+        files = (self._directory / _VERSIONS / version).rglob("*")
+        return sum(path.stat().st_size for path in files if path.is_file())
+
+    def _current(self) -> str | None:
+        link = self._directory / CURRENT
+        return link.readlink().name if link.is_symlink() else None
+
+    def _link(self, name: str, target: str) -> None:
+        path, new_link = self._directory / name, self._directory / f"{name}{_LINK}"
+        if path.is_symlink() and str(path.readlink()) == target:
+            return
+        new_link.unlink(missing_ok=True)
+        os.symlink(target, new_link)
+        new_link.replace(path)
+
+    def _remove_all_but(self, *names_kept: str | None) -> None:
+        for path in (self._directory / _VERSIONS).iterdir():
+            if path.name not in names_kept:
+                shutil.rmtree(path, ignore_errors=True)

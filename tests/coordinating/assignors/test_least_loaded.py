@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.coordinating.assignors.least_loaded import LeastLoaded, Loads
+from group_coordinator.coordinating.assignors.sticky_different_subscriptions import LeastLoaded, Loads
 
 MEMBERS = 6
 SETS = [[0, 1, 2, 3, 4, 5], [1, 3], [4], [5, 2, 0]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.coordinating.assignors.rack_queues import MinimumQueue, UnderfilledRing
+from group_coordinator.coordinating.assignors.sticky_same_subscriptions import MinimumQueue, UnderfilledRing
 
 RACKS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=9)
 STEPS = st.lists(st.tuples(st.frozensets(st.sampled_from("abcd"), max_size=3), st.booleans()), max_size=30)

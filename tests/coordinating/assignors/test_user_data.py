@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from group_coordinator.coordinating.assignors import ASSIGNORS
-from group_coordinator.coordinating.assignors.sticky_claims import Claim
-from group_coordinator.coordinating.assignors.user_data import (
+from group_coordinator.coordinating.assignors.sticky import (
     decode_generation,
     decode_sticky_user_data,
     encode_generation,
     encode_sticky_user_data,
 )
+from group_coordinator.coordinating.assignors.sticky_claims import Claim
 from schemas.consumer_protocol import TopicPartition
 from tests.coordinating.assignors.vectors import load_vectors, members_of
 

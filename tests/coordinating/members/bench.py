@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from group_coordinator.coordinating.members.config import MemberConfig
 from group_coordinator.coordinating.members.effects import Assigned, GaveUp, Output, Send
-from group_coordinator.coordinating.members.new_member import new_member
+from group_coordinator.coordinating.members.member import new_member
 from group_coordinator.coordinating.members.requests import request_ids
 from schemas.consumer_protocol import Assignment, TopicPartition, encode_assignment
 from schemas.error_codes import ErrorCode

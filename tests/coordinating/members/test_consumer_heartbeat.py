@@ -15,7 +15,7 @@ from group_coordinator.coordinating.members.effects import (
     Lost,
     PollIntervalExceeded,
 )
-from group_coordinator.coordinating.members.new_member import new_member
+from group_coordinator.coordinating.members.member import new_member
 from group_coordinator.coordinating.members.requests import request_ids
 from schemas.consumer_group_messages import (
     ConsumerGroupAssignment,

@@ -8,8 +8,7 @@ from typing import cast
 
 import pytest
 
-from group_coordinator.coordinating.members.cluster import Cluster
-from group_coordinator.coordinating.members.topic_watch import TopicWatch
+from group_coordinator.coordinating.members.cluster import Cluster, TopicWatch
 
 
 class FakeCluster:

@@ -30,7 +30,7 @@ from group_coordinator.coordinating.members.effects import (
     Send,
     TopicNamesNeeded,
 )
-from group_coordinator.coordinating.members.new_member import new_member
+from group_coordinator.coordinating.members.member import new_member
 from group_coordinator.coordinating.members.requests import request_ids
 from group_coordinator.local_group import names_of, topic_metadata
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest

@@ -28,7 +28,7 @@ READER = "group_coordinator/ground/kafka_topics/reader.py"
 FACTORY = "group_coordinator/ground/kafka_topics/clients.py"
 APPLICATION = "group_coordinator/coordinating/members/partition_reader.py"
 """Its consumer reads an application's topics, by its own isolation level."""
-DEMO = "group_coordinator/proving/commands/demo_clients.py"
+DEMO = "group_coordinator/proving/commands/demo_members.py"
 """It has clients as users have them."""
 ABORTED, OPEN, LATER = b"aborted", b"open", b"later"
 KEYS = [ABORTED, OPEN, LATER]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from group_coordinator.coordinating.operations.operations import Operations
-from group_coordinator.coordinating.operations.shards import PHASES
+from group_coordinator.coordinating.operations.operations import PHASES, Operations
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.proving.embedded_kafka.broker import free_port
 from streaming.clock import Standstill, TickerStatus

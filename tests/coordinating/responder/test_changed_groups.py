@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from group_coordinator.coordinating.responder import changed_groups
-from group_coordinator.coordinating.responder.answering import AnsweringShard
-from group_coordinator.coordinating.responder.changed_groups import KEPT_S
+from group_coordinator.coordinating.responder import answering
+from group_coordinator.coordinating.responder.answering import KEPT_S, AnsweringShard
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import (
     DeleteGroupsRequest,
@@ -120,7 +119,7 @@ def test_what_a_timer_has_changed_is_kept_until_the_query_has_come_as_far_with_t
 def test_a_long_answer_comes_in_pieces_and_of_each_asker_the_last_question_is_answered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(changed_groups, "GROUPS_PER_RECORD", 2)
+    monkeypatch.setattr(answering, "GROUPS_PER_RECORD", 2)
     shard = Shard()
     for group_id in ("a", "b", "c"):
         shard.join(group_id)

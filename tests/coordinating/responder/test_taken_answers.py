@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from group_coordinator.coordinating.responder.taken_answers import LogPlace, TakenAnswers
+from group_coordinator.coordinating.responder.answering import LogPlace, TakenAnswers
 
 
 def test_all_is_answered_up_to_the_first_answer_that_is_on_its_way() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator_state.consumer.regular_expressions import require_valid_regex
+from coordinator_state.consumer.subscription import require_valid_regex
 from coordinator_state.errors import Refusal
 from schemas.error_codes import ErrorCode
 

@@ -8,9 +8,9 @@ import json
 import pytest
 
 from coordinator_state.kafka_versions import KAFKA_VERSIONS, version_named
-from group_coordinator.proving.recordings.api_versions import version_of_apis
 from group_coordinator.proving.recordings.broker_versions import shown_version
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, read_offsets_log
+from group_coordinator.proving.recordings.request_lines import version_of_apis
 from tests.proving.recordings.broker_logs import FIXTURES
 from tests.proving.recordings.logged_histories import records_in
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from coordinator_state import GroupConfig
-from group_coordinator.proving.what_if.delays import Delays
 from group_coordinator.proving.what_if.reading import read_clients
 from group_coordinator.proving.what_if.recorded_clients import RecordedClient
+from group_coordinator.proving.what_if.what_if import Delays
 from tests.proving.what_if.recordings import log_of
 
 

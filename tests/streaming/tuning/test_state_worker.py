@@ -26,7 +26,7 @@ from streaming import operator
 from streaming.buckets import bucket_operator
 from streaming.operator import streaming_operator
 from streaming.state_function import StateFunction
-from streaming.tuning.known_spark import unknown_spark
+from streaming.tuning.guard import unknown_spark
 from tests.streaming.operator_events import CONFIG, JOIN, JOIN_MS, event, heartbeat, join
 
 if reason := unknown_spark():

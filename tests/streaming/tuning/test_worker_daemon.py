@@ -18,7 +18,7 @@ from streaming.packed_outputs import output_records
 from streaming.replay import replay_streaming
 from streaming.session import java_options, prepare_session
 from streaming.tuning import worker_daemon
-from streaming.tuning.known_spark import PYSPARK_VERSION, unknown_spark
+from streaming.tuning.guard import PYSPARK_VERSION, unknown_spark
 from tests.streaming import random_log
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.replays import in_process, output_order, write_log

@@ -8,7 +8,7 @@ from coordinator_state import GroupConfig
 from group_coordinator.watching.dashboard.index import Index
 from schemas.events import encode_json
 from schemas.history import History, HistoryRecord
-from simulation.life import live_through
+from simulation.run import live_through
 from simulation.scenario import Close, Crash, ExternalClient, Fault, Freeze, MemberPlan, Scenario, SlowPoll
 from simulation.world import START_MS, World
 

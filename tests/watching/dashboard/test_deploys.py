@@ -13,7 +13,7 @@ from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
 from schemas.events import encode_json
 from schemas.history import History, HistoryRecord, RebalanceStarted
-from simulation.life import live_through
+from simulation.run import live_through
 from simulation.scenario import Close, MemberPlan, Scenario
 from simulation.world import START_MS, World
 from tests.watching.dashboard.scene import index_of_scene, scene

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, MemberIdGiven
 from group_coordinator.watching.observed.evidence import ALL, BOUNDED, Bounds
-from group_coordinator.watching.observed.later_commits import LATER_MAX
+from group_coordinator.watching.observed.held_groups import LATER_MAX
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.observed.state import encode_state, restore_state
 from schemas.history import OffsetsCommitted

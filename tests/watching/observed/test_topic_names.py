@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.watching.broker_logs.topic_id_lines import topic_names_in
+from group_coordinator.watching.broker_logs.broker_log import topic_names_in
 from group_coordinator.watching.commands.observed_source import observed_source
 from group_coordinator.watching.observed.doubts import unnamed_topics
 from group_coordinator.watching.observed.modern_records import read_step

@@ -28,11 +28,10 @@ from group_coordinator.coordinating.spark_tables.views import (
 )
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.watching.tables.columns import columns
-from group_coordinator.watching.tables.files import write_tables
+from group_coordinator.watching.tables.files import TableVersions, write_tables
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.layout import CHECKPOINT, Format, TablesError
 from group_coordinator.watching.tables.rows import TABLE_OF, TABLES, Table
-from group_coordinator.watching.tables.versions import TableVersions
 from schemas.history import History
 from tests.watching.tables.example_history import example_history
 from tests.watching.tables.spark_support import expected, raw, read_stream, tables_in, write_jsonl, write_pieces

@@ -6,11 +6,10 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from group_coordinator.watching.tables.files import write_tables
+from group_coordinator.watching.tables.files import TableVersions, write_tables
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.layout import CHECKPOINT, Format, TablesError
 from group_coordinator.watching.tables.rows import TABLES, AnyRow
-from group_coordinator.watching.tables.versions import TableVersions
 from tests.watching.tables.example_history import example_history
 
 ROWS = [("", row) for row in fold(example_history())]

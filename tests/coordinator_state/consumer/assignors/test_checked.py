@@ -15,7 +15,7 @@ from coordinator_state.consumer.assignors import (
     GroupAssignment,
     SubscriptionType,
 )
-from coordinator_state.consumer.assignors.checked import CheckedAssignor, check_assignment
+from coordinator_state.consumer.assignors.contract import CheckedAssignor, check_assignment
 
 ORDERS = "00000000-0000-0001-0000-000000000001"
 PAYMENTS = "00000000-0000-0002-0000-000000000002"

@@ -17,7 +17,7 @@ from coordinator_state.consumer.assignors import (
     server_assignor_problems,
     server_assignor_source,
 )
-from coordinator_state.consumer.assignors.checked import CheckedAssignor
+from coordinator_state.consumer.assignors.contract import CheckedAssignor
 from coordinator_state.consumer.member import TargetAssignment
 from schemas import entry_points
 from schemas.consumer_group_history import TargetAssignmentComputed

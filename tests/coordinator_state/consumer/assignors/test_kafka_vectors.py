@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from coordinator_state.consumer.assignors import SERVER_ASSIGNORS
-from coordinator_state.consumer.assignors.checked import check_assignment
+from coordinator_state.consumer.assignors.contract import check_assignment
 from coordinator_state.consumer.assignors.java_order import partition_order, set_capacity, target_map_order
 from coordinator_state.consumer.member import TargetAssignment
 from tests.coordinator_state.consumer.assignors.vectors import (

@@ -17,7 +17,7 @@ from coordinator_state.consumer.assignors import (
     AssignorTopic,
     SubscriptionType,
 )
-from coordinator_state.consumer.assignors.checked import check_assignment
+from coordinator_state.consumer.assignors.contract import check_assignment
 from coordinator_state.consumer.assignors.java_order import copied_set_order, topic_id_hash
 from coordinator_state.consumer.member import TargetAssignment
 from tests.coordinator_state.consumer.assignors.uniform_reference import assign_heterogeneous

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from coordinator_state.consumer.assignors import AssignorGroup
 from coordinator_state.consumer.assignors.java_order import topic_id_order
-from coordinator_state.consumer.assignors.topic_balancer import TopicBalancer
+from coordinator_state.consumer.assignors.uniform_heterogeneous import TopicBalancer
 from coordinator_state.consumer.member import TargetAssignment
 from tests.coordinator_state.consumer.assignors.java_maps import JavaTarget
 
