@@ -67,11 +67,11 @@ class OwnGateway:
         operations.metrics.registry.register(GatewayCollector(gateway.metrics))
         operations.health.further.append(lambda: incomplete_lists(gateway.metrics))
         if gateway_config.transactions:
-            self._relays = relays(gateway_config, config.shards)
+            self._relays = relays(gateway_config, config.shards, config.shards_here)
             operations.metrics.gauges_from(self._relays.values)
             operations.health.further.append(self._relays.sentences)
             self._relays.start()
-            output.write(f"Relays tell the coordinator of offsets in transactions, {config.shards} in all.")
+            output.write("Offsets in transactions are relayed to the shards that run here.")
         try:
             gateway.start()
         except GatewayError as failure:

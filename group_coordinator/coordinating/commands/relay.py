@@ -51,7 +51,7 @@ def relay(settings: Resolved[GatewaySettings], dry_run: DryRun = False) -> None:
         shards = partition_count(
             gateway_config.coordinator_client_properties, Topics.of_prefix(config.topic_prefix).events
         )
-        running = relays(gateway_config, shards)
+        running = relays(gateway_config, shards, tuple(range(shards)))
         if config.metrics_port:
             metrics = Metrics(())
             metrics.gauges_from(running.values)

@@ -22,8 +22,8 @@ def transaction_log(config: GatewayConfig) -> TransactionLog | None:
     return Appender(config.broker_client_properties, topic_name(config.topic_prefix))
 
 
-def relays(config: GatewayConfig, shards: int) -> Relays:
-    """Return the relays of all shards."""
+def relays(config: GatewayConfig, shards: int, here: tuple[int, ...]) -> Relays:
+    """Return the relays of the shards `here`, of so many in all."""
     from group_coordinator.coordinating.transactions.log_topic import topic_name
     from group_coordinator.coordinating.transactions.relay import RelaySettings
     from group_coordinator.coordinating.transactions.relays import Relays
@@ -36,4 +36,4 @@ def relays(config: GatewayConfig, shards: int) -> Relays:
         shards=shards,
         open_bytes_max=config.transactions_open_bytes_max,
     )
-    return Relays(settings, tuple(range(shards)))
+    return Relays(settings, here)

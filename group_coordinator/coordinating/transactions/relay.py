@@ -27,6 +27,8 @@ from schemas.kafka.record_batches import RawRecord
 _POLL_S = 0.2
 _TIMEOUT_S = 10.0
 _SAVE_INTERVAL_S = 1.0
+_COMMIT_INTERVAL_S = 3_600.0
+"""A position that does not move is committed again, lest it expire."""
 _PAUSE_S = 1.0
 """Before a failed relay begins again where its position is."""
 _EVENT_BYTES_MAX = 1_100_000
@@ -99,7 +101,7 @@ class ShardRelay:
         """Records that did not become events, since the start."""
         self.problem: str | None = "it has not begun yet"
         """Why it does not relay at present."""
-        self._saved_s = 0.0
+        self._saved_s = self._committed_s = 0.0
         self.has_ended = False
         """Whether another relay has taken its place."""
 
@@ -249,7 +251,7 @@ class ShardRelay:
         assert next_offset is not None
         next_offset = max(next_offset, self._saved.next_offset if self._saved else 0)
         position = Position(fold.resume_offset(self.next_offset or 0), next_offset, self._owner)
-        if position == self._saved:
+        if position == self._saved and self._saved_s - self._committed_s < _COMMIT_INTERVAL_S:
             return
         found = Position.of(self._committed(positions))
         if found is not None and found.owner != self._owner:
@@ -268,7 +270,7 @@ class ShardRelay:
             self._settings.log_topic, self.shard, position.resume_offset, metadata=position.metadata
         )
         positions.commit(offsets=[place], asynchronous=False)
-        self._saved = position
+        self._saved, self._committed_s = position, time.monotonic()
 
 
 def _producer(properties: Mapping[str, str]) -> Producer:

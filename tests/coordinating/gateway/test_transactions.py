@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from group_coordinator.coordinating.transactions.relays import Relays
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
 from tests.coordinating.gateway.clients import transforming
+from tests.coordinating.gateway.clients.consumers import GO_MODULE
 from tests.coordinating.gateway.commands import Command
 from tests.coordinating.gateway.conftest import PARTITIONS
 from tests.coordinating.gateway.pump import Pump
@@ -174,6 +176,31 @@ def test_the_relay_that_began_first_ends_when_it_sees_another(
         assert twin.not_ready() == []
     finally:
         twin.stop()
+
+
+@pytest.mark.end_to_end
+def test_franz_gos_own_test_of_transactions(gateway: Gateway, tmp_path: Path, relays: Relays) -> None:
+    """Chains of groups that commit in transactions, and abort some: no record twice, none lost."""
+    test = tmp_path / "kgo.test"
+    try:
+        subprocess.run(
+            ["go", "test", "-c", "-o", str(test), "github.com/twmb/franz-go/pkg/kgo"],
+            check=True, cwd=GO_MODULE, timeout=600,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as problem:
+        pytest.skip(f"no Go, or no modules for it: {problem}")
+    environment = {
+        **os.environ, "KGO_SEEDS": gateway.bootstrap_servers, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "1000",
+    }  # fmt: skip
+    done = subprocess.run(
+        [str(test), "-test.run", "^TestTxnEtl$", "-test.v", "-test.timeout", "300s"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=330,
+    )  # fmt: skip
+    told = [line for line in done.stdout.splitlines() if "FAIL" in line or "_test.go:" in line]
+    assert done.returncode == 0, "\n".join(line for line in told if "deleting" not in line)
+    assert "--- PASS: TestTxnEtl" in done.stdout
+    wait_until(lambda: relays.shards[0].open_transactions == 0, TIMEOUT_S)
+    assert relays.shards[0].refusals == 0
 
 
 # ------------------------------------------------------------------------------------------------ exactly once, killed

@@ -92,6 +92,7 @@ def test_what_is_measured_is_shown_or_alerted_on() -> None:
         "group_coordinator_group_partition_lag_messages", "group_coordinator_group_partition_lag_seconds",  # a switch
         "group_coordinator_lag_series_left_out",  # to choose metrics_series_max by
         "group_coordinator_responder_ticks",  # a standby's: no trouble in itself
+        "group_coordinator_relay_open_transactions",  # there are always some
         "group_coordinator_watched_clusters", "group_coordinator_watched_source_age_seconds",  # a watcher's own
     }  # fmt: skip
 

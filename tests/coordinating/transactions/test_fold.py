@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from coordinator_state.offsets import Offsets
@@ -182,8 +182,8 @@ class Groups:
             harness = self.harnesses.setdefault(event.group_id, GroupHarness(group_id=event.group_id))
             read = decode_group_event(event.group_id, event.value)
             if isinstance(read, TransactionEnded):
-                assert read.log is not None
-                harness.end_transaction(read.producer_id, committed=read.committed, log_offset=read.log.offset)
+                log_offset = None if read.log is None else read.log.offset
+                harness.end_transaction(read.producer_id, committed=read.committed, log_offset=log_offset)
             else:
                 assert isinstance(read, tuple)
                 harness.send("TxnOffsetCommit", read[1], 3)
@@ -203,9 +203,9 @@ class Groups:
 class Relay:
     """A relay as `ShardRelay` is one: it reads from the first commit of what is open, and writes from its position."""
 
-    def __init__(self, log: list[RawRecord], position: tuple[int, int]) -> None:
+    def __init__(self, log: list[RawRecord], position: tuple[int, int], kind: type[TransactionFold]) -> None:
         self.resume_offset, self.written_to = position
-        self.fold = fold(written_to=self.written_to)
+        self.fold = kind(0, 1, written_to=self.written_to, open_bytes_max=MIB)
         self.records = [record for record in log if record.offset >= self.resume_offset]
         self.next_offset = self.resume_offset
 
@@ -220,30 +220,76 @@ class Relay:
         return self.fold.resume_offset(self.next_offset), max(self.next_offset, self.written_to)
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    logs(), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.booleans()), max_size=8)
-)
-def test_however_relays_end_and_begin_the_groups_are_as_kafkas(
-    log: list[RawRecord], runs: list[tuple[int, int, bool, bool]]
-) -> None:
+RUNS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.booleans()), max_size=8)
+"""Records that are read, events that are written before a kill, whether the position is saved, and whether it lives on.
+"""
+
+
+def are_as_kafkas(
+    log: list[RawRecord], runs: list[tuple[int, int, bool, bool]], kind: type[TransactionFold] = TransactionFold
+) -> bool:
     """Each run reads some records; then its process is killed amid its writing, or before its position is saved. A run
     may go on beside the next one, from its own position, and is heard later."""
     groups, position = Groups(), (0, 0)
     twins: list[Relay] = []
     for count, written, is_saved, lives_on in runs:
-        relay = Relay(log, position)
+        relay = Relay(log, position, kind)
         events = relay.read(count)
+        groups.take(events if lives_on or is_saved else events[:written])
         if lives_on:
             twins.append(relay)
-            groups.take(events)
-        else:
-            groups.take(events if is_saved else events[:written])
         if is_saved:
             position = relay.position
         for twin in twins:
             groups.take(twin.read(written))
-    groups.take(Relay(log, position).read(len(log)))
+    groups.take(Relay(log, position, kind).read(len(log)))
     for twin in twins:
         groups.take(twin.read(len(log)))
-    assert groups.state() == kafkas(log)
+    return groups.state() == kafkas(log)
+
+
+@settings(max_examples=100, deadline=None)
+@given(logs(), RUNS)
+def test_however_relays_end_and_begin_the_groups_are_as_kafkas(
+    log: list[RawRecord], runs: list[tuple[int, int, bool, bool]]
+) -> None:
+    assert are_as_kafkas(log, runs)
+
+
+class ForgetsWhatIsOpen(TransactionFold):
+    """It reads on behind what it has written."""
+
+    def resume_offset(self, next_offset: int) -> int:
+        return next_offset
+
+
+class LosesEnds(TransactionFold):
+    """Some ends are passed over."""
+
+    def take(self, record: RawRecord) -> list[GroupEventBytes]:
+        return [] if record.control is not None and record.offset % 3 == 0 else super().take(record)
+
+
+class NamesNoPlace(TransactionFold):
+    """Events do not say where they lie, so a late copy is taken for a new one."""
+
+    def take(self, record: RawRecord) -> list[GroupEventBytes]:
+        events = super().take(record)
+        log = b',"log":{"partition":0,"offset":%d}' % record.offset
+        return [GroupEventBytes(event.group_id, event.value.replace(log, b',"log":null')) for event in events]
+
+
+class TellsOneGroup(TransactionFold):
+    """Of several groups in a transaction only the first hears of its end."""
+
+    def take(self, record: RawRecord) -> list[GroupEventBytes]:
+        return super().take(record)[:1]
+
+
+@pytest.mark.parametrize("planted", [ForgetsWhatIsOpen, LosesEnds, NamesNoPlace, TellsOneGroup])
+def test_planted_defects_are_found(planted: type[TransactionFold]) -> None:
+    found = find(
+        st.tuples(logs(), RUNS), lambda case: not are_as_kafkas(case[0], case[1], planted),
+        settings=settings(max_examples=2_000, deadline=None, phases=[Phase.generate]),
+    )  # fmt: skip
+    assert are_as_kafkas(found[0], found[1])

@@ -46,12 +46,7 @@ def main(
     consumer.subscribe([source], on_revoke=revoked, on_lost=revoked)
     while True:
         messages.clear()
-        for _ in range(chance.randint(1, 20)):
-            message = consumer.poll(0.3)
-            if message is None:
-                break
-            if message.error() is None:
-                messages.append(message)
+        _read(consumer, chance.randint(1, 20), messages)
         if not messages:
             continue
         producer.begin_transaction()
@@ -69,6 +64,15 @@ def main(
                 print(error, file=sys.stderr)
                 sys.exit(BEGIN_AGAIN)
             _abort(producer, consumer, messages)
+
+
+def _read(consumer: Consumer, count: int, messages: list[Message]) -> None:
+    for _ in range(count):
+        message = consumer.poll(0.3)
+        if message is None:
+            return
+        if message.error() is None:
+            messages.append(message)
 
 
 def _send_offsets(producer: Producer, consumer: Consumer, messages: list[Message]) -> None:
