@@ -30,7 +30,8 @@ def lag_values(index: Index, rows: Sequence[GroupRow], now_ms: int, groups_max: 
                 yield Value(m.GROUP_LAG_SECONDS, labels, lag.behind_ms / 1_000)
         if row.committed is not None:
             yield Value(m.GROUP_LAST_COMMIT, _labels(row), max(0, now_ms - row.committed) / 1_000)
-    worst_first = ((row.id, row.severity) for row in rows if row.severity >= IN_TROUBLE)
+    told = (row for row in rows if row.severity >= IN_TROUBLE or row.verdict == "deploying")
+    worst_first = ((row.id, row.severity) for row in told)
     for group_id, _ in largest(worst_first, groups_max):
         yield Value(m.GROUP_VERDICT, (*_labels(by_id[group_id]), by_id[group_id].verdict), 1)
     for metric, numbers in (
