@@ -138,7 +138,7 @@ class GroupEvidence:
         of_minute = 0
         while of_minute < min(len(kept_commits), _OF_MINUTE_MAX) and _are_near(kept_commits[-1 - of_minute], commits):
             of_minute += 1
-        if of_minute and not (of_minute < _OF_MINUTE_MAX and _goes_back(kept_commits[-of_minute:], record)):
+        if of_minute and not (of_minute < _OF_MINUTE_MAX and _goes_back(kept_commits[-2:], record)):
             self._forget(kept_commits.pop(), record.key)
         kept_commits.append(commits)
         self._keep_share(kept_commits, record.key)
@@ -278,11 +278,11 @@ def _are_near(commits: Commits, later: Commits) -> bool:
     return commits.timestamp_ms // _MINUTE_MS == later.timestamp_ms // _MINUTE_MS
 
 
-def _goes_back(of_minute: Sequence[Commits], record: CommitRecord) -> bool:
+def _goes_back(before: Sequence[Commits], record: CommitRecord) -> bool:
     """Return whether this commit goes back, or the last one did."""
     assert record.value is not None
-    last = _offset_of(of_minute[-1], record.key)
-    return record.value.offset < last or (len(of_minute) > 1 and last < _offset_of(of_minute[-2], record.key))
+    last = _offset_of(before[-1], record.key)
+    return record.value.offset < last or (len(before) > 1 and last < _offset_of(before[-2], record.key))
 
 
 def _offset_of(commits: Commits, key: OffsetCommitKey) -> int:

@@ -25,7 +25,7 @@ from tests.watching.dashboard.scene import index_of_scene, scene
 
 SETTINGS = HealthSettings()
 MEMBERS, PARTITIONS, APART_MS, DOWN_MS = 6, 12, 15_000, 4_000
-ROLLS_MS = 60_000, 600_000
+ROLLS_MS = 60_000, 900_000
 
 
 def of_group(history: tuple[History, ...], group_id: str) -> list[History]:
@@ -54,7 +54,7 @@ def rolled(assignor: str) -> tuple[History, ...]:
             topics={"t": PARTITIONS},
             members=tuple(plans),
             faults=tuple(faults),
-            faults_end_ms=800_000,
+            faults_end_ms=1_100_000,
         )
     )
     live_through(world)
