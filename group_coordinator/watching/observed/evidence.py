@@ -1,9 +1,9 @@
 """The records and lines of one group that are kept, and what of them is new since the group was last looked at.
 
 What is kept follows from what came, whenever it came: of commits, the last of each partition and minute, with one that
-went back and the one before it, and of these the newest; of other records the newest, and of those before them the last of each key, as Kafka compacts a topic; of
-lines the newest. The oldest records and lines are dropped many at a time, so that what is told of a group begins at the
-same place while much is added to it.
+went back and the one before it, and of these the newest; of other records the newest, and of those before them the last
+of each key, as Kafka compacts a topic; of lines the newest. The oldest records and lines are dropped many at a time, so
+that what is told of a group begins at the same place while much is added to it.
 """
 
 from __future__ import annotations
