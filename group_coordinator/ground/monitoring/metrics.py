@@ -256,7 +256,7 @@ GROUP_LAG_SECONDS = _gauge(
     "group_lag_seconds", "How long ago the group's next message of the topic was written, at least.", *_OF_TOPIC
 )
 GROUP_LAST_COMMIT = _gauge("group_last_commit_seconds", "Age of the group's last commit.", *_OF_GROUP)
-GROUP_VERDICT = _gauge("group_verdict", "1 for the dashboard's verdict on a group in trouble.", *_OF_GROUP, "verdict")
+GROUP_VERDICT = _gauge("group_verdict", "1 for the verdict on a group in trouble, or deploying.", *_OF_GROUP, "verdict")
 GROUP_STALLED = _gauge(
     "group_stalled_partitions", "Partitions with an owner and messages waiting that do not move. The most.", *_OF_GROUP
 )

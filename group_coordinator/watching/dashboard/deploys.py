@@ -12,11 +12,12 @@ from msgspec import Struct
 
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes
+from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.tables.fold import GroupTables
 from group_coordinator.watching.tables.rows import Member, Ownership, Rebalance
 from schemas.history import History
 
-APART_MS = 180_000
+APART_MS = HealthSettings().roll_apart_ms
 DEPLOYS_SHOWN = 5
 
 

@@ -76,9 +76,9 @@ class GroupFacts(CurrentGroup):
 
     __slots__ = (
         "_transitions", "_uncommitted", "assigned_ms", "completed", "deadline_ms", "departures", "first_ms",
-        "group_id", "growing", "had_members", "idle", "jumps", "last_commit_ms", "last_ms", "near_begin", "offsets",
-        "outside", "owned", "partitions", "rebalances", "recent", "refusals", "started", "topics", "version", "waiting",
-        "wants",
+        "group_id", "growing", "had_members", "idle", "jumps", "last_commit_ms", "last_ms", "moves", "near_begin",
+        "offsets", "outside", "owned", "partitions", "rebalances", "recent", "refusals", "started", "topics", "version",
+        "waiting", "wants",
     )  # fmt: skip
 
     def __init__(self, group_id: str) -> None:
@@ -116,6 +116,8 @@ class GroupFacts(CurrentGroup):
         self.recent: deque[Recent] = deque(maxlen=RECENT_MAX)
         self.departures: deque[tuple[int, str, Departure]] = deque(maxlen=RECENT_MAX)
         """(when, which client, how)."""
+        self.moves: deque[tuple[int, str, bool]] = deque(maxlen=RECENT_MAX)
+        """(when, which member, whether it came or went)."""
         self.first_ms = 0
         self.last_ms = 0
         self.last_commit_ms: int | None = None
@@ -235,6 +237,7 @@ class GroupFacts(CurrentGroup):
             self._owns(record, {})
         super().member_joined(record, joined)
         self.wants[joined.member.member_id] = joined.subscribed_topics
+        self.moves.append((record.timestamp_ms, joined.member.member_id, True))
         self.had_members = True
 
     def member_rejoined(self, record: MemberRejoined) -> None:
@@ -256,6 +259,7 @@ class GroupFacts(CurrentGroup):
             self._uncommitted = None
         self.waiting.pop(member.member_id, None)
         self.wants.pop(member.member_id, None)
+        self.moves.append((record.timestamp_ms, member.member_id, False))
         self.departures.append((record.timestamp_ms, client_key(member), departure))
 
     # ----------------------------------------------------------------------------------------------------- rebalances

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from group_coordinator.watching.dashboard import findings, underway
 from group_coordinator.watching.dashboard.committed import Committed
@@ -15,6 +16,9 @@ from group_coordinator.watching.dashboard.verdicts import Verdict
 from group_coordinator.watching.history.current_group import CLASSIC
 from group_coordinator.watching.narrative import sentences, words
 from schemas.group_states import NO_GROUP, REBALANCING, UNKNOWN, GroupState
+
+REPLACED_MIN = 2
+"""So many members that others have come for are a deploy."""
 
 
 def verdict(
@@ -28,6 +32,7 @@ def verdict(
         or _restless(group, now_ms, settings)
         or findings.jumped(partitions)
         or findings.uneven(partitions)
+        or _deploying(group, now_ms, settings)
         or _empty(group, lag, now_ms, settings)
         or _calm(group, now_ms, settings, findings.waits(partitions))
     )
@@ -73,7 +78,7 @@ def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdi
         departures_text = ", ".join(f"{how} {_times(number)}" for how, number in Counter(departures).items())
         reason = f"{client} comes and goes: {doing} of {times} are its doing ({departures_text})"
         return Verdict(kind="flapping", reason=reason, who=client, holds_until_ms=over_ms)
-    if _beyond_comings_and_goings(group, recent) >= settings.storm_rebalances:
+    if _beyond_comings_and_goings(group, recent, settings) >= settings.storm_rebalances:
         trigger, number = Counter(rebalance.trigger for rebalance in recent).most_common(1)[0]
         mostly = sentences.TRIGGERS[trigger]  # type: ignore[index]
         reason = f"{times}, {number} of them because {mostly}"
@@ -81,14 +86,15 @@ def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdi
     return None
 
 
-def _beyond_comings_and_goings(group: GroupFacts, recent: list[Recent]) -> int:
-    """Return how many rebalances count for a storm.
+def _beyond_comings_and_goings(group: GroupFacts, recent: list[Recent], settings: HealthSettings) -> int:
+    """Return how many rebalances count for a storm: those of a roll do not.
 
-    Each member that comes or goes makes an epoch of a group that counts them, for which nobody else stops: a deployment
-    of ten members is no storm. There, those count that are nobody's doing, and of one client those beyond two.
+    Each member that comes or goes makes an epoch of a group that counts them, for which nobody else stops. There, those
+    count that are nobody's doing, and of one client those beyond two.
     """
     if group.kind == CLASSIC:
-        return len(recent)
+        roll = _roll(group, settings)
+        return sum(roll is None or not roll.since_ms <= each.started_ms <= roll.last_ms for each in recent)
     by_client = Counter(rebalance.client for rebalance in recent)
     return sum(number if not client else max(0, number - 2) for client, number in by_client.items())
 
@@ -113,6 +119,47 @@ def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSett
         return Verdict(kind="empty_with_lag", reason=reason, holds_until_ms=warns_ms)
     reason = "nobody is there" if group.had_members else "offsets only: nobody ever joined"
     return Verdict(kind="empty", reason=reason, holds_until_ms=warns_ms)
+
+
+class _Roll(NamedTuple):
+    """Members are replaced one after the other."""
+
+    since_ms: int
+    last_ms: int
+    """The last one came or went."""
+    replaced: int
+    rebalances: int
+
+
+def _roll(group: GroupFacts, settings: HealthSettings) -> _Roll | None:
+    """Return the last roll. Who comes and goes is replaced once, and where several do so it is none."""
+    moves: list[tuple[int, str, bool]] = []
+    for move in reversed(group.moves):
+        if moves and moves[-1][0] - move[0] > settings.roll_apart_ms:
+            break
+        moves.append(move)
+    while moves and moves[-1][2]:
+        moves.pop()  # who comes before anybody goes replaces nobody
+    came = {member for _, member, has_come in moves if has_come}
+    gone = {member for _, member, has_come in moves if not has_come} - came
+    stayed = came & group.members.keys()
+    replaced = min(len(gone), len(stayed))
+    if replaced < REPLACED_MIN or len(came) - len(stayed) >= replaced:
+        return None
+    since_ms, last_ms = moves[-1][0], moves[0][0]
+    rebalances = sum(since_ms <= recent.started_ms <= last_ms for recent in group.recent)
+    return _Roll(since_ms, last_ms, replaced, rebalances) if rebalances <= 2 * len(moves) else None
+
+
+def _deploying(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict | None:
+    roll = _roll(group, settings)
+    if roll is None or now_ms - roll.last_ms > settings.roll_apart_ms:
+        return None
+    reason = (
+        f"members are being replaced since {words.clock(roll.since_ms)}: {roll.replaced} so far, in "
+        f"{words.count(roll.rebalances, 'rebalance')}; {words.count(len(group.members), 'member')} now"
+    )
+    return Verdict(kind="deploying", reason=reason, holds_until_ms=roll.last_ms + settings.roll_apart_ms + 1)
 
 
 def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:

@@ -31,6 +31,8 @@ class HealthSettings(Struct, frozen=True, kw_only=True):
     """A partition with an owner and messages waiting may stand so long, and longer where its past explains it."""
     settling_ms: int = _MINUTE_MS
     """So long it is looked whether it stays so: one partition or member has most; nobody in the group commits again."""
+    roll_apart_ms: int = 3 * _MINUTE_MS
+    """Rebalances, and members that come or go, belong to one roll while no more than this lies between them."""
     losing_warning_ms: int = _DAY_MS
     """How long before messages are deleted unread the dashboard begins to warn."""
     offsets_retention_ms: int = 7 * _DAY_MS

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 VerdictKind = Literal[
     "stuck", "losing", "stalled", "flapping", "storming", "skipped", "rewound", "uneven", "expiring", "empty_with_lag",
-    "rebalancing", "stable", "empty", "unknown", "dead",
+    "deploying", "rebalancing", "stable", "empty", "unknown", "dead",
 ]
 """The worst first: the order in which groups are listed."""
 SEVERITY: dict[VerdictKind, int] = {
@@ -22,6 +22,7 @@ SEVERITY: dict[VerdictKind, int] = {
     "uneven": 2,
     "expiring": 2,
     "empty_with_lag": 2,
+    "deploying": 1,
     "rebalancing": 1,
     "stable": 0,
     "empty": 0,

@@ -1,9 +1,9 @@
 """The records and lines of one group that are kept, and what of them is new since the group was last looked at.
 
-What is kept follows from what came, whenever it came: of commits, the last of each partition and minute, and of these
-the newest; of other records the newest, and of those before them the last of each key, as Kafka compacts a topic; of
-lines the newest. The oldest records and lines are dropped many at a time, so that what is told of a group begins at the
-same place while much is added to it.
+What is kept follows from what came, whenever it came: of commits, the last of each partition and minute, with one that
+went back and the one before it, and of these the newest; of other records the newest, and of those before them the last
+of each key, as Kafka compacts a topic; of lines the newest. The oldest records and lines are dropped many at a time, so
+that what is told of a group begins at the same place while much is added to it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from group_coordinator.watching.observed.transactions import AbortedCommits, Com
 from schemas.records import OffsetCommitKey
 
 _MINUTE_MS = 60_000
+_OF_MINUTE_MAX = 3
 _EMPTY_MAX = 64
 """So many facts may be empty before they are removed, and as many as half of the others."""
 _CUTS = 4
@@ -131,9 +132,13 @@ class GroupEvidence:
         self.is_changed = self.is_changed or len(self._partitions) > 1
 
     def _supersede(self, commits: Commits, record: CommitRecord) -> None:
-        """Keep the last commit of each minute of a partition, and of these the newest."""
+        """Keep the last commit of each minute of a partition, and of these the newest. One that goes back stays with
+        the one before, once in a minute."""
         kept_commits = self._commits_of(commits, record)
-        if kept_commits and kept_commits[-1].timestamp_ms // _MINUTE_MS == commits.timestamp_ms // _MINUTE_MS:
+        of_minute = 0
+        while of_minute < min(len(kept_commits), _OF_MINUTE_MAX) and _are_near(kept_commits[-1 - of_minute], commits):
+            of_minute += 1
+        if of_minute and not (of_minute < _OF_MINUTE_MAX and _goes_back(kept_commits[-2:], record)):
             self._forget(kept_commits.pop(), record.key)
         kept_commits.append(commits)
         self._keep_share(kept_commits, record.key)
@@ -267,6 +272,22 @@ def _cut_of_lines(lines: Sequence[BrokerLine], kept_min: int) -> int:
 
 def _mixed(first: int, second: int) -> int:
     return crc32(b"%d %d" % (first, second))
+
+
+def _are_near(commits: Commits, later: Commits) -> bool:
+    return commits.timestamp_ms // _MINUTE_MS == later.timestamp_ms // _MINUTE_MS
+
+
+def _goes_back(before: Sequence[Commits], record: CommitRecord) -> bool:
+    """Return whether this commit goes back, or the last one did."""
+    assert record.value is not None
+    last = _offset_of(before[-1], record.key)
+    return record.value.offset < last or (len(before) > 1 and last < _offset_of(before[-2], record.key))
+
+
+def _offset_of(commits: Commits, key: OffsetCommitKey) -> int:
+    """Return the last offset that was written for a partition in this step."""
+    return next((commit.value.offset for commit in reversed(commits.records) if commit.key == key and commit.value), 0)
 
 
 def _place(fact: Fact) -> Place:

@@ -62,7 +62,8 @@ def lag_values(index: Index, rows: Sequence[GroupRow], now_ms: int, series: LagS
     """Yield the gauges."""
     by_id = {row.id: row for row in rows}
     yield from _lags(index, rows, by_id, now_ms, series)
-    worst_first = ((row.id, row.severity) for row in rows if row.severity >= IN_TROUBLE)
+    told = (row for row in rows if row.severity >= IN_TROUBLE or row.verdict == "deploying")
+    worst_first = ((row.id, row.severity) for row in told)
     for group_id in _with_series(worst_first, by_id, series):
         yield Value(m.GROUP_VERDICT, (*by_id[group_id].labels, by_id[group_id].verdict), 1)
     for metric, numbers in (

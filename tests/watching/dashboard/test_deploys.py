@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from coordinator_state import GroupConfig
 from group_coordinator.watching.commands.explanation import deploys_told
 from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.facts import GroupFacts
+from group_coordinator.watching.dashboard.health import verdict
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
 from schemas.events import encode_json
@@ -18,8 +23,9 @@ from simulation.scenario import Close, MemberPlan, Scenario
 from simulation.world import START_MS, World
 from tests.watching.dashboard.scene import index_of_scene, scene
 
+SETTINGS = HealthSettings()
 MEMBERS, PARTITIONS, APART_MS, DOWN_MS = 6, 12, 15_000, 4_000
-ROLLS_MS = 60_000, 600_000
+ROLLS_MS = 60_000, 900_000
 
 
 def of_group(history: tuple[History, ...], group_id: str) -> list[History]:
@@ -48,7 +54,7 @@ def rolled(assignor: str) -> tuple[History, ...]:
             topics={"t": PARTITIONS},
             members=tuple(plans),
             faults=tuple(faults),
-            faults_end_ms=800_000,
+            faults_end_ms=1_100_000,
         )
     )
     live_through(world)
@@ -80,6 +86,23 @@ def test_a_roll_of_all_members_is_one_episode_with_what_it_cost(assignor: str) -
         assert deploy.not_known_ms == 0
 
 
+def verdicts(history: Iterable[History], group_id: str) -> dict[int, str]:
+    facts, told = GroupFacts(group_id), dict[int, str]()
+    for record in history:
+        facts.add(record)
+        told[record.timestamp_ms] = verdict(facts, None, record.timestamp_ms, SETTINGS).kind
+    return told
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_while_members_are_replaced_the_group_is_deploying_and_no_storm(assignor: str) -> None:
+    told = verdicts(rolled(assignor), "g")
+    begin_ms, end_ms = START_MS + ROLLS_MS[0] + APART_MS + 2 * DOWN_MS, START_MS + ROLLS_MS[0] + MEMBERS * APART_MS
+    assert {kind for at_ms, kind in told.items() if begin_ms < at_ms < end_ms} == {"deploying"}
+    assert not set(told.values()) & {"storming", "flapping", "stuck"}
+    assert "deploying" not in {kind for at_ms, kind in told.items() if at_ms < START_MS + ROLLS_MS[0]}
+
+
 def test_deploys_stand_side_by_side_on_the_page_and_in_explain() -> None:
     history = rolled("range")
     index = Index()
@@ -97,3 +120,5 @@ def test_who_flaps_crashes_or_leaves_deploys_nothing() -> None:
     assert {group_id for group_id, deploys in found.items() if deploys} == {"orders"}
     (deploy,) = found["orders"]
     assert (deploy.members, deploy.replaced) == (3, 3)
+    for group_id in found:
+        assert ("deploying" in verdicts(of_group(scene(), group_id), group_id).values()) == (group_id == "orders")

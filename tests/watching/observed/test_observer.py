@@ -80,11 +80,20 @@ def test_what_comes_again_is_passed_over() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_points_are_the_last_commits_of_minutes(name: str) -> None:
-    """Of each partition and minute the last commit is kept, and the last of all is the last."""
+    """Of each partition and minute the last commit is kept, and where one went back, the ones about it."""
     every = commits(observe(entries(name), lines(name), {}).history)
     points = commits(observe(entries(name), lines(name), {}, Bounds(commits_max=1_000_000)).history)
-    last = {(row.group_id, row.topic, row.partition, row.committed_ms // 60_000): row for row in every}
-    assert [point(row) for row in points] == [point(row) for row in every if row in last.values()]
+    last = {minute(row): point(row) for row in every}
+    back = {minute(row) for row in every if row.rewind}
+    kept = set(map(point, points))
+    assert [point(row) for row in points] == [point(row) for row in every if point(row) in kept]
+    assert set(last.values()) <= kept
+    assert {minute(row) for row in points if point(row) != last[minute(row)]} <= back
+    assert {minute(row) for row in points if row.rewind} >= back
+
+
+def minute(row: Commit) -> tuple[object, ...]:
+    return row.group_id, row.topic, row.partition, row.committed_ms // 60_000
 
 
 def commits(history: Iterable[History]) -> list[Commit]:

@@ -13,6 +13,7 @@ export const VERDICTS = {
   uneven: { sign: "◣", word: "uneven", tone: "warn" },
   expiring: { sign: "⧗", word: "offsets expire", tone: "warn" },
   empty_with_lag: { sign: "◌", word: "empty, lag", tone: "warn" },
+  deploying: { sign: "⟳", word: "deploying", tone: "busy" },
   rebalancing: { sign: "↻", word: "rebalancing", tone: "busy" },
   stable: { sign: "●", word: "stable", tone: "good" },
   empty: { sign: "○", word: "empty", tone: "calm" },
