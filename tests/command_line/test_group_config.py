@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -96,3 +98,6 @@ def test_settings_go_to_the_groups_log_and_come_back_with_the_group(kafka: Embed
         "consumer.heartbeat.interval.ms=(of all groups)",
         "consumer.assignment.interval.ms=(of all groups)",
     ]
+    as_json = json.loads(run(cluster, "billing", "--json").output)
+    assert as_json["consumer.session.timeout.ms"] == 50_000
+    assert list(as_json.values())[1:] == [None, None]

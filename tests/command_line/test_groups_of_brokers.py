@@ -80,7 +80,9 @@ def test_one_group(kafka: EmbeddedKafka, admin: AdminClient, member: Consumer) -
     assert str(member.memberid()) in members.out
     state = call(kafka, "groups", "--group", group_id, "--state")
     (described,) = admin.describe_consumer_groups([group_id]).values()
-    assert described.result().partition_assignor in state.out
+    # No record of the offsets topic names the assignor that a consumer group takes by default.
+    assignor = described.result().partition_assignor if group_id.endswith("classic") else "-"
+    assert state.out.splitlines()[-1].split()[1] == assignor
 
 
 def test_one_group_as_json_and_in_the_list(kafka: EmbeddedKafka, admin: AdminClient, member: Consumer) -> None:
@@ -114,8 +116,8 @@ def test_where_our_coordinator_runs_the_brokers_groups_are_found_too(
     )
     ensure_topics(admin, config.topic_settings)
     arguments: tuple[Any, ...] = ("--topic-prefix", prefix)
+    wait_until(lambda: call(kafka, "groups", *arguments).exit_code == 0)  # new topics have no leader yet
     own = call(kafka, "groups", *arguments)
-    assert own.exit_code == 0
     assert f"those of the coordinator that writes {prefix}" in own.err
     assert group_id not in own.out
     assert f"{group_id} " in call(kafka, "groups", "--brokers", *arguments).out

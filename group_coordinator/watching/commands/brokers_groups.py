@@ -114,6 +114,8 @@ def _read_all(config: ReaderSettings) -> tuple[Index, int]:
     finally:
         source.stop()
     _say_doubts(index.doubts)
+    if left_out := index.on_disk().total():
+        _say_doubts([f"{left_out:,} groups found no room in memory: they are left out."])
     return index, _poll_ends(index, config)
 
 

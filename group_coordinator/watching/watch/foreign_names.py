@@ -1,7 +1,7 @@
 """Lag under the names and labels that other exporters have, for dashboards that people have already.
 
-The names are those of KMinion's docs/metrics.md, of Kafka Lag Exporter's README and of Burrow's /metrics. What is not
-known here is an empty label: a group's `coordinator_id` and `protocol_type`.
+The names are those of KMinion's list of exported metrics, of Kafka Lag Exporter's README and of Burrow's /metrics. What
+is not known here is an empty label: a group's `coordinator_id` and `protocol_type`.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def test_the_check_finds_mistakes() -> None:
 def test_label_values_that_are_matched_exist() -> None:
     values: dict[str, set[str]] = {
         "state": set(STATES),
-        "outcome": literals(RebalanceCompleted, "outcome"),
+        "outcome": literals(RebalanceCompleted, "outcome") | {"delivered", "lost", "waiting"},
         "reason": {"left", "session_expired", "coordinator_stalled"} | literals(MemberDropped, "reason"),
         "change": {"committed", "expired", "deleted"},
         "phase": {"triggerExecution"},

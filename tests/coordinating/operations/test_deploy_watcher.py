@@ -97,7 +97,7 @@ def test_the_alerts_that_hold_for_watched_groups() -> None:
         "GroupStuck", "GroupHeldUp", "GroupHasNoTarget",
         "PendingOffsetsOld", "GroupRebalanceStorm",
         "SessionExpiries", "RefusalsRise", "OffsetsExpire",
-        "Stalled", "LosingMessages", "EmptyWithLag", "Lagging",
+        "Stalled", "LosingMessages", "EmptyWithLag", "Lagging", "WebhookLosesMessages",
     }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ KMINION = {
     "kminion_kafka_topic_partition_low_water_mark": {"partition_id", "topic_name"},
     "kminion_kafka_topic_partition_high_water_mark": {"partition_id", "topic_name"},
 }
-"""As KMinion's docs/metrics.md lists them."""
+"""As KMinion's list of exported metrics has them."""
 _PARTITION = {"cluster_name", "group", "topic", "partition", "member_host", "consumer_id", "client_id"}
 LAG_EXPORTER = {
     "kafka_consumergroup_group_offset": _PARTITION,
