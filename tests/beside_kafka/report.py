@@ -56,8 +56,8 @@ def _step(step: Json) -> Iterator[str]:
 def _item(item: Json) -> str:
     if "key" not in item:
         return _short(item)
-    value = None if item.get("value") is None else b64decode(item["value"])
-    return f"{item['at_ms']} {_cut(str(decode_record(b64decode(item['key']), value)))}"
+    key, value = (item.get(f"{part}_b64", item.get(part)) for part in ("key", "value"))  # kept histories have both forms
+    return f"{item['at_ms']} {_cut(str(decode_record(b64decode(key), None if value is None else b64decode(value))))}"
 
 
 def _short(value: Any) -> str:
