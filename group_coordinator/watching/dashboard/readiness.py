@@ -231,6 +231,11 @@ def _remarks(group: GroupMetadataValue, settings: BrokerSettings) -> Iterator[st
             f"A session timeout of {words.listed([words.duration(each) for each in within])} becomes the group's own "
             "consumer.session.timeout.ms: the clients' session.timeout.ms must go."
         )
+    if group.protocol in ("sticky", "cooperative-sticky") and not _of_assignor(group)[1]:
+        yield (
+            f"The {group.protocol} assignor of some clients (librdkafka, Sarama) puts data of its own into assignments "
+            "from its second generation on, and then brokers refuse to convert the group: look again after a rebalance."
+        )
     static = sum(member.group_instance_id is not None for member in group.members)
     if static:
         yield (

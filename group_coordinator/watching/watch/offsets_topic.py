@@ -1,8 +1,8 @@
 """The offsets topic of a live cluster, read as it lies: with the markers of transactions, which clients hide.
 
 The reader joins no group, commits nothing and creates nothing. kafka-python fetches, and hands over whole batches: it
-has no public way to do that, so its class that unpacks batches is replaced by one that does not. A test insists that
-the library still has that class.
+has no public way to do that, so its class that unpacks batches is replaced by one that does not. With a version of the
+library that has other names inside, the topic counts as one that may not be read (docs/upgrading.md).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
 from typing import Any, Self
 
+import kafka
 from kafka import KafkaConsumer, TopicPartition
-from kafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
-from kafka.net.compat import KafkaNetClient
 
 from group_coordinator.ground.kafka_topics.clients import login_problem
 from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC
@@ -31,9 +32,7 @@ _SILENCE_S = 30.0
 _BOOTSTRAP_MS = 15_000
 _FETCH_BYTES, _PARTITION_FETCH_BYTES = 8 * 1024 * 1024, 1024 * 1024
 """They bound one answer. As Python objects small records take six times as much."""
-_DECODERS: Mapping[int, Callable[[bytes], bytes]] = {
-    1: gzip_decode, 2: snappy_decode, 3: lz4_decode, 4: zstd_decode,
-}  # fmt: skip
+_DECODERS = {1: "gzip_decode", 2: "snappy_decode", 3: "lz4_decode", 4: "zstd_decode"}
 
 
 class OffsetsTopicError(RuntimeError):
@@ -59,12 +58,15 @@ class OffsetsTopicReader:
         if refused is not None:
             raise OffsetsTopicError(refused)
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what is wrong is raised, or comes to an end
-        with self._explaining():
+        with self._explaining(), _guarded():
+            client = import_module("kafka.net.compat").KafkaNetClient
+            for name in _DECODERS.values():
+                getattr(import_module("kafka.codec"), name)
             self._consumer = KafkaConsumer(
                 **python_properties(properties),
                 group_id=None,
                 enable_auto_commit=False,
-                kafka_client=_client_that_creates_nothing,
+                kafka_client=partial(_client_that_creates_nothing, client),
                 auto_offset_reset="earliest",
                 isolation_level="read_uncommitted",
                 fetch_max_bytes=_FETCH_BYTES,
@@ -73,7 +75,9 @@ class OffsetsTopicReader:
                 metrics_enabled=False,
                 bootstrap_timeout_ms=_BOOTSTRAP_MS,
             )
-            getattr(self._consumer, _FETCHER).PartitionRecords = self._unpack
+            fetcher = getattr(self._consumer, _FETCHER)
+            assert fetcher.PartitionRecords  # there is something to replace
+            fetcher.PartitionRecords = self._unpack
 
     def __enter__(self) -> Self:
         return self
@@ -131,7 +135,8 @@ class OffsetsTopicReader:
                 yield from ((number, record) for record in records if record.offset < end)
 
     def _unpack(self, fetch_offset: int, place: TopicPartition, records: Any, **_: Any) -> WholeBatches:
-        data = bytes(getattr(records, BYTES_OF_RECORDS))
+        with _guarded():
+            data = bytes(getattr(records, BYTES_OF_RECORDS))
         try:
             stretch = read_stretch(data, fetch_offset, uncompress)
         except DecodeError as problem:
@@ -180,10 +185,21 @@ class WholeBatches:
         self._records = None
 
 
-def _client_that_creates_nothing(**settings: Any) -> KafkaNetClient:
+@contextmanager
+def _guarded() -> Iterator[None]:
+    """Names that kafka-python does not promise are used in here. Raises OffsetsTopicRefusedError without them."""
+    try:
+        yield
+    except (ImportError, AttributeError) as problem:
+        raise OffsetsTopicRefusedError(
+            f"kafka-python {kafka.__version__} is other inside than those that can read {OFFSETS_TOPIC} ({problem})."
+        ) from problem
+
+
+def _client_that_creates_nothing(kind: Callable[..., Any], **settings: Any) -> Any:
     """Brokers make topics that are named, where a client allows it. The library does not pass on its setting for that.
     """
-    client = KafkaNetClient(**settings)
+    client = kind(**settings)
     client.cluster.config["allow_auto_create_topics"] = False
     return client
 
@@ -191,7 +207,7 @@ def _client_that_creates_nothing(**settings: Any) -> KafkaNetClient:
 def uncompress(codec: int, data: bytes) -> bytes:
     """Uncompress a batch. Raises OffsetsTopicError if the codec's library is not installed."""
     try:
-        return bytes(_DECODERS[codec](data))
+        return bytes(getattr(import_module("kafka.codec"), _DECODERS[codec])(data))
     except (KeyError, NotImplementedError, AssertionError, TypeError) as problem:
         raise OffsetsTopicError(
             f"{OFFSETS_TOPIC} is compressed (codec {codec}), and this machine cannot unpack it: install python-snappy, "

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+import sys
 
+import kafka
 import pytest
 from kafka import TopicPartition
 from kafka.consumer.fetcher import Fetcher
 from kafka.record import MemoryRecords
 
 from group_coordinator.ground.settings.kafka_properties import PROPERTIES, librdkafka_properties
-from group_coordinator.watching.watch.offsets_topic import BYTES_OF_RECORDS, WholeBatches, uncompress
+from group_coordinator.watching.watch.offsets_topic import (
+    BYTES_OF_RECORDS,
+    OffsetsTopicReader,
+    OffsetsTopicRefusedError,
+    WholeBatches,
+    uncompress,
+)
 from group_coordinator.watching.watch.python_client import PropertyError, python_properties
 from schemas.kafka.record_batches import read_stretch
 from tests.schemas.kafka.batches import batch
@@ -22,6 +30,20 @@ def test_the_library_has_what_is_replaced() -> None:
     assert {"take", "drain"} <= library_names
     data = batch([(0, 1, b"k", b"v")])
     assert bytes(getattr(MemoryRecords(data), BYTES_OF_RECORDS)) == data
+
+
+@pytest.mark.parametrize("module", ["kafka.net.compat", "kafka.codec"])
+def test_a_library_that_is_other_inside(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic counts as one that may not be read then: groups are polled, and the reason is said."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(OffsetsTopicRefusedError, match=rf"kafka-python {kafka.__version__} is other inside .*{module}"):
+        OffsetsTopicReader({"bootstrap.servers": "127.0.0.1:1"})
+
+
+def test_a_consumer_that_fetches_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("group_coordinator.watching.watch.offsets_topic.KafkaConsumer", lambda **_: object())
+    with pytest.raises(OffsetsTopicRefusedError, match=r"is other inside .*_fetcher"):
+        OffsetsTopicReader({"bootstrap.servers": "127.0.0.1:1"})
 
 
 def test_what_was_fetched_is_taken_once() -> None:
