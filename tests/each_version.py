@@ -8,7 +8,6 @@ from functools import wraps
 
 import pytest
 
-
 OfVersion = Callable[[str, int], None]
 
 
