@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from coordinator_state.api_versions import API_VERSIONS
+from coordinator_state.classic.fast_commit import fast_commit
 from coordinator_state.classic.heartbeat import fast_heartbeat
 from coordinator_state.classic.recordings import follow_recording
 from coordinator_state.config import GroupConfig
@@ -44,7 +45,14 @@ from coordinator_state.transactions import end_transaction
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.java_hash import group_partition
-from schemas.messages import APIS, FindCoordinatorRequest, HeartbeatRequest, JoinGroupResponse, ListedGroup
+from schemas.messages import (
+    APIS,
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupResponse,
+    ListedGroup,
+    OffsetCommitRequest,
+)
 from schemas.recorded import RecordedDeparture, RecordedLoad
 from schemas.refusals import error_response
 
@@ -141,6 +149,8 @@ class GroupCoordinator:
         request = event.request
         if type(request) is HeartbeatRequest:
             is_done = not self._belongs_elsewhere and fast_heartbeat(step, event, request)
+        elif type(request) is OffsetCommitRequest:
+            is_done = not self._belongs_elsewhere and fast_commit(step, event, request)
         elif type(request) is ConsumerGroupHeartbeatRequest:
             is_done = not self._belongs_elsewhere and fast_member_heartbeat(step, event, request)
         else:
@@ -164,7 +174,7 @@ class GroupCoordinator:
         self._step.config = config.under(self._changes[number - 1].rules) if number else config
 
     def handle_in_full(self, event: RequestEvent) -> None:
-        """Handle a request in a step of its own. `handle` does so with all but most heartbeats; a test compares."""
+        """Handle a request in a step of its own. `handle` does so with few heartbeats and commits; a test compares."""
         step = self._step
         step.begin(event)
         if event.envelope.topic_metadata:

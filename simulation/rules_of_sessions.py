@@ -136,7 +136,7 @@ class SessionsKept(Rule):
                 if _upgrades(step):
                     self._sent_away[member_id] = None
                     return
-                was_parked = step.event is None or step.event.offset != offset
+                was_parked = (step.event is None or step.event.offset != offset) and not _sends_again(step, member_id)
                 brought_assignments = (
                     step.before is not None
                     and step.before.state == "CompletingRebalance"
@@ -178,6 +178,12 @@ class SessionsKept(Rule):
 def _upgrades(step: Step) -> bool:
     """Return whether somebody wants to make a consumer group of the group."""
     return step.event is not None and isinstance(step.event.request, ConsumerGroupHeartbeatRequest)
+
+
+def _sends_again(step: Step, member_id: str) -> bool:
+    """Return whether the member itself sends another SyncGroup: the one that waited is answered, and renews nothing."""
+    request = None if step.event is None else step.event.request
+    return isinstance(request, SyncGroupRequest) and request.member_id == member_id
 
 
 def _accepts_heartbeat(output: object) -> bool:

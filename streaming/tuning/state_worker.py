@@ -5,19 +5,21 @@ makes one-row frames of the state; that is most of what a key costs. Here an Arr
 keys, and put together once. What goes over the wire to the JVM is the same (`ApplyInPandasWithStateSerializer`
 describes it), as are the values: a test compares both ways.
 
-`install` replaces three names of `pyspark.worker`. Only `streaming.tuning.worker_daemon` imports this module, in the
-one version of Spark whose inside it knows, and goes on without it where a name is missing: Spark removes
-`ApplyInPandasWithStateSerializer` in 4.3 (SPARK-58243). Without `install` Spark calls the same function in its own way.
+`install` replaces three names of `pyspark.worker`, and lets the pickles of states find their schema parsed. Only
+`streaming.tuning.worker_daemon` imports this module, in the one version of Spark whose inside it knows, and goes on
+without it where a name is missing: Spark removes `ApplyInPandasWithStateSerializer` in 4.3 (SPARK-58243). Without
+`install` Spark calls the same function in its own way.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import IO, Any
 
 import pyarrow as pa
+import pyspark.sql.types
 import pyspark.worker
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.pandas.serializers import ApplyInPandasWithStateSerializer, ArrowStreamSerializer
@@ -46,6 +48,8 @@ _STATE = pa.struct(
 
 _pickler: Any = CPickleSerializer()
 _worker: Any = pyspark.worker
+_types: Any = pyspark.sql.types
+_PARSER = "_parse_datatype_json_string"
 _spark_wrap = _worker.wrap_grouped_map_pandas_udf_with_state
 _spark_fail_on_stop = _worker.fail_on_stopiteration
 
@@ -184,3 +188,5 @@ def install() -> None:
     _worker.ApplyInPandasWithStateSerializer = StateFunctionSerializer
     _worker.wrap_grouped_map_pandas_udf_with_state = wrap
     _worker.fail_on_stopiteration = fail_on_stop
+    # The JVM pickles each state with the JSON of its schema, which pickles call by this name.
+    setattr(_types, _PARSER, lru_cache(maxsize=16)(getattr(_types, _PARSER)))

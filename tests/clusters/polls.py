@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -12,40 +15,43 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 _TIMEOUT_S = 8.0
+_admin: AdminClient | None = None
+"""In the process that describes."""
 
 
 class Poller:
     """Asks for groups by their names, and for their offsets.
 
-    The admin client of librdkafka 2.16 crashes its process (`rd_kafka_cgrp_op`) when a broker answers OffsetFetch with
-    an error of coordinators, and when one that was away answers a listing: kafka-python asks for offsets, and no
-    listing is asked for.
+    The admin client of librdkafka 2.16 crashes its process when a broker answers with an error of coordinators
+    (`rd_kafka_cgrp_op`, `rd_kafka_enq_once_del_source_return`), and when one that was away answers a listing. So it has
+    a process of its own, kafka-python asks for offsets, and no listing is asked for.
     """
 
     def __init__(self, servers: str) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
-        self._groups = AdminClient({"bootstrap.servers": servers, "client.id": "driver-groups", "log_level": 0})
+        self._servers = servers
+        self._describing = self._begin()
         self._offsets = KafkaAdminClient(
             bootstrap_servers=servers, client_id="driver-offsets", request_timeout_ms=int(_TIMEOUT_S * 1000)
         )
 
+    def _begin(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, get_context("forkserver"), _connect, (self._servers,))
+
     def poll(self, group_ids: Iterable[str]) -> list[dict[str, Any]]:
-        """Return those groups that are there and whose coordinator answers. Raises KafkaException where none does."""
+        """Return those groups that are there and whose coordinator answers. Raises KafkaException where none does, or
+        the admin client has crashed."""
         wanted = sorted(group_ids)
         if not wanted:
             return []
-        groups, problems = [], []
-        for future in self._groups.describe_consumer_groups(wanted, request_timeout=_TIMEOUT_S).values():
-            try:
-                group = future.result()
-            except KafkaException as problem:
-                problems.append(problem)
-                continue
-            if group.state.name != "DEAD":
-                groups.append(_group(group) | self._committed(group.group_id))
-        if len(problems) == len(wanted):
-            raise problems[0]
-        return groups
+        try:
+            groups, problem = self._describing.submit(_describe, wanted).result()
+        except BrokenProcessPool as crash:
+            self._describing = self._begin()
+            raise KafkaException(f"the admin client has crashed: {crash}") from None
+        if problem is not None:
+            raise KafkaException(problem)
+        return [group | self._committed(group["group"]) for group in groups]
 
     def _committed(self, group_id: str) -> dict[str, Any]:
         try:
@@ -53,6 +59,26 @@ class Poller:
         except KafkaError:
             return {}
         return {"offsets": {f"{place.topic}-{place.partition}": one.offset for place, one in sorted(offsets.items())}}
+
+
+def _connect(servers: str) -> None:
+    global _admin
+    _admin = AdminClient({"bootstrap.servers": servers, "client.id": "driver-groups", "log_level": 0})
+
+
+def _describe(wanted: list[str]) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the groups that are there, and a problem if none could be asked for (its own exception has no pickle)."""
+    assert _admin is not None
+    groups, problems = [], []
+    for future in _admin.describe_consumer_groups(wanted, request_timeout=_TIMEOUT_S).values():
+        try:
+            group = future.result()
+        except KafkaException as problem:
+            problems.append(str(problem))
+            continue
+        if group.state.name != "DEAD":
+            groups.append(_group(group))
+    return groups, problems[0] if len(problems) == len(wanted) else None
 
 
 def _group(group: ConsumerGroupDescription) -> dict[str, Any]:

@@ -37,14 +37,18 @@ def short_list(kinds: Iterable[type[Struct]]) -> str:
     return "\n".join(f"- `{kind.__struct_config__.tag}`: {first_paragraph(kind)}" for kind in kinds) + "\n"
 
 
+def names(kinds: Iterable[type[Struct]]) -> str:
+    return ", ".join(f"`{kind.__struct_config__.tag}`" for kind in kinds)
+
+
 def generated() -> str:
     apis = (f"{name} {api.min_version}-{api.max_version}" for name, api in APIS.items())
     events = (Tick, KafkaRules, *get_args(GroupEventBody))
+    recorded = [kind for kind in events if kind.__module__ == RecordedGroup.__module__]
     parts = [
         "## `coordinator.events`\n",
-        short_list(kind for kind in events if kind.__module__ != RecordedGroup.__module__),
-        "Importers also write what a recording says:\n",
-        short_list(kind for kind in events if kind.__module__ == RecordedGroup.__module__),
+        short_list(kind for kind in events if kind not in recorded),
+        f"Importers also write what a recording says: {names(recorded)}.\n",
         section("A request", RequestDocument),
         "## `coordinator.responses`\n",
         f"{first_paragraph(ResponseDocument)}\n",
@@ -62,7 +66,7 @@ def generated() -> str:
         "## `coordinator.topics`\n",
         "\n".join(f"- {first_paragraph(kind)}" for kind in (KnownTopic, VersionsBegin)) + "\n",
         "## `coordinator.progress`\n",
-        short_list(get_args(ProgressRecord)),
+        f"Coordinator, responders, gateways and members write it for each other: {names(get_args(ProgressRecord))}.\n",
         "## Reasons of dead letters\n",
         ", ".join(f"`{reason}`" for reason in (*EventProblem, OUTPUT_TOO_LARGE)) + "\n",
     ]

@@ -39,6 +39,9 @@ class Bounds:
         1_024, "Longest id of a group, member (37 more), client, instance or rack, and longest name of a protocol, in "
         "bytes; a longer group id gets INVALID_GROUP_ID and the others INVALID_REQUEST. Kafka takes 32767. Groups that "
         "have longer ones may still be described, left and deleted.", at_least=64, at_most=32_767)
+    regex_bytes_max: int = setting(
+        4_096, "Longest regular expression of topics, in bytes; a longer one gets INVALID_REGULAR_EXPRESSION. Kafka "
+        "takes 32767.", at_least=64, at_most=32_767)
     topics_request_bytes_max: int = setting(
         4_194_304, "Longest request that names topics, but for Produce: it is looked through before it goes "
         "on.", at_least=1)

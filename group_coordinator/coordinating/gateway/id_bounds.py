@@ -1,12 +1,13 @@
 """Ids that are longer than Kafka's clients could need are refused: each is kept, and written again and again.
 
-Kafka itself takes any string of up to 32,767 bytes.
+So are expressions whose compilation would keep all others waiting. Kafka itself takes any string of up to 32,767 bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from group_coordinator.coordinating.gateway.config import Bounds
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import MEMBER_ID_SUFFIX_BYTES
@@ -22,13 +23,14 @@ from schemas.messages import (
 )
 
 
-def ids_problem(request: GroupRequest, client_id: str, id_bytes_max: int) -> ErrorCode | None:
-    """Return the code by which a request is refused because an id in it is too long; None: none is.
+def ids_problem(request: GroupRequest, client_id: str, bounds: Bounds) -> ErrorCode | None:
+    """Return the code by which a request is refused because an id or expression in it is too long; None: none is.
 
     Whoever only looks at groups, leaves or deletes may name any, so that what is there can be seen and removed.
     """
     if isinstance(request, FindCoordinatorRequest | ListGroupsRequest):
         return None
+    id_bytes_max = bounds.id_bytes_max
     if any(is_too_long(group_id, id_bytes_max) for group_id in _groups(request)):
         return ErrorCode.INVALID_GROUP_ID
     if is_too_long(client_id, id_bytes_max) or any(is_too_long(name, id_bytes_max) for name in _names(request)):
@@ -37,7 +39,8 @@ def ids_problem(request: GroupRequest, client_id: str, id_bytes_max: int) -> Err
     member_bytes_max = id_bytes_max + MEMBER_ID_SUFFIX_BYTES
     if any(is_too_long(member_id, member_bytes_max) for member_id in _members(request)):
         return ErrorCode.INVALID_REQUEST
-    return None
+    expression = request.subscribed_topic_regex if isinstance(request, ConsumerGroupHeartbeatRequest) else None
+    return ErrorCode.INVALID_REGULAR_EXPRESSION if is_too_long(expression, bounds.regex_bytes_max) else None
 
 
 def is_too_long(name: str | None, bytes_max: int) -> bool:

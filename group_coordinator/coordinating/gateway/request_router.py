@@ -126,7 +126,7 @@ class RequestRouter:
         """Answer a request, now or later. `node_id` is the broker for which the gateway stands; None is any."""
         context = _RequestContext(pending=pending, reply=reply)
         if not isinstance(pending.request, ConfigsRequest):
-            problem = ids_problem(pending.request, pending.client_id, self._bounds.id_bytes_max)
+            problem = ids_problem(pending.request, pending.client_id, self._bounds)
             if problem is not None:
                 reply(refusal(pending.request, problem))
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from group_coordinator.coordinating.gateway.config import Bounds
 from schemas.consumer_group_messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
@@ -90,6 +91,17 @@ def test_bytes_count_and_not_characters() -> None:
     bench.ask("Heartbeat", dict(requests(group_id="é" * (len(LONGEST) // 2)))["Heartbeat"])
     assert len(bench.events) == 1
     bench.ask("Heartbeat", dict(requests(group_id="é" * (len(LONGEST) // 2 + 1)))["Heartbeat"])
+    assert len(bench.events) == 1
+
+
+def test_a_longer_expression_is_refused() -> None:
+    """Its compilation would keep others waiting."""
+    bench, longest = Bench(), "é" * (Bounds().regex_bytes_max // 2)
+    heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
+    bench.ask("ConsumerGroupHeartbeat", replace(heartbeat, subscribed_topic_regex=longest))
+    assert len(bench.events) == 1
+    (answer,) = bench.ask("ConsumerGroupHeartbeat", replace(heartbeat, subscribed_topic_regex=longest + "x"))
+    assert _codes(answer) == {str(int(ErrorCode.INVALID_REGULAR_EXPRESSION))}
     assert len(bench.events) == 1
 
 

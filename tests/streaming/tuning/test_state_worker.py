@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyspark.sql.types
 import pyspark.worker
 import pytest
 from hypothesis import given, settings
@@ -257,3 +258,17 @@ def test_a_function_of_frames_is_called_in_sparks_way() -> None:
     sent = from_the_jvm([(b"a", [[heartbeat(b"a", 0), heartbeat(b"a", 1)]])], {}, pa.binary())
     plain: Any = count
     assert states_of(answers(*PATCHED, plain, sent, 10)) == {repr(b"a").encode(): (b"", b"2")}
+
+
+def test_a_schema_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JVM names Spark's parser in the pickle of each state."""
+    pickle = b"cpyspark.sql.types\n_parse_datatype_json_string\n(S" + repr(STATE.json()).encode() + b"\ntR."
+    kept = {pyspark.worker: ("ApplyInPandasWithStateSerializer", "wrap_grouped_map_pandas_udf_with_state",
+                             "fail_on_stopiteration"), pyspark.sql.types: ("_parse_datatype_json_string",)}  # fmt: skip
+    for module, names in kept.items():
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name))
+    assert pickler.loads(pickle) is not pickler.loads(pickle)
+    state_worker.install()
+    assert pickler.loads(pickle) is pickler.loads(pickle)
+    assert pickler.loads(pickle) == STATE
