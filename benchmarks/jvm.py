@@ -19,6 +19,10 @@ from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
 from group_coordinator.coordinating.jars.resolving import broker_jars
 
 SOURCES = Path(__file__).with_name("java")
+# One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too late: with
+# -Xbatch the program waits for it.
+MEASURED = ("-XX:+UseSerialGC", "-Xbatch")
+"""Options of a JVM whose speed counts."""
 
 
 class JvmError(RuntimeError):
@@ -32,9 +36,8 @@ class Mismatch(AssertionError):
 def run_driver(name: str, *arguments: str, timeout_seconds: float = 1_500) -> list[str]:
     """Run one of the drivers, which are compiled when the first one is, and return the lines that it printed. Raises
     `JvmError`."""
-    # One collector thread, as there is one thread to collect for. On a busy machine the compiler would come too late:
-    # with -Xbatch the program waits for it. Kafka logs every rebalance: not here.
-    java = _drivers()("-XX:+UseSerialGC", "-Xbatch", "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+    # Kafka logs every rebalance: not here.
+    java = _drivers()(*MEASURED, "-Xmx3g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
     return _run([*java, name, *arguments], timeout_seconds).splitlines()
 
 

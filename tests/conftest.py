@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LONG_FIRST = (
     "watching/tables/test_spark_tables.py",
+    "coordinating/responder/test_recorded_logs.py",
     "coordinating/gateway/test_query_away.py",
     "command_line/test_end_to_end.py",
     "coordinating/responder/test_coordinator_away.py",
@@ -59,6 +60,7 @@ LONG_FIRST = (
     "coordinating/gateway/test_consumer_protocol.py",
     "crash/test_lost_checkpoint.py",
     "watching/tables/test_sql.py",
+    "watching/observed/test_sources_together.py",
     "benchmarks/test_jvm.py",
     "watching/watch/test_read_only.py",
     "watching/watch/test_killed.py",
@@ -89,7 +91,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return FileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-class FileScheduling(LoadFileScheduling):
+class FileScheduling(LoadFileScheduling):  # type: ignore[misc]
     """Hands out files in the order of their collection."""
 
     def _split_scope(self, nodeid: str) -> str:

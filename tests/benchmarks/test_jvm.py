@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import assignors, core, server_assignors
+from benchmarks import assignors, core, jvm, server_assignors
 from benchmarks.assignors import measure as measure_assignor
 from benchmarks.assignors import with_kafka
 from benchmarks.core import measure_kafka
@@ -10,7 +10,14 @@ from benchmarks.jvm import Mismatch
 from benchmarks.workloads import commits, heartbeats, joins, mixed
 from coordinator_state.consumer.assignors import SERVER_ASSIGNORS
 from group_coordinator.coordinating.assignors import ASSIGNORS
+from group_coordinator.coordinating.jars.java import SHORT_LIVED
 from tests.java_compiler import skipping_without_java_compiler
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Kafka's classes do counts here, not how fast."""
+    monkeypatch.setattr(jvm, "MEASURED", SHORT_LIVED)
 
 
 @pytest.mark.kafka

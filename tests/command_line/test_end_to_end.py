@@ -120,8 +120,8 @@ def test_a_topic_is_replayed_as_its_file_is(
     for record in read_records([file]):
         producer.produce(topic, record.value, key=record.key, timestamp=record.timestamp_ms or 0)
     producer.flush()
-    for name, source in (("file", str(file)), ("topic", topic)):
-        arguments = ("replay", source, "--out", str(tmp_path / name), "--shards", "1", *server)
+    for name, source in (("file", (str(file), "--in-process")), ("topic", (topic,))):
+        arguments = ("replay", *source, "--out", str(tmp_path / name), "--shards", "1", *server)
         with command(tmp_path, *arguments) as process:
             assert process.wait(START_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
     history = (tmp_path / "file" / "history.jsonl").read_bytes()

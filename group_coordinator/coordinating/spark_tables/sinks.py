@@ -97,9 +97,8 @@ class DeltaSink:
             self._spark.sql(f"ALTER TABLE {self._name(table)} ADD COLUMNS ({added})")
 
     def _add_properties(self, table: Table) -> None:
-        present = self._spark.sql(f"DESCRIBE DETAIL {self._name(table)}").first()
-        assert present is not None
-        missing = {name: value for name, value in _properties(table).items() if name not in present["properties"]}
+        present = {row.key for row in self._spark.sql(f"SHOW TBLPROPERTIES {self._name(table)}").collect()}
+        missing = {name: value for name, value in _properties(table).items() if name not in present}
         if missing:
             added = ", ".join(f"{quoted(name)} = {quoted(value)}" for name, value in missing.items())
             self._spark.sql(f"ALTER TABLE {self._name(table)} SET TBLPROPERTIES ({added})")

@@ -7,6 +7,7 @@ QUICK = {
     # On a few rows, compiling a query takes longer than running it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ui.explainMode": "simple",  # nobody reads the plans that Spark writes down for its UI
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 
