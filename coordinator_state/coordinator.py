@@ -174,7 +174,7 @@ class GroupCoordinator:
         self._step.config = config.under(self._changes[number - 1].rules) if number else config
 
     def handle_in_full(self, event: RequestEvent) -> None:
-        """Handle a request in a step of its own. `handle` does so with all but most heartbeats and commits; a test compares."""
+        """Handle a request in a step of its own. `handle` does so with few heartbeats and commits; a test compares."""
         step = self._step
         step.begin(event)
         if event.envelope.topic_metadata:

@@ -165,9 +165,9 @@ def _untold(world: World, group_id: str) -> set[TopicPartition]:
             waiting.pop(record.key["member_id"], None)
             if record.value["state"] == MemberState.UNRELEASED_PARTITIONS:
                 waiting[record.key["member_id"]] = None
-    if not waiting:
+    blobs = world.drivers[world.shard_of(group_id)].states.get(group_id)
+    if not waiting or blobs is None:
         return set()
-    blobs = world.drivers[world.shard_of(group_id)].states[group_id]
     members = classic_group(decode_group(*blobs)).members.values()
     assignments = [member.assignment for member in members if member.member_id in waiting and member.assignment]
     return {partition for assignment in assignments for partition in decode_assignment(assignment).partitions}

@@ -6,6 +6,7 @@ from coordinator_state.api_versions import API_VERSIONS
 from coordinator_state.causes import request_cause
 from coordinator_state.classic import states, timers
 from coordinator_state.classic.group import ClassicGroup
+from coordinator_state.group import Group
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.outputs import Answer, LogRecord, RequestEvent
 from coordinator_state.step import Step
@@ -29,16 +30,14 @@ _pack = INT32.pack
 def fast_commit(step: Step, event: RequestEvent, request: OffsetCommitRequest) -> bool:
     """Handle a commit for one topic that changes nothing but offsets that are there, and its member's deadline.
 
-    False, and nothing done: it needs a step with `offset_commit`. A property test holds the two ways against each other.
+    False, and nothing done: it needs a step with `offset_commit`. A property test compares the two ways.
     """
     group = step.group
     if group is None or type(group.body) is not ClassicGroup or not _is_plain(group.body, event, request):
         return False
     (topic,) = request.topics
     stored = group.offsets.topics.get(topic.name)
-    if stored is None or not _are_only_moved(topic, stored):
-        return False
-    if group.size_of_offsets() > step.config.group_offsets_max_bytes:
+    if stored is None or not _are_only_moved(topic, stored) or _is_full(group, step):
         return False
     body, offset, no_deadline_before_ms = group.body, event.offset, step.no_deadline_before_ms
     now_ms = max(group.now_ms, event.clock_ms)
@@ -53,9 +52,8 @@ def fast_commit(step: Step, event: RequestEvent, request: OffsetCommitRequest) -
     version, topic_id, timestamp_ms = step.config.offset_commit_value_version, topic.topic_id, event.timestamp_ms
     keys, changes, answers = offset_commit_keys(group_id, topic.name), [], []
     for partition in topic.partitions:
-        number, committed, leader_epoch = (
-            partition.partition_index, partition.committed_offset, partition.committed_leader_epoch
-        )  # fmt: skip
+        number, committed = partition.partition_index, partition.committed_offset
+        leader_epoch = partition.committed_leader_epoch
         seq += 1
         value = encode_offset_commit(version, committed, leader_epoch, "", timestamp_ms, NO_TIMESTAMP, topic_id)
         outputs.append(LogRecord(group_id, epoch, seq, now_ms, offset, keys + _pack(number), value))
@@ -94,6 +92,10 @@ def _is_plain(group: ClassicGroup, event: RequestEvent, request: OffsetCommitReq
         and len(request.topics) == 1
         and 0 < len(request.topics[0].partitions) <= _PARTITIONS_MAX
     )
+
+
+def _is_full(group: Group, step: Step) -> bool:
+    return group.size_of_offsets() > step.config.group_offsets_max_bytes
 
 
 def _are_only_moved(topic: OffsetCommitRequestTopic, stored: dict[int, CommittedOffset]) -> bool:

@@ -5,9 +5,10 @@ makes one-row frames of the state; that is most of what a key costs. Here an Arr
 keys, and put together once. What goes over the wire to the JVM is the same (`ApplyInPandasWithStateSerializer`
 describes it), as are the values: a test compares both ways.
 
-`install` replaces three names of `pyspark.worker`, and lets pickles of states find their schema parsed. Only `streaming.tuning.worker_daemon` imports this module, in the
-one version of Spark whose inside it knows, and goes on without it where a name is missing: Spark removes
-`ApplyInPandasWithStateSerializer` in 4.3 (SPARK-58243). Without `install` Spark calls the same function in its own way.
+`install` replaces three names of `pyspark.worker`, and lets the pickles of states find their schema parsed. Only
+`streaming.tuning.worker_daemon` imports this module, in the one version of Spark whose inside it knows, and goes on
+without it where a name is missing: Spark removes `ApplyInPandasWithStateSerializer` in 4.3 (SPARK-58243). Without
+`install` Spark calls the same function in its own way.
 """
 
 from __future__ import annotations

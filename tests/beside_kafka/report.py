@@ -56,8 +56,10 @@ def _step(step: Json) -> Iterator[str]:
 def _item(item: Json) -> str:
     if "key" not in item:
         return _short(item)
-    value = None if item.get("value") is None else b64decode(item["value"])
-    return f"{item['at_ms']} {_cut(str(decode_record(b64decode(item['key']), value)))}"
+    # Kept histories have them readable, too.
+    key, value = (item.get(f"{part}_b64", item.get(part)) for part in ("key", "value"))
+    record = decode_record(b64decode(str(key)), None if value is None else b64decode(value))
+    return f"{item['at_ms']} {_cut(str(record))}"
 
 
 def _short(value: Any) -> str:

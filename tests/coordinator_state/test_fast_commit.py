@@ -123,4 +123,5 @@ def test_a_second_commit_of_a_member_takes_the_fast_way(monkeypatch: pytest.Monk
         request_id="c", reply_partition=0, api="OffsetCommit", api_version=9, client_id="c", body=Raw()
     )
     coordinator.handle(RequestEvent(group.offset + 1, group.now_ms, group.now_ms, envelope, request))
-    assert [type(output).__name__ for output in coordinator.take_outputs()] == ["LogRecord", "OffsetsCommitted", "Answer"]
+    outputs = [type(output).__name__ for output in coordinator.take_outputs()]
+    assert outputs == ["LogRecord", "OffsetsCommitted", "Answer"]

@@ -10,7 +10,9 @@ from tests.random_requests.request_sequence import problems_of
 
 SEEDS = range(2, 1_500, 3)
 CHUNK = 20
-FOUND_ONCE = [1_553, 71_000_177, 71_006_054, 91_000_970, 600_014_372, 777_004_835, 777_010_373, 777_010_625, 888_005_333]
+FOUND_ONCE = [
+    1_553, 71_000_177, 71_006_054, 91_000_970, 600_014_372, 777_004_835, 777_010_373, 777_010_625, 888_005_333,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("first", range(0, len(SEEDS), CHUNK))
