@@ -107,6 +107,8 @@ class Load(Struct, frozen=True, kw_only=True):
     """The old coordinator did nothing after this."""
     loaded_us: int
     broker_id: int | None = None
+    undone_from_us: int | None = None
+    """What the old coordinator did since then was never stored; None: all was."""
 
 
 FactValue = TopicMetadata | TopicsDeleted | GroupConfiguration | TransactionEnded

@@ -21,6 +21,7 @@ from group_coordinator.proving.recordings.group_facts import facts_between, fact
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
+from group_coordinator.proving.recordings.never_stored import NEVER_STORED, is_undone, kept_entries, with_undone
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.proving.recordings.order_search import GroupResult, OrderSearch
 from group_coordinator.proving.recordings.recorded_groups import expected_of, steps_of
@@ -124,7 +125,7 @@ def follow(
     set_aside: dict[str, int] = {}
     shown = shown_version(None if logs is None else logs.version, log.contents.version, records or {})
     all_requests = _groups(log, records or {}, set_aside, shown is None or shown[0].names_topic_ids)
-    loads = log.contents.loads = _loads(all_requests, logs)
+    loads = log.contents.loads = _loads(all_requests, logs, _standstills_ms(log))
     groups = {
         group_id: group_requests
         for group_id, requests in all_requests.items()
@@ -168,21 +169,29 @@ def _groups(
     return groups
 
 
-def _loads(groups: Mapping[str, list[GroupRequest]], logs: CoordinatorLogs | None) -> dict[str, list[Load]]:
+def _loads(
+    groups: Mapping[str, list[GroupRequest]], logs: CoordinatorLogs | None, standstills_ms: Sequence[tuple[int, int]]
+) -> dict[str, list[Load]]:
     places = Places([request for requests in groups.values() for request in requests])
     moves = {} if logs is None else logs.moves
     loads = {group_id: loads_of(requests, moves.get(group_id, ()), places) for group_id, requests in groups.items()}
-    return with_restarts(groups, loads, places)
+    loads = with_restarts(groups, loads, places)
+    return with_undone(groups, loads, {} if logs is None else logs.entries, standstills_ms, places)
 
 
 def _reached(requests: Sequence[GroupRequest], loads: Sequence[Load], set_aside: dict[str, int]) -> list[GroupRequest]:
     """Those that reached the group; the others are counted."""
     requests_reached = []
     for request in requests:
-        if request.set_aside is None or waited_for_move(request, loads):
+        reason = request.set_aside
+        if reason is not None and waited_for_move(request, loads):
+            reason = None
+        elif reason is None and is_undone(request, loads):
+            reason = NEVER_STORED
+        if reason is None:
             requests_reached.append(request)
         else:
-            set_aside[request.set_aside] = set_aside.get(request.set_aside, 0) + 1
+            set_aside[reason] = set_aside.get(reason, 0) + 1
     return requests_reached
 
 
@@ -273,6 +282,8 @@ class _Follower:
         if beginning is not None:
             start, from_us = beginning.state(group_id, self._config), beginning.from_us
         entries = self._since(from_us, None if self._entries is None else self._entries.get(group_id), until_ms)
+        if entries is not None:
+            entries = kept_entries(entries, self._loads[group_id])
         if beginning is not None:
             entries = _after_join_phase(entries, beginning.group.generation_id)
         records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)

@@ -84,7 +84,7 @@ def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], plac
         (request for request in requests if request.logged.api != _ANYWHERE),
         key=lambda request: request.logged.handled_us,
     )
-    accepted = _accepted(requests)
+    accepted = accepted_of(requests)
     refusals = sorted((request for request in coordinator_requests if request.refused_as_coordinator), key=_ready_us)
     loads = []
     for line, unload_ms in _logged_loads(moves):
@@ -106,9 +106,9 @@ def with_restarts(
 ) -> dict[str, list[Load]]:
     """Return the loads of all groups, with those of a broker that was started anew, as another group shows: a group
     that nobody asked for meanwhile was loaded then, too."""
-    restarts = _restarts({group_id: _accepted(requests) for group_id, requests in groups.items()}, loads, places)
+    restarts = _restarts({group_id: accepted_of(requests) for group_id, requests in groups.items()}, loads, places)
     return {
-        group_id: sorted([*own, *_missing(_accepted(groups[group_id]), own, restarts, places)], key=_from_us)
+        group_id: sorted([*own, *_missing(accepted_of(groups[group_id]), own, restarts, places)], key=_from_us)
         for group_id, own in loads.items()
     }
 
@@ -148,8 +148,8 @@ def _missing(
                 yield replace(load, from_us=max(load.from_us, from_us + 1))
 
 
-def _accepted(requests: Sequence[GroupRequest]) -> list[GroupRequest]:
-    """Those that a coordinator took, in the order of time."""
+def accepted_of(requests: Sequence[GroupRequest]) -> list[GroupRequest]:
+    """Return those that a coordinator took, in the order of time."""
     accepted = (request for request in requests if request.logged.api != _ANYWHERE and request.set_aside is None)
     return sorted(accepted, key=_handled_us)
 

@@ -48,13 +48,16 @@ def expected_of(
     standstills_ms: Sequence[tuple[int, int]],
 ) -> Expected:
     """Return the broker's side of one group."""
+    undone_ms = [
+        (load.undone_from_us // 1000, load.loaded_us // 1000) for load in loads if load.undone_from_us is not None
+    ]
     expected = Expected(
         records=records,
         entries=entries,
         loads=loads,
         facts=facts,
         resolutions=resolutions_of(records or ()),
-        sessions=SessionEnds(requests, entries, standstills_ms),
+        sessions=SessionEnds(requests, entries, standstills_ms, undone_ms),
         commits=CommitsInSight(requests),
     )
     for request in requests:

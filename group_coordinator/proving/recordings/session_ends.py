@@ -44,11 +44,13 @@ class SessionEnds:
         requests: Iterable[GroupRequest] = (),
         entries: Iterable[LogEntry] | None = None,
         standstills_ms: Sequence[tuple[int, int]] = (),
+        undone_ms: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """`entries`: of brokers' logs. `standstills_ms`: from when until when the brokers counted no time."""
+        """`entries`: of brokers' logs. `standstills_ms`: from when until when the brokers counted no time. `undone_ms`:
+        since when loads of the group undid what had happened, and when they did: no session ended there."""
         self._heard: dict[str, list[Heard]] = {}
         for request in requests:
-            for member_id, heard in _answers(request):
+            for member_id, heard in answers_of(request):
                 self._heard.setdefault(member_id, []).append(heard)
         for answers in self._heard.values():
             answers.sort(key=lambda heard: heard.at_ms)
@@ -59,9 +61,14 @@ class SessionEnds:
                 self._expiries.setdefault(member_id, []).append(entry.time_ms)
                 self._told.append((entry.time_ms, member_id))
         self._standstills_ms = standstills_ms
+        self._undone_ms = undone_ms
 
     def end_ms(self, member_id: str, timer: Timer) -> int:
         """Return when a member's session ends that is over by its timer."""
+        end_ms = self._end_ms(member_id, timer)
+        return next((loaded_ms for from_ms, loaded_ms in self._undone_ms if from_ms <= end_ms <= loaded_ms), end_ms)
+
+    def _end_ms(self, member_id: str, timer: Timer) -> int:
         expiries = self._expiries.get(member_id, ())
         place = bisect_left(expiries, timer.armed_ms)
         if place < len(expiries):
@@ -89,7 +96,8 @@ class SessionEnds:
             yield time_ms, member_id
 
 
-def _answers(request: GroupRequest) -> Iterator[tuple[str, Heard]]:
+def answers_of(request: GroupRequest) -> Iterator[tuple[str, Heard]]:
+    """Yield what the answer to a request shows of members."""
     body, logged = request.request, request.logged
     at_ms = logged.ready_us // 1000
     if request.set_aside is not None:

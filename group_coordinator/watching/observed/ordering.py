@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from statistics import median_low
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -24,6 +25,10 @@ from group_coordinator.watching.observed.transactions import Fact
 _GROUP_METADATA = "GroupMetadata"
 _TOLD_LATE_MS = 1_000
 """So long may a broker need between what it does and the line that tells of it."""
+_LATE_MAX_MS = 30_000
+"""The same, where it stands still between the two."""
+_TOLD_AGAIN = ("instance", "converted")
+"""Tokens of records of which several lines tell: static members come back while one generation forms."""
 
 
 OF_RECORDS = ""
@@ -97,7 +102,7 @@ def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
     """Merge one group's facts, by offset, with its lines, by time."""
     times = list(accumulate((fact.timestamp_ms for fact in facts), max))
     index = _index(facts)
-    found = [_anchor(index, line) for line in lines]
+    found = _told_once([_anchor(index, line) for line in lines])
     anchors = [None if anchor is None else anchor.place for anchor in found]
     latest = _not_after(anchors, len(facts))
     before: list[list[TimedLine]] = [[] for _ in range(len(facts) + 1)]
@@ -167,6 +172,30 @@ class _Anchor(NamedTuple):
     place: int
     is_at_once: bool
     """The record before which it stands was written when the line was, so that later lines stand behind it."""
+    token: Token
+    late_ms: int
+    """By how much the line is later than the record."""
+
+
+def _told_once(anchors: Sequence[_Anchor | None]) -> list[_Anchor | None]:
+    """Keep of the lines that seem to tell of one record the nearest, and none that is much later than others are.
+
+    What a coordinator that had lost its partition did is told, and was never written: its lines tell of no record.
+    """
+    found = [anchor for anchor in anchors if anchor is not None]
+    usual_ms = median_low([anchor.late_ms for anchor in found]) if found else 0
+    nearest_ms: dict[tuple[int, Token], int] = {}
+    for anchor in found:
+        key = anchor.place, anchor.token
+        nearest_ms[key] = min(abs(anchor.late_ms), nearest_ms.get(key, abs(anchor.late_ms)))
+    return [
+        anchor
+        if anchor is not None
+        and anchor.late_ms <= usual_ms + _LATE_MAX_MS
+        and (anchor.token[0] in _TOLD_AGAIN or abs(anchor.late_ms) == nearest_ms[anchor.place, anchor.token])
+        else None
+        for anchor in anchors
+    ]
 
 
 def _index(facts: Sequence[Fact]) -> dict[Token, list[_Stored]]:
@@ -243,17 +272,20 @@ def _anchor(index: Mapping[Token, Sequence[_Stored]], line: TimedLine) -> _Ancho
     """Return the place of a line that tells of a record; of several records, the nearest in time is meant."""
     event = line.line.event
     token = _token(event)
-    records = index.get(token, ()) if token is not None else ()
+    if token is None:
+        return None
+    records = index.get(token, ())
     if isinstance(event, line_events.StaticMemberReplaced):
         records = [record for record in records if _has_replaced(event, record.members)]
     if not records:
         return None
     nearest = min(records, key=lambda record: (abs(record.timestamp_ms - line.at_ms), record.place))
+    late_ms = line.at_ms - nearest.timestamp_ms
     if isinstance(event, _FOLLOWING):
-        return _Anchor(nearest.place + 1, is_at_once=False)
+        return _Anchor(nearest.place + 1, is_at_once=False, token=token, late_ms=late_ms)
     # A static member that comes back while its group rebalances is stored with the generation, and not at once.
     is_at_once = nearest.is_again or not isinstance(event, line_events.StaticMemberReplaced)
-    return _Anchor(nearest.place, is_at_once=is_at_once)
+    return _Anchor(nearest.place, is_at_once=is_at_once, token=token, late_ms=late_ms)
 
 
 def _has_replaced(event: line_events.StaticMemberReplaced, members: Members) -> bool:

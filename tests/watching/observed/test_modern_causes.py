@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, LineEvent, MemberDeparted, MemberFencedOut
+from group_coordinator.watching.broker_logs.broker_lines import (
+    BrokerLine,
+    EpochBumped,
+    GroupLoaded,
+    LineEvent,
+    MemberDeparted,
+    MemberFencedOut,
+)
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.narrative import sentences, words
 from group_coordinator.watching.narrative.rebalances import because, rebalances
@@ -24,6 +31,7 @@ from schemas.consumer_group_history import (
 )
 from schemas.group_states import GroupState
 from schemas.history import GroupEmpty, History, MemberDropped, MemberLeft, MemberReplaced, RebalanceStarted
+from schemas.observed_history import MemberGone
 from tests.watching.history.causes import has_epochs, led_to, told
 from tests.watching.observed import recorded
 
@@ -217,6 +225,16 @@ def test_who_expired_was_not_heard_for_a_time_that_is_not_known() -> None:
     history = history_of(*TWO, [gone("a"), metadata(4)], lines=[fenced])
     (row,) = [row for row in fold(history) if isinstance(row, Member) and row.member_id == "a"]
     assert (row.ended_by, row.reason) == ("expired", "not heard for its session timeout")
+
+
+def test_an_expiry_that_was_never_written_is_not_the_one_before() -> None:
+    """A coordinator that stood still lets members expire after it has lost its partition."""
+    expired = MemberFencedOut(group_id=GROUP, member_id="a", why="the member session expired")
+    steps = [[member("a"), metadata(2)], [gone("a"), metadata(3)], [member("a"), metadata(4)]]
+    steps += [[member(f"b{number}"), metadata(number)] for number in range(5, 50)]
+    history = history_of(*steps, lines=[GroupLoaded(group_id=GROUP), EpochBumped(group_id=GROUP, epoch=49), expired])
+    assert [record.timestamp_ms for record in history] == sorted(record.timestamp_ms for record in history)
+    assert last(history, MemberGone).timestamp_ms == 2 * STEP_MS
 
 
 def test_an_epoch_is_not_called_a_generation() -> None:

@@ -1,0 +1,86 @@
+"""What a coordinator did after it had lost its partition is undone by the load that follows."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from group_coordinator.proving.recordings.coordinator_log import LogEntry
+from group_coordinator.proving.recordings.expectations import Load
+from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.loads import Places, loads_of
+from group_coordinator.proving.recordings.never_stored import is_undone, kept_entries, with_undone
+from schemas.error_codes import ErrorCode
+from schemas.messages import HeartbeatRequest, JoinGroupRequest
+from tests.proving.recordings.heartbeats import request
+
+STANDSTILL_MS = (2_500, 12_000)
+
+
+def refused(second: float) -> GroupRequest:
+    """Return a heartbeat that is answered with UNKNOWN_MEMBER_ID by the group."""
+    return replace(request(second, code=ErrorCode.UNKNOWN_MEMBER_ID), set_aside=None)
+
+
+def joined(second: float, generation: int) -> GroupRequest:
+    """Return a JoinGroup of a member that comes anew."""
+    body = JoinGroupRequest(
+        group_id="g", session_timeout_ms=8_000, rebalance_timeout_ms=8_000, member_id="", group_instance_id=None,
+        protocol_type="consumer", protocols=(),
+    )  # fmt: skip
+    answer = {"errorCode": 0, "generationId": generation, "leader": "n", "memberId": "n"}
+    return replace(request(second, api="JoinGroup"), request=body, response=answer, new_member_id="n")
+
+
+def of_loads(requests: list[GroupRequest], entries: list[LogEntry] | None = None) -> list[Load]:
+    places = Places(requests)
+    loads = {"g": loads_of(requests, (), places)}
+    return with_undone({"g": requests}, loads, {"g": entries or []}, [STANDSTILL_MS], places)["g"]
+
+
+LOADED = request(13, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+def test_who_goes_on_after_the_load_had_not_expired() -> None:
+    last, lost = request(2), refused(12.5)
+    requests = [request(1), last, lost, LOADED, request(14)]
+    (load,) = of_loads(requests)
+    assert load.undone_from_us == STANDSTILL_MS[0] * 1000
+    assert last.logged.handled_us < load.from_us < lost.logged.handled_us
+    assert is_undone(lost, [load])
+    assert not is_undone(last, [load])
+
+
+def test_who_expired_for_good_stays_so() -> None:
+    requests = [request(1), request(2), refused(12.5), LOADED, refused(14)]
+    (load,) = of_loads(requests)
+    assert load.undone_from_us is None
+
+
+@pytest.mark.parametrize(("generation", "is_there"), [(1, True), (3, False)])
+def test_a_generation_that_would_have_ended_shows_it(generation: int, is_there: bool) -> None:
+    requests = [joined(1, 1), request(2), refused(12.5), LOADED, joined(14, generation)]
+    (load,) = of_loads(requests)
+    assert (load.undone_from_us is not None) == is_there
+
+
+def test_what_a_broker_s_log_tells_of_it_is_undone_too() -> None:
+    before = LogEntry(1_500, "member expired", member_ids=frozenset({"other"}))
+    expired = LogEntry(12_100, "member expired", member_ids=frozenset({"m"}))
+    (load,) = of_loads([request(1), request(2), LOADED, request(14)], [before, expired])
+    assert kept_entries([before, expired], [load]) == [before]
+
+
+def test_a_group_of_which_nothing_shows_it_is_as_another_one_of_its_broker() -> None:
+    """Its only member comes anew in the next generation: both may have been."""
+    shown = [request(1), refused(12.5), LOADED, request(14)]
+    silent = [joined(1, 1), refused(12.5), LOADED, joined(20, 2)]
+    of_silent = [replace(each, request=HeartbeatRequest(group_id="g", member_id="s", generation_id=1))
+                 if isinstance(each.request, HeartbeatRequest) else each for each in silent]  # fmt: skip
+    groups = {"shown": shown, "silent": of_silent}
+    places = Places([*shown, *of_silent])
+    loads = {group_id: loads_of(each, (), places) for group_id, each in groups.items()}
+    undone = with_undone(groups, loads, {}, [STANDSTILL_MS], places)
+    assert undone["silent"][0].undone_from_us is not None
+    del groups["shown"], loads["shown"]
+    assert with_undone(groups, loads, {}, [STANDSTILL_MS], places)["silent"][0].undone_from_us is None
