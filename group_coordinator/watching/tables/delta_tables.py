@@ -16,8 +16,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from group_coordinator.watching.tables.arrow import arrow_table, day_text
 from group_coordinator.watching.tables.columns import CLUSTER, DAY, day_number
+from group_coordinator.watching.tables.files import arrow_table, day_text
 from group_coordinator.watching.tables.layout import TablesError
 from group_coordinator.watching.tables.rows import TABLE_OF, TABLES, AnyRow, Table
 
