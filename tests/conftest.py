@@ -57,6 +57,7 @@ LONG_FIRST = (
     "coordinating/responder/test_running.py",
     "coordinating/gateway/test_consumer_protocol.py",
     "crash/test_lost_checkpoint.py",
+    "coordinating/gateway/test_transactions.py",
     "watching/tables/test_sql.py",
     "benchmarks/test_jvm.py",
     "watching/watch/test_read_only.py",
