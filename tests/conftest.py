@@ -59,6 +59,7 @@ LONG_FIRST = (
     "coordinating/responder/test_running.py",
     "coordinating/gateway/test_consumer_protocol.py",
     "crash/test_lost_checkpoint.py",
+    "coordinating/gateway/test_transactions.py",
     "watching/tables/test_sql.py",
     "watching/observed/test_sources_together.py",
     "benchmarks/test_jvm.py",

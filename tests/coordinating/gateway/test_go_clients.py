@@ -33,7 +33,7 @@ OF_GROUPS = (
     "TestGroupETL", "TestGroupSimple", "TestIssue434", "TestAddRemovePartitions", "Test848RegexBrokerResolves",
     "TestSignalSubscriptionChange848", "TestShouldNotify848Restart",
 )  # fmt: skip
-"""franz-go's own, among them all with the consumer protocol but TestTxnEtl, which needs offsets in transactions."""
+"""franz-go's own, among them all with the consumer protocol. TestTxnEtl is in `test_transactions`."""
 
 
 @pytest.fixture(scope="module")
