@@ -17,7 +17,16 @@ from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.rows import GroupRow, group_row
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.observed.polled import PolledGroup, Polls
-from schemas.history import AssignedTopic, Cause, MemberIdentity, OffsetChange, OffsetsCommitted
+from schemas.history import (
+    AssignedTopic,
+    Cause,
+    History,
+    HistoryRecord,
+    MemberIdentity,
+    OffsetChange,
+    OffsetsCommitted,
+)
+from tests.coordinator_state.harness import GroupHarness, of_type
 
 START_MS = 1_767_225_600_000
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -52,6 +61,14 @@ def bursts(size: int, every_ms: int, between_per_s: float = 0.0) -> Traffic:
 
 def _whole(mean: float, random: Random) -> int:
     return int(mean) + (random.random() < mean % 1)
+
+
+def facts_of(group: GroupHarness) -> GroupFacts:
+    facts = GroupFacts(group.group_id)
+    records: list[History] = of_type(group.outputs, HistoryRecord)  # type: ignore[arg-type]
+    for record in records:
+        facts.add(record)
+    return facts
 
 
 class Plan(Struct, frozen=True, kw_only=True):

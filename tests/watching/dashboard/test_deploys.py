@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from coordinator_state import GroupConfig
+from group_coordinator.command_line.main import app
 from group_coordinator.watching.commands.explanation import deploys_told
 from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.documents import Documents
@@ -18,6 +21,7 @@ from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
 from schemas.events import encode_json
 from schemas.history import History, HistoryRecord, RebalanceStarted
+from schemas.records_file import Record, encode_record
 from simulation.run import live_through
 from simulation.scenario import Close, MemberPlan, Scenario
 from simulation.world import START_MS, World
@@ -113,6 +117,18 @@ def test_deploys_stand_side_by_side_on_the_page_and_in_explain() -> None:
     header, *lines = deploys_told(deploys)
     assert header.split()[:3] == ["DEPLOY", "TOOK", "REBALANCES"]
     assert [f"{MEMBERS} of {MEMBERS}" in line for line in lines] == [True, True]
+
+
+def test_explain_shows_the_deploys_of_written_history(tmp_path: Path) -> None:
+    values = [Record(partition=None, key=b"orders", value=encode_json(record)) for record in scene()]
+    (tmp_path / "history.jsonl").write_bytes(b"".join(encode_record(each) + b"\n" for each in values))
+    told = {
+        group_id: CliRunner().invoke(app, ["explain", "--group", group_id, "--episode", "--from", str(tmp_path)])
+        for group_id in ("orders", "clicks")
+    }
+    assert (told["orders"].exit_code, told["clicks"].exit_code) == (0, 1)
+    assert "3 of 3" in told["orders"].output
+    assert "are those of a deploy" in told["clicks"].output
 
 
 def test_who_flaps_crashes_or_leaves_deploys_nothing() -> None:

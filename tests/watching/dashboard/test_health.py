@@ -7,19 +7,11 @@ from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.health import expires_ms, verdict
 from group_coordinator.watching.dashboard.lag import Lag
 from group_coordinator.watching.dashboard.settings import HealthSettings
-from schemas.history import History, HistoryRecord
-from tests.coordinator_state.harness import DAY_MS, GroupHarness, assignment, of_type
+from tests.coordinator_state.harness import DAY_MS, GroupHarness, assignment
+from tests.watching.dashboard.lives import facts_of
 
 SETTINGS = HealthSettings()
 START_MS = 1_767_225_600_000
-
-
-def facts_of(group: GroupHarness) -> GroupFacts:
-    facts = GroupFacts(group.group_id)
-    records: list[History] = of_type(group.outputs, HistoryRecord)  # type: ignore[arg-type]
-    for record in records:
-        facts.add(record)
-    return facts
 
 
 def kind_and_who(group: GroupHarness, lag: Lag | None = None) -> tuple[str, str | None]:

@@ -13,8 +13,7 @@ from group_coordinator.watching.dashboard.rows import GroupRow, group_row
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from schemas.consumer_protocol import Assignment, Subscription, encode_assignment
 from tests.coordinator_state.harness import GroupHarness, subscription
-from tests.watching.dashboard.lives import HOUR, MINUTE, POLL_MS, START_MS, Life, Plan, live, steady
-from tests.watching.dashboard.test_health import facts_of
+from tests.watching.dashboard.lives import HOUR, MINUTE, POLL_MS, START_MS, Life, Plan, facts_of, live, steady
 
 SETTINGS = HealthSettings()
 
