@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.broker_logs.broker_log import FileRead, LineReader
@@ -22,7 +22,7 @@ from group_coordinator.watching.broker_logs.text_files import (
     named_files,
     unpacked,
 )
-from schemas.bounded_lines import LINE_MAX_BYTES, ByteStream
+from schemas.bounded_lines import LINE_MAX_BYTES
 
 _ROTATED = re.compile(r"(?<=\.log)[.\-_].*$|(\.\d+)?(\.gz)?$")
 """What rotation adds to a name."""
@@ -101,6 +101,11 @@ class FollowedLogs:
                     self.problems[name] = str(problem)
 
 
+class _Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to so many bytes; none at the end."""
+
+
 class _Waiting:
     """A stream of which what is there is read; nobody waits for more."""
 
@@ -119,7 +124,7 @@ class _Waiting:
 class _Log:
     """One stream of lines, read piece by piece."""
 
-    def __init__(self, name: str, log: Path, time_zone: tzinfo, stream: ByteStream) -> None:
+    def __init__(self, name: str, log: Path, time_zone: tzinfo, stream: _Readable) -> None:
         self.name = name
         self.is_read = False
         """Whether all that was there at first has been read."""
