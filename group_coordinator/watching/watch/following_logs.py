@@ -101,8 +101,9 @@ class FollowedLogs:
                     self.problems[name] = str(problem)
 
 
-class _Pieces(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
+class _Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to so many bytes; none at the end."""
 
 
 class _Waiting:
@@ -123,7 +124,7 @@ class _Waiting:
 class _Log:
     """One stream of lines, read piece by piece."""
 
-    def __init__(self, name: str, log: Path, time_zone: tzinfo, stream: _Pieces) -> None:
+    def __init__(self, name: str, log: Path, time_zone: tzinfo, stream: _Readable) -> None:
         self.name = name
         self.is_read = False
         """Whether all that was there at first has been read."""

@@ -73,3 +73,25 @@ storageClassName: {{ . }}
 resources:
   requests: {storage: {{ (index . 0).size }}}
 {{- end -}}
+
+{{- define "coordinator-environment" -}}
+- {name: GROUP_COORDINATOR_SHARDS, value: {{ .Values.coordinator.shards | quote }}}
+# Pod 0 runs shard 0, and so on.
+- name: GROUP_COORDINATOR_SHARD
+  valueFrom:
+    fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}
+- {name: GROUP_COORDINATOR_CHECKPOINT, value: /data/checkpoint}
+- {name: GROUP_COORDINATOR_LOG_FORMAT, value: json}
+{{- if .Values.coordinator.responder }}
+# A responder answers, so nobody waits for a batch, and rarer ones cost less.
+- {name: GROUP_COORDINATOR_RESPONDERS, value: "true"}
+{{- range $setting, $value := dict "trigger_interval_ms" "2000" "spark_tier4_factor" "10" }}
+{{- if not (hasKey $.Values.coordinator.settings $setting) }}
+- {name: GROUP_COORDINATOR_{{ upper $setting }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $setting, $value := .Values.coordinator.settings }}
+- {name: GROUP_COORDINATOR_{{ upper $setting }}, value: {{ $value | toString | quote }}}
+{{- end }}
+{{- end -}}
