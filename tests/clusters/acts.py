@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from schemas.history import History, MemberDropped, MemberExpired, MemberLeft
+from schemas.messages import LeaveGroupRequest
 from schemas.observed_history import MemberGone
-from tests.watching.observed.recorded import Poll, polls, truth
+from tests.watching.observed.recorded import Poll, files, polls, truth
 from tests.watching.observed.scores import Sources, history
 
 _SESSION_MS = 8_000
@@ -30,11 +33,14 @@ class Act(NamedTuple):
     is_static: bool
     back_ms: int | None
     """When the member was thawed, or started again under its name."""
+    is_silent: bool
+    """No broker was asked to let a member of this client leave: it was told before that it is no member."""
 
     @property
     def kinds(self) -> set[str]:
         """How it may be told. A static member says nothing when it is stopped, and its session ends."""
-        return {"expired" if self.is_static and self.action == "stop" else _ENDS[self.action]}
+        says_nothing = self.action == "stop" and (self.is_static or self.is_silent)
+        return {"expired" if says_nothing else _ENDS[self.action]}
 
     @property
     def window(self) -> range:
@@ -94,7 +100,20 @@ def _acts(name: str) -> Iterator[Act]:
             later = (other for other in said[number:] if other.get("client_id") == one["client_id"])
             back = next((other["at_ms"] for other in later if other["action"] in ("start", "thaw")), None)
             is_static = _is_static(said, number)
-            yield Act(one["at_ms"], one["action"], one["client_id"], one["group"], is_static, back)
+            is_silent = one["client_id"] not in _leaving(name)
+            yield Act(one["at_ms"], one["action"], one["client_id"], one["group"], is_static, back, is_silent)
+
+
+@cache
+def _leaving(name: str) -> frozenset[str]:
+    """Return the client ids of members that asked to leave at some time."""
+    log = RequestLog(files(name, "request.log.gz"))
+    log.read()
+    return frozenset(
+        request.logged.client_id
+        for request in log.group_requests(log.topic_ids())
+        if isinstance(request.request, LeaveGroupRequest) or getattr(request.request, "member_epoch", 0) < 0
+    )
 
 
 def _is_static(said: tuple[dict[str, Any], ...], number: int) -> bool:

@@ -28,6 +28,7 @@ from schemas.events import RequestEnvelope
 from schemas.group_metadata_events import TopicMetadata
 from schemas.messages import (
     FindCoordinatorRequest,
+    HeartbeatRequest,
     JoinGroupRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -208,6 +209,8 @@ def _group_request(
         set_aside = None
     if isinstance(request, FindCoordinatorRequest) and request.key_type != 0:
         set_aside = "it looks for the coordinator of no group"
+    if isinstance(request, HeartbeatRequest) and not request.member_id and ErrorCode.NONE in _codes(answer):
+        set_aside = "the broker answered heartbeats while it loaded the group"
     if of_transaction is not None:
         set_aside = f"the broker answered {of_transaction} for the transaction, before it asked the group"
     if isinstance(request, _WithTopics) and set_aside is None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 from group_coordinator.proving.recordings.coordinator_log import LogEntry
 from group_coordinator.proving.recordings.expectations import Load
 from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.loads import Places, loads_of
 from group_coordinator.proving.recordings.never_stored import is_undone, kept_entries, with_undone
 from schemas.error_codes import ErrorCode
@@ -69,6 +72,24 @@ def test_what_a_broker_s_log_tells_of_it_is_undone_too() -> None:
     expired = LogEntry(12_100, "member expired", member_ids=frozenset({"m"}))
     (load,) = of_loads([request(1), request(2), LOADED, request(14)], [before, expired])
     assert kept_entries([before, expired], [load]) == [before]
+
+
+def test_a_heartbeat_of_nobody_is_answered_while_the_group_is_loaded(tmp_path: Path) -> None:
+    """Kafka answers heartbeats with no error then, also that of a member which was told that it is unknown."""
+    path = tmp_path / "request.log"
+    path.write_text(
+        '[2026-11-27 22:30:31,531] DEBUG Completed request:{"isForwarded":false,"requestHeader":{"requestApiKey":12,'
+        '"requestApiVersion":3,"correlationId":84,"clientId":"subs-a","requestApiKeyName":"HEARTBEAT"},"request":'
+        '{"groupId":"subs","generationId":6,"memberId":"","groupInstanceId":null},"response":{"throttleTimeMs":0,'
+        '"errorCode":0},"connection":"127.0.0.1:20152-127.0.0.1:42548-1-105","totalTimeMs":10.651,"requestQueueTimeMs":'
+        '3.175,"localTimeMs":0.021,"remoteTimeMs":0.642,"throttleTimeMs":0,"responseQueueTimeMs":2.376,"sendTimeMs":'
+        '4.434,"securityProtocol":"PLAINTEXT","principal":"User:ANONYMOUS","listener":"PLAINTEXT","clientInformation":'
+        '{"softwareName":"librdkafka","softwareVersion":"2.16.0"}} (kafka.request.logger)\n'
+    )
+    log = RequestLog([path])
+    log.read()
+    [heartbeat] = log.group_requests(log.topic_ids())
+    assert heartbeat.set_aside is not None
 
 
 def test_a_group_of_which_nothing_shows_it_is_as_another_one_of_its_broker() -> None:
