@@ -13,8 +13,8 @@ from coordinator_state.classic.fast_commit import fast_commit
 from coordinator_state.step import Step
 from schemas.events import RequestEnvelope
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from tests.coordinator_state.fast_ways import MEMBERS, TOLD, handled, random_group
 from tests.coordinator_state.harness import GroupHarness
-from tests.coordinator_state.test_fast_heartbeat import MEMBERS, TOLD, handled, random_group
 
 TOPICS = ("t", "u")
 MANY = range(60)

@@ -5,35 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
-from coordinator_state import GroupConfig, GroupCoordinator, Output, RequestEvent, decode_group, encode_group
+from coordinator_state import GroupConfig, GroupCoordinator, RequestEvent
 from schemas.events import RequestEnvelope
-from schemas.group_metadata_events import TopicMetadata
 from schemas.messages import HeartbeatRequest
-from tests.coordinator_state.harness import GroupHarness, assignment
-
-MEMBERS = ("a", "b", "c")
-TOLD: list[TopicMetadata | UnsetType] = [UNSET, UNSET, UNSET, TopicMetadata(version=1, topics=(), absent=("t",))]
-
-
-def random_group(chance: random.Random) -> GroupHarness:
-    """A group in any state, with members of different sessions."""
-    group = GroupHarness(group_initial_rebalance_delay_ms=chance.choice([0, 3_000]))
-    for _ in range(chance.randrange(2, 14)):
-        member_id, generation_id = chance.choice(MEMBERS), chance.randrange(4)
-        match chance.randrange(6):
-            case 0:
-                group.join(new_member_id=member_id)
-            case 1 | 2:
-                group.join(member_id, session_timeout_ms=chance.choice([6_000, 10_000, 30_000]))
-            case 3:
-                group.sync(member_id, generation_id, {member: assignment("t", 0) for member in MEMBERS})
-            case 4:
-                group.sleep(chance.choice([0, 500, 3_000, 6_000]))
-            case _:
-                group.heartbeat(member_id, generation_id)
-    return group
+from tests.coordinator_state.fast_ways import MEMBERS, TOLD, handled, random_group
+from tests.coordinator_state.harness import GroupHarness
 
 
 def heartbeat(group: GroupHarness, chance: random.Random) -> RequestEvent:
@@ -56,14 +34,6 @@ def heartbeat(group: GroupHarness, chance: random.Random) -> RequestEvent:
     )
     clock_ms = group.now_ms + chance.choice([-5_000, 0, 1, 4_000, 6_000, 40_000])
     return RequestEvent(group.offset + 1, clock_ms, clock_ms + 7, envelope, request)
-
-
-def handled(group: GroupHarness, events: list[RequestEvent]) -> tuple[list[Output], tuple[bytes, bytes] | None]:
-    packed = None if group.group is None else encode_group(group.group)
-    coordinator = GroupCoordinator("g", group.config, group=None if packed is None else decode_group(*packed))
-    for event in events:
-        coordinator.handle(event)
-    return coordinator.take_outputs(), None if coordinator.group is None else encode_group(coordinator.group)
 
 
 @pytest.mark.parametrize("seed", range(20))
