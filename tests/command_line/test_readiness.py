@@ -1,4 +1,4 @@
-"""`readiness` of dumps and of live clusters: brokers do what it says when the first member of the new protocol comes."""
+"""`readiness` of dumps and of live clusters: brokers do what it says when a member of the new protocol comes."""
 
 from __future__ import annotations
 
