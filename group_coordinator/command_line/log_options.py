@@ -12,7 +12,10 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 
 BrokerLogs = Annotated[
     list[str] | None,
-    typer.Option("--broker-log", metavar="FILE", help="A broker's server.log, a pattern, a directory of logs, or - for standard input; repeated."),
+    typer.Option(
+        "--broker-log", metavar="FILE",
+        help="A broker's server.log, a pattern, a directory of logs, or - for standard input; repeated.",
+    ),
 ]
 TimeZone = Annotated[
     str, typer.Option(metavar="ZONE", help="Time zone of lines that do not name theirs: Europe/Berlin, UTC.")

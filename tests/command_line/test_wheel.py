@@ -20,7 +20,7 @@ from tests.watching.watch.live import consumer, with_topic
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("schemas", "coordinator_state", "streaming", "group_coordinator")
 ABSENT = {"pyspark", "pandas", "numpy", "pyarrow", "mcp"}
-INSTALLED_MAX_BYTES = 100 * 1024 * 1024
+INSTALLED_MAX_BYTES = 90 * 1024 * 1024
 
 
 def pip(*arguments: str | Path, python: str | Path = sys.executable) -> str:

@@ -1,7 +1,7 @@
 """Whether a classic group can go over to the consumer protocol (KIP-848): go, change something first, or wait. Pure.
 
 Source: `GroupMetadataManager.validateOnlineUpgrade`, `ConsumerGroup.fromClassicGroup`, `GroupCoordinatorConfig`
-(Kafka 4.3): what makes a broker refuse to convert a group that has members. KIP-848, KIP-1071 and KIP-1274 say the rest.
+(Kafka 4.3): what makes a broker refuse to convert a group that has members. The rest: KIP-848, KIP-1071, KIP-1274.
 """
 
 from __future__ import annotations
