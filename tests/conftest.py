@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 LONG_FIRST = (
     "watching/tables/test_spark_tables.py",
     "coordinating/responder/test_recorded_logs.py",
+    "watching/dashboard/test_browser.py",
     "coordinating/gateway/test_query_away.py",
     "command_line/test_end_to_end.py",
     "coordinating/responder/test_coordinator_away.py",
@@ -62,7 +63,7 @@ LONG_FIRST = (
     "coordinating/gateway/test_transactions.py",
     "watching/tables/test_sql.py",
     "watching/observed/test_sources_together.py",
-    "benchmarks/test_jvm.py",
+    "watching/dashboard/test_standing.py",
     "watching/watch/test_read_only.py",
     "watching/watch/test_killed.py",
     "crash/test_backlog.py",
@@ -70,6 +71,7 @@ LONG_FIRST = (
     "proving/embedded_kafka/test_embedded_kafka.py",
     "coordinating/operations/test_security.py",
     "coordinating/responder/test_shards.py",
+    "benchmarks/test_jvm.py",
     "crash/test_poisoned_clock.py",
 )
 """The files that take half a minute and more, the longest first.
