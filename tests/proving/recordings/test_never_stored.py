@@ -15,7 +15,7 @@ from group_coordinator.proving.recordings.loads import Places, loads_of
 from group_coordinator.proving.recordings.never_stored import is_undone, kept_entries, with_undone
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest, JoinGroupRequest
-from tests.proving.recordings.heartbeats import SECOND_US, request
+from tests.proving.recordings.heartbeats import request
 
 STANDSTILL_MS = (2_500, 12_000)
 
