@@ -19,7 +19,7 @@ from streaming.config import StreamingConfig
 from tests.coordinating.operations.promql import series
 
 ROOT = Path(__file__).parents[3]
-MANIFEST = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "watcher.yaml").read_text()))
+CHART = ROOT / "deploy" / "helm" / "group-coordinator" / "templates"
 UNIT = ROOT / "deploy" / "systemd" / "group-coordinator-watch.service"
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["watcher"]
 
@@ -62,30 +62,6 @@ def test_the_compose_service_keeps_its_state_and_publishes_on_this_machine_only(
     assert COMPOSE["profiles"] == ["watch"]
 
 
-def test_the_manifest_fits_together(tmp_path: Path) -> None:
-    secret, service, claim, workload = MANIFEST
-    pod = workload["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    options = parsed(container["args"])
-    assert options["host"] == "0.0.0.0"
-    file = tmp_path / "watch.toml"
-    file.write_text(secret["stringData"]["watch.toml"])
-    config = StreamingConfig.load({}, file)
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {port["name"]: port["port"] for port in service["spec"]["ports"]}
-    assert (ports["http"], ports["metrics"]) == (options["port"], config.metrics_port)
-    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounted.keys() == {volume["name"] for volume in pod["volumes"]}
-    assert Path(options["config_file"]).parent == Path(mounted["settings"])
-    assert Path(options["state"]).is_relative_to(mounted["data"])
-    assert {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}, "name": "data"} in pod["volumes"]
-    (token,) = container["env"]
-    assert token["name"] == "GROUP_COORDINATOR_DASHBOARD_TOKEN"
-    assert token["valueFrom"]["secretKeyRef"]["key"] in secret["stringData"]
-    assert workload["spec"]["replicas"] == 1
-    assert workload["spec"]["strategy"] == {"type": "Recreate"}
-
-
 def test_the_alerts_that_hold_for_watched_groups() -> None:
     names = {metric.name for metric in OF_A_WATCHER} | {"up"}
     rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())["groups"][0]["rules"]
@@ -97,7 +73,7 @@ def test_the_alerts_that_hold_for_watched_groups() -> None:
         "GroupStuck", "GroupHeldUp", "GroupHasNoTarget",
         "PendingOffsetsOld", "GroupRebalanceStorm",
         "SessionExpiries", "RefusalsRise", "OffsetsExpire",
-        "Stalled", "LosingMessages", "EmptyWithLag", "Lagging", "WebhookLosesMessages",
+        "Stalled", "LosingMessages", "EmptyWithLag", "Lagging", "WebhookLosesMessages", "OffsetsJumped", "Uneven",
     }  # fmt: skip
 
 
@@ -106,5 +82,5 @@ def test_probes_ask_for_what_there_is(path: str) -> None:
     from group_coordinator.ground.monitoring import server
 
     assert path in Path(str(server.__file__)).read_text()
-    probes = yaml.safe_dump(MANIFEST) + yaml.safe_dump(COMPOSE)
+    probes = "".join(file.read_text() for file in CHART.iterdir()) + yaml.safe_dump(COMPOSE)
     assert path in probes

@@ -28,6 +28,8 @@ READER = "group_coordinator/ground/kafka_topics/reader.py"
 FACTORY = "group_coordinator/ground/kafka_topics/clients.py"
 APPLICATION = "group_coordinator/coordinating/members/partition_reader.py"
 """Its consumer reads an application's topics, by its own isolation level."""
+RELAY = "group_coordinator/coordinating/transactions/relay.py"
+"""Its consumer keeps positions, and reads nothing."""
 DEMO = "group_coordinator/proving/commands/demo_members.py"
 """It has clients as users have them."""
 ABORTED, OPEN, LATER = b"aborted", b"open", b"later"
@@ -135,7 +137,7 @@ def test_each_consumer_that_is_made() -> None:
         assert settings.keys[-1] is None, "the isolation level comes last, so that no setting is above it"
         assert isinstance(last, ast.Name)
         assert last.id == "READER_PROPERTIES"
-    assert makers == {READER, APPLICATION}
+    assert makers == {READER, APPLICATION, RELAY}
 
 
 def test_both_clients_understand_it(config: StreamingConfig) -> None:
