@@ -1,4 +1,4 @@
-"""Events of groups that have one member each, join, sync, and heartbeat from then on: what most traffic looks like."""
+"""Events of groups whose members join, sync, and heartbeat from then on: what most traffic looks like."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streaming.config import StreamingConfig
 SETTINGS = {"group_initial_rebalance_delay_ms": 0}
 """A join is complete at once, so that the log can be written without waiting for answers."""
 _SESSION_TIMEOUT_MS = 1_800_000
-_MEMBER_ID = "consumer-1-0f5f7b1e-7d64-4d0e-9a3f-6a35cb6b8f11"
+_MEMBER_ID = "consumer-{}-0f5f7b1e-7d64-4d0e-9a3f-6a35cb6b8f11"
 _METADATA = bytes(40)
 
 Event = tuple[bytes, bytes]
@@ -44,35 +44,56 @@ def group_id(number: int) -> str:
     return f"group-{number:06d}"
 
 
+def member_id(place: int) -> str:
+    """The member of a group that joined as this one, from 0 on."""
+    return _MEMBER_ID.format(place + 1)
+
+
 def beginnings(groups: int) -> Iterator[Event]:
-    """Every group joins and syncs: afterwards it is Stable in generation 1."""
+    """Every group of one joins and syncs: afterwards it is Stable in generation 1."""
     for number in range(groups):
-        name = group_id(number)
-        protocol = JoinGroupProtocol(name="range", metadata=_METADATA)
-        join = JoinGroupRequest(
-            group_id=name, session_timeout_ms=_SESSION_TIMEOUT_MS, protocol_type="consumer", protocols=(protocol,)
+        yield from joins(number, 1)
+        yield from syncs(number, 1)
+
+
+def joins(group: int, members: int) -> Iterator[Event]:
+    """All members of a group join."""
+    name, protocol = group_id(group), JoinGroupProtocol(name="range", metadata=_METADATA)
+    request = JoinGroupRequest(
+        group_id=name, session_timeout_ms=_SESSION_TIMEOUT_MS, protocol_type="consumer", protocols=(protocol,)
+    )
+    for place in range(members):
+        yield name.encode(), _encode("JoinGroup", 3, request, _request_id("join", name, place), member_id(place))
+
+
+def syncs(group: int, members: int) -> Iterator[Event]:
+    """All members of a group that is in generation 1 sync; the first one leads."""
+    name, ids = group_id(group), [member_id(place) for place in range(members)]
+    plan = tuple(SyncGroupAssignment(member_id=one, assignment=_METADATA) for one in ids)
+    for place, one in enumerate(ids):
+        request = SyncGroupRequest(
+            group_id=name, generation_id=1, member_id=one, assignments=() if place else plan
         )
-        sync = SyncGroupRequest(
-            group_id=name, generation_id=1, member_id=_MEMBER_ID,
-            assignments=(SyncGroupAssignment(member_id=_MEMBER_ID, assignment=_METADATA),)
-        )  # fmt: skip
-        yield name.encode(), _encode("JoinGroup", 3, join, f"join-{name}", _MEMBER_ID)
-        yield name.encode(), _encode("SyncGroup", 3, sync, f"sync-{name}")
+        yield name.encode(), _encode("SyncGroup", 3, request, _request_id("sync", name, place))
 
 
-def heartbeat(number: int, request_id: str, reply_partition: int = 0) -> Event:
-    """One heartbeat of a group."""
-    name = group_id(number)
-    request = HeartbeatRequest(group_id=name, generation_id=1, member_id=_MEMBER_ID)
+def _request_id(what: str, name: str, place: int) -> str:
+    return f"{what}-{name}" + (f"-{place}" if place else "")
+
+
+def heartbeat(number: int, request_id: str, reply_partition: int = 0, group_members: int = 1) -> Event:
+    """One heartbeat of a member; the first `group_members` are in the first group, and so on."""
+    name = group_id(number // group_members)
+    request = HeartbeatRequest(group_id=name, generation_id=1, member_id=member_id(number % group_members))
     return name.encode(), _encode("Heartbeat", 4, request, request_id, reply_partition=reply_partition)
 
 
-def member_commit(number: int, request_id: str, offset: int) -> Event:
-    """The member of a group commits an offset of one partition."""
-    name = group_id(number)
-    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+def member_commit(number: int, request_id: str, offset: int, group_members: int = 1) -> Event:
+    """A member commits an offset of one partition."""
+    name, place = group_id(number // group_members), number % group_members
+    partition = OffsetCommitRequestPartition(partition_index=place, committed_offset=offset)
     request = OffsetCommitRequest(
-        group_id=name, generation_id_or_member_epoch=1, member_id=_MEMBER_ID,
+        group_id=name, generation_id_or_member_epoch=1, member_id=member_id(place),
         topics=(OffsetCommitRequestTopic(name="orders", partitions=(partition,)),),
     )  # fmt: skip
     return name.encode(), _encode("OffsetCommit", 9, request, request_id)

@@ -1,13 +1,14 @@
 """What a fleet needs: `docs/sizing.md`.
 
     python -m benchmarks.sizing --members 50000 --groups 5000 [--heartbeat-interval 3] [--commit-interval 5]
-    python -m benchmarks.sizing --measure [--shard-members 15625] [--rate 2083] [--seconds 40] [--write]
+    python -m benchmarks.sizing --measure [--group-members 10] [--shard-members 15620] [--rate 2083] [--write]
 
 The first form computes, from the slopes that are committed (`benchmarks/sizing.json`). The second measures them.
-`group-coordinator run --embedded --responder` holds the members of one shard, each in a group of its own, and takes
-their heartbeats and commits (one event in four) at a quarter of the rate and at all of it: the difference
-is what an event costs. By default that is a 64th of a million members, with a heartbeat every 10 s and a commit every
-30. A gateway beside it, in a process of its own, has 100 and then 400 clients.
+`group-coordinator run --embedded --responder` holds the members of one shard, in groups of ten or of as many as are
+named, and takes their heartbeats and commits (one event in four) at a quarter of the rate and at all of it: the
+difference is what an event costs. By default that is a 64th of a million members, with a heartbeat every 10 s and a
+commit every 30. A gateway beside it, in a process of its own, has 100 and then 400 clients, who send 2,000 heartbeats a
+second: what it costs then is what a gateway costs that has its share of a fleet.
 """
 
 from __future__ import annotations
@@ -27,9 +28,19 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.arguments import command_parser
 from benchmarks.at_rest import kind_of, start
 from benchmarks.document import SIZING_PAGE, this_run, write_section
-from benchmarks.fleet import FLEETS, Fleet, Slopes, needs_table, read_slopes, write_slopes
+from benchmarks.fleet import (
+    FLEETS,
+    Fleet,
+    Slopes,
+    computed_from,
+    needs_table,
+    read_slopes,
+    runs_of,
+    slopes_table,
+    write_slopes,
+)
 from benchmarks.gateway_latency import command
-from benchmarks.heartbeat_groups import beginnings, heartbeat, member_commit
+from benchmarks.heartbeat_groups import beginnings, heartbeat, joins, member_commit, syncs
 from benchmarks.idle_groups import commit, state_bytes
 from benchmarks.process_times import CpuTimes, cpu_times
 from benchmarks.responder_start import resident_bytes
@@ -42,7 +53,9 @@ EVENTS, RESPONSES = "coordinator.events", "coordinator.responses"
 COMMIT_EVERY = 4
 TIMEOUT_S = 600.0
 GATEWAY_CLIENTS = (100, 400)
-GATEWAY_RATES = (50, 400)
+GATEWAY_RATE = 2_000
+JOINING_MS = 3_000
+"""How long a new group waits for all of its members: the default."""
 GATEWAY_S = 20.0
 
 
@@ -92,21 +105,21 @@ class Answers:
 class Shard:
     """The members of one shard, and what is written for them."""
 
-    def __init__(self, broker: str, members: int, process: int, data: Path) -> None:
-        self._members, self._process, self._data = members, process, data
+    def __init__(self, broker: str, members: int, group_members: int, process: int, data: Path) -> None:
+        self._members, self._group_members, self._process, self._data = members, group_members, process, data
         self._producer = Producer({"bootstrap.servers": broker, "linger.ms": 0, "log_level": 0})
         self._answers = Answers(broker)
         self._sent = 0
 
     def fill(self) -> None:
         """Every member joins, and the query has answered."""
-        for key, value in beginnings(self._members):
-            self._producer.produce(EVENTS, key=key, value=value, partition=0)
-            self._sent += 1
-            if self._sent % 10_000 == 0:
+        for step in (joins, syncs):
+            for group in range(self._members // self._group_members):
+                for key, value in step(group, self._group_members):
+                    self._producer.produce(EVENTS, key=key, value=value, partition=0)
+                    self._sent += 1
                 self._producer.flush()
-        self._producer.flush()
-        self._answers.wait_for_query(self._sent)
+            self._answers.wait_for_query(self._sent)
 
     def load(self, rate: float, seconds: float) -> Load:
         """Send at a rate, and wait for the query's answers."""
@@ -127,9 +140,9 @@ class Shard:
     def _send(self) -> None:
         number, request_id = self._sent % self._members, f"{self._sent:09d}"
         key, value = (
-            member_commit(number, request_id, self._sent)
+            member_commit(number, request_id, self._sent, self._group_members)
             if self._sent % COMMIT_EVERY == 0
-            else heartbeat(number, request_id)
+            else heartbeat(number, request_id, group_members=self._group_members)
         )
         self._producer.produce(EVENTS, key=key, value=value, partition=0)
         self._producer.poll(0)
@@ -181,18 +194,20 @@ async def measure_gateway(address: str, process: int) -> GatewayCost:
     members: list[WireMember] = []
     resident: list[int] = []
     for clients in GATEWAY_CLIENTS:
-        while len(members) < clients:
-            client = await WireClient.connect(address)
-            members.append(WireMember(client, f"gateway-{len(members)}", session_timeout_ms=1_800_000))
-            await members[-1].find_coordinator()
-            await members[-1].join()
-        await _beat(members, GATEWAY_RATES[-1], GATEWAY_S / 2)
+        members += await asyncio.gather(*(_joined(address, number) for number in range(len(members), clients)))
+        await _beat(members, GATEWAY_RATE, GATEWAY_S / 2)
         resident.append(resident_bytes(process))
-    cpu_ms = [await _beat_cost(members, rate, process) for rate in GATEWAY_RATES]
+    cpu_ms = await _beat_cost(members, GATEWAY_RATE, process)
     few, many = GATEWAY_CLIENTS
     member_bytes = max(0.0, (resident[1] - resident[0]) / (many - few))
-    request_us = 1_000 * (cpu_ms[1] - cpu_ms[0]) / (GATEWAY_RATES[1] - GATEWAY_RATES[0])
-    return GatewayCost(request_us, resident[0] - few * member_bytes, member_bytes)
+    return GatewayCost(1_000 * cpu_ms / GATEWAY_RATE, resident[0] - few * member_bytes, member_bytes)
+
+
+async def _joined(address: str, number: int) -> WireMember:
+    member = WireMember(await WireClient.connect(address), f"gateway-{number}", session_timeout_ms=1_800_000)
+    await member.find_coordinator()
+    await member.join()
+    return member
 
 
 async def _beat(members: list[WireMember], rate: int, seconds: float) -> None:
@@ -208,18 +223,18 @@ async def _beat(members: list[WireMember], rate: int, seconds: float) -> None:
 
 
 async def _beat_cost(members: list[WireMember], rate: int, process: int) -> float:
-    """CPU of the gateway, in milliseconds by second."""
-    before, begin_s = cpu_times(process), time.perf_counter()
+    """CPU of the gateway, in milliseconds for a second's requests."""
+    before = cpu_times(process)
     await _beat(members, rate, GATEWAY_S)
     used = cpu_times(process).since(before)
-    return (used.own_ms + used.descendants_ms) / (time.perf_counter() - begin_s)
+    return (used.own_ms + used.descendants_ms) / GATEWAY_S
 
 
 def measure(arguments: Namespace) -> Slopes:
     """Run one shard's share, and a gateway."""
     port, gateway = free_port(), f"127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory() as directory:
-        data, flags = Path(directory) / "data", ("--responder", "--group-initial-rebalance-delay-ms", "0")
+        data, flags = Path(directory) / "data", ("--responder", "--group-initial-rebalance-delay-ms", str(JOINING_MS))
         process = start(data, port, 500, *flags)
         try:
             time.sleep(30)  # it makes its topics
@@ -227,14 +242,15 @@ def measure(arguments: Namespace) -> Slopes:
                 time.sleep(1)
             time.sleep(10)
             empty = _resident(process.pid)
-            shard = Shard(f"127.0.0.1:{port}", arguments.shard_members, process.pid, data)
+            broker, members = f"127.0.0.1:{port}", arguments.shard_members
+            shard = Shard(broker, members, arguments.group_members, process.pid, data)
             shard.fill()
-            print(f"{arguments.shard_members:,} members have joined", flush=True)
+            print(f"{members:,} members have joined", flush=True)
             shard.load(arguments.rate, arguments.seconds)  # which the JVM compiles
             low, high = (shard.load(rate, arguments.seconds) for rate in (arguments.rate / 4, arguments.rate))
             full = _resident(process.pid)
             shard.close()
-            listen = ("gateway", "--bootstrap-servers", f"127.0.0.1:{port}", "--listen", gateway)
+            listen = ("gateway", "--bootstrap-servers", broker, "--listen", gateway)
             with command(Path(directory) / "gateway.log", "is ready", *listen) as gateway_process:
                 gateway_cost = asyncio.run(measure_gateway(gateway, gateway_process))
         finally:
@@ -254,6 +270,7 @@ def _slopes(
     return Slopes(
         run=this_run(),
         members=arguments.shard_members,
+        group_members=arguments.group_members,
         rate=round(high.events / high.elapsed_ms * 1_000),
         query_us=event_us("JVM", "Python workers", "driver"),
         responder_us=event_us("responder"),
@@ -277,14 +294,17 @@ def main() -> None:
     parser.add_argument("--heartbeat-interval", type=float, default=3.0, metavar="SECONDS", help="of each member (3)")
     parser.add_argument("--commit-interval", type=float, default=5.0, metavar="SECONDS", help="of each member (5)")
     parser.add_argument("--measure", action="store_true", help="measure the slopes")
-    parser.add_argument("--shard-members", type=int, default=15_625, help="members of the shard that is run")
+    parser.add_argument("--shard-members", type=int, default=15_620, help="members of the shard that is run")
+    parser.add_argument("--group-members", type=int, default=10, help="members of each of its groups")
     parser.add_argument("--rate", type=float, default=2_083, help="events a second of it")
     parser.add_argument("--seconds", type=float, default=40, help="of each measurement")
     parser.add_argument("--write", action="store_true", help="the slopes, and the table in docs/sizing.md")
     arguments = parser.parse_args()
-    slopes = measure(arguments) if arguments.measure else read_slopes()
+    measured = read_slopes()
     if arguments.measure:
+        slopes = measure(arguments)
         print(slopes)
+        measured = {**measured, slopes.group_members: slopes}
     if arguments.members:
         fleet = Fleet(
             members=arguments.members,
@@ -292,10 +312,11 @@ def main() -> None:
             heartbeat_interval_s=arguments.heartbeat_interval,
             commit_interval_s=arguments.commit_interval,
         )
-        print(needs_table([fleet], slopes))
+        print(needs_table([fleet], measured))
     if arguments.write:
-        write_slopes(slopes)
-        write_section("sizing", needs_table(FLEETS, slopes), SIZING_PAGE, slopes.run)
+        write_slopes(measured)
+        write_section("sizing", needs_table(FLEETS, measured), SIZING_PAGE, computed_from(FLEETS, measured))
+        write_section("slopes", slopes_table(measured), SIZING_PAGE, runs_of(measured))
 
 
 if __name__ == "__main__":

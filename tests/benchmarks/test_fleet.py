@@ -6,7 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from benchmarks.document import SIZING_PAGE
-from benchmarks.fleet import FLEETS, Fleet, Slopes, needs_of, needs_table, read_slopes, runs_of, slopes_table
+from benchmarks.fleet import (
+    FLEETS,
+    Fleet,
+    Slopes,
+    computed_from,
+    needs_of,
+    needs_table,
+    read_slopes,
+    runs_of,
+    slopes_table,
+)
 
 SLOPES = Slopes(
     run="Run of a test.",
@@ -52,7 +62,7 @@ def test_the_smallest_fleet_has_a_shard_and_a_gateway() -> None:
 
 def test_the_page_shows_what_follows_from_the_committed_slopes() -> None:
     measured, page = read_slopes(), SIZING_PAGE.read_text()
-    assert needs_table(FLEETS, measured) in page
+    assert f"{computed_from(FLEETS, measured)}\n\n{needs_table(FLEETS, measured)}" in page
     assert f"{runs_of(measured)}\n\n{slopes_table(measured)}" in page
 
 
