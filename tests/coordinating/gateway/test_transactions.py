@@ -32,6 +32,8 @@ from tests.coordinating.gateway.pump import Pump
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
 
+may_hang = pytest.mark.flaky(reruns=2)
+"""A loop that ends may hang while librdkafka is taken down: its heartbeats go on, and its group waits for it."""
 TIMEOUT_S = 120.0
 
 
@@ -298,6 +300,7 @@ def values_of(kafka: EmbeddedKafka, topic: str) -> Counter[bytes]:
     return values
 
 
+@may_hang
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
 def test_every_input_comes_out_exactly_once_whatever_is_killed(
@@ -332,6 +335,7 @@ def test_every_input_comes_out_exactly_once_whatever_is_killed(
         relay.kill()
 
 
+@may_hang
 @pytest.mark.end_to_end
 @pytest.mark.spark
 def test_the_coordinator_with_its_relay_gateway_and_query_is_killed(
