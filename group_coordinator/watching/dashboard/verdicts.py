@@ -30,6 +30,8 @@ SEVERITY: dict[VerdictKind, int] = {
     "dead": 0,
 }
 """3: somebody should look now. 2: somebody should look. 1: it passes. 0: all is well."""
+IN_TROUBLE = 2
+"""From this severity on."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

@@ -15,13 +15,12 @@ from group_coordinator.ground.settings.operations import SeriesSettings
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.lag import GroupLag, total
 from group_coordinator.watching.dashboard.rows import GroupRow
+from group_coordinator.watching.dashboard.verdicts import IN_TROUBLE
 from group_coordinator.watching.group_metrics.group_table import largest
 from group_coordinator.watching.watch.foreign_names import NAMES, Names
 
 PATIENCE_S = 0.1
 """For rows that have changed within the last moment."""
-IN_TROUBLE = 2
-"""From this severity on."""
 
 
 class LagSeries(Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.watching.dashboard.api import group
 from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.rows import GroupRow
+from group_coordinator.watching.dashboard.verdicts import IN_TROUBLE
 
 Form = Literal["cloudevents", "slack"]
 QUEUE_MAX = 1_000
@@ -38,8 +39,6 @@ POST_TIMEOUT_S = 5.0
 RETRY_MIN_S, RETRY_MAX_S = 1.0, 60.0
 GIVE_UP_S = 3_600.0
 """So long a message is tried."""
-_IN_TROUBLE = 2
-"""Verdicts from this severity on are told."""
 _AGAIN = (408, 425, 429)
 """These answers of a server are no refusal; nor are its own failures, from 500 on."""
 _BEGAN, _ENDED = "group-coordinator.verdict.began", "group-coordinator.verdict.ended"
@@ -122,15 +121,15 @@ class Webhook:
     def look(self) -> None:
         """Look once, and put what began and ended into the queue."""
         now_ms = time.time_ns() // 1_000_000
-        rows = {row.id: row for row in self._rows()}
+        rows = {row.id: row for row in self._rows() if row.severity >= IN_TROUBLE or row.id in self._known}
         for group_id, told in list(self._known.items()):
             row = rows.get(group_id)
-            if row is None or row.severity < _IN_TROUBLE or row.verdict != told.verdict:
+            if row is None or row.severity < IN_TROUBLE or row.verdict != told.verdict:
                 del self._known[group_id]
                 now = told.group if row is None else group(row)
                 self._put(msgspec.structs.replace(told, ended_ms=now_ms, group=now))
         for group_id, row in rows.items():
-            if row.severity >= _IN_TROUBLE and group_id not in self._known:
+            if row.severity >= IN_TROUBLE and group_id not in self._known:
                 self._known[group_id] = begun = Told(
                     verdict_id=uuid.uuid4().hex, verdict=row.verdict, began_ms=now_ms, ended_ms=None, group=group(row)
                 )
