@@ -17,6 +17,7 @@ class TablesFormat(StrEnum):
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Write the outputs into files there, one for each topic.")
 ]

@@ -11,6 +11,7 @@ import typer
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
+from group_coordinator.command_line.output_options import JsonLinesOption
 from group_coordinator.command_line.tables import print_line, print_lines
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
@@ -64,7 +65,7 @@ def groups(
     verbose: Verbose = False,
     group_type: Annotated[GroupType | None, typer.Option("--type", help="List groups of this type only.")] = None,
     brokers: Brokers = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """List groups, or describe one: what `kafka-consumer-groups` shows, of this coordinator's groups or the brokers'.
 

@@ -16,6 +16,7 @@ from group_coordinator.command_line import doubts
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.log_options import BrokerLogs, TimeZone, zone
 from group_coordinator.command_line.options import CONNECTION, ReaderOptions, with_settings
+from group_coordinator.command_line.output_options import JsonLinesOption
 from group_coordinator.command_line.tables import aligned, print_line, print_lines
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
 from group_coordinator.ground.monitoring.printable import printable
@@ -44,7 +45,6 @@ _Dumps = Annotated[
     typer.Argument(metavar="DUMP...", help="Dumps of an offsets topic. [default: the live cluster]"),
 ]
 _Group = Annotated[str | None, typer.Option("--group", metavar="ID", help="This group alone.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 
 class _Told(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ def readiness(
     group: _Group = None,
     broker_log: BrokerLogs = None,
     time_zone: TimeZone = "UTC",
-    as_json: _Json = False,
+    as_json: JsonLinesOption = False,
 ) -> None:
     """Which classic groups can go over to the consumer protocol (KIP-848)? Go, change something first, or wait.
 
