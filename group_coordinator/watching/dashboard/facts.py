@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
@@ -165,18 +166,15 @@ class GroupFacts(CurrentGroup):
     def lag(self, ends: EndOffsets, now_ms: int) -> GroupLag:
         """Return the lag of each partition with a committed offset."""
         owners, members = self.owners() if self.members else {}, self.members
-        held = [each for member_id in members for each in self.owned.get(member_id, ()) if each.partitions]
-        topics = sorted({each.topic for each in held})
+        held = {one: [each for each in self.owned.get(one, ()) if each.partitions] for one in members}
+        assigned: dict[str, tuple[int, int]] = {}
+        for each in chain.from_iterable(held.values()):
+            has, number = assigned.get(each.topic, (0, 0))
+            assigned[each.topic] = has + 1, number + len(each.partitions)
         return GroupLag(
             assignor=self.protocol_name,
-            members_with_partitions=sum(any(each.partitions for each in self.owned.get(one, ())) for one in members),
-            assigned={
-                topic: (
-                    sum(each.topic == topic for each in held),
-                    sum(len(each.partitions) for each in held if each.topic == topic),
-                )
-                for topic in topics
-            },
+            members_with_partitions=sum(map(bool, held.values())),
+            assigned=dict(sorted(assigned.items())),
             partitions=tuple(
                 PartitionLag(
                     *place, each.offset, ends.bounds.get(place),

@@ -1,9 +1,9 @@
 """Commits that went back, and commits that passed over messages. Pure.
 
 A commit of a member that goes back is told where that is further than it reads for a commit, unless one that was sent
-with it came later and made up for it. Of one that goes on
-nobody can see whether the messages were read, so it is told only where that cannot be: nobody was in the group, which
-had members before, and whoever committed has not done so again and again; or it lies beyond the end of the log.
+with it came later and made up for it. Of one that goes on nobody can see whether the messages were read, so it is told
+only where that cannot be: nobody was in the group, which had members before, and whoever committed has not done so
+again and again; or it lies beyond the end of the log.
 """
 
 from __future__ import annotations
