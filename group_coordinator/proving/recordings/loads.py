@@ -20,7 +20,7 @@ from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, Grou
 
 _ANYWHERE = "FindCoordinator"
 """Any broker answers this for any group."""
-_ready_us, _handled_us, _from_us = map(attrgetter, ("logged.ready_us", "logged.handled_us", "from_us"))
+_ready_us, handled_us, _from_us = map(attrgetter, ("logged.ready_us", "logged.handled_us", "from_us"))
 RETRY_US = LATE_MS * 1000 // 2
 """How long after a load the first member may come: it is refused until then, and asks again."""
 
@@ -82,7 +82,7 @@ def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], plac
     """Return the loads of one group. `requests` are all to it, with those that were refused before they reached it."""
     coordinator_requests = sorted(
         (request for request in requests if request.logged.api != _ANYWHERE),
-        key=lambda request: request.logged.handled_us,
+        key=handled_us,
     )
     accepted = accepted_of(requests)
     refusals = sorted((request for request in coordinator_requests if request.refused_as_coordinator), key=_ready_us)
@@ -121,7 +121,7 @@ def _restarts(
     all_loads = [(group_id, load) for group_id, of_group in loads.items() for load in of_group]
     for group_id, load in sorted(all_loads, key=lambda load: load[1].loaded_us):
         requests = accepted[group_id]
-        after = bisect_left(requests, load.loaded_us, key=_handled_us)
+        after = bisect_left(requests, load.loaded_us, key=handled_us)
         if after == len(requests) or not places.is_anew(places.of(requests[after]), load.from_us, load.loaded_us):
             continue
         of_place = restarts.setdefault(places.of(requests[after]), [])
@@ -138,7 +138,7 @@ def _missing(
     """Yield the restarts between two requests of a group to the same broker that its own loads do not have."""
     for place, of_place in restarts.items():
         for load in of_place:
-            first = bisect_left(accepted, load.loaded_us, key=_handled_us)
+            first = bisect_left(accepted, load.loaded_us, key=handled_us)
             if not 0 < first < len(accepted):
                 continue
             before, after = accepted[first - 1], accepted[first]
@@ -151,7 +151,7 @@ def _missing(
 def accepted_of(requests: Sequence[GroupRequest]) -> list[GroupRequest]:
     """Return those that a coordinator took, in the order of time."""
     accepted = (request for request in requests if request.logged.api != _ANYWHERE and request.set_aside is None)
-    return sorted(accepted, key=_handled_us)
+    return sorted(accepted, key=handled_us)
 
 
 def _first_after(accepted: Sequence[GroupRequest], load_us: int, places: Places) -> int:

@@ -10,6 +10,7 @@ group of which nothing shows it is taken for another one of the same broker, of 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from group_coordinator.proving.recordings.coordinator_log import LogEntry
 from group_coordinator.proving.recordings.expectations import Load
 from group_coordinator.proving.recordings.group_requests import GroupRequest
-from group_coordinator.proving.recordings.loads import Places, accepted_of
+from group_coordinator.proving.recordings.loads import Places, accepted_of, handled_us
 from group_coordinator.proving.recordings.session_ends import answers_of
 from schemas.error_codes import ErrorCode
 from schemas.messages import JoinGroupRequest
@@ -56,6 +57,7 @@ def with_undone(
     candidates = [
         candidate
         for group_id, of_group in loads.items()
+        if of_group
         for candidate in _candidates(
             group_id, accepted_of(groups[group_id]), of_group, entries.get(group_id, ()), standstills_ms, places
         )
@@ -97,8 +99,8 @@ def _candidates(
 ) -> Iterator[_Candidate]:
     for number, load in enumerate(loads):
         since_us = max(load.loaded_us - _NEAR_US, loads[number - 1].loaded_us if number else 0)
-        before = [request for request in accepted if request.logged.handled_us < load.loaded_us]
-        gone = _gone([request for request in before if request.logged.handled_us >= since_us], entries, since_us, load)
+        before = accepted[: bisect_left(accepted, load.loaded_us, key=handled_us)]
+        gone = _gone(before[bisect_left(before, since_us, key=handled_us) :], entries, since_us, load)
         if not gone or not before:
             continue
         from_us = min(gone.values())
@@ -108,7 +110,7 @@ def _candidates(
         last_us = max((each.logged.handled_us for each in before if each.error_codes <= {ErrorCode.NONE}), default=0)
         undone = replace(load, from_us=max(from_us, last_us + 1), undone_from_us=from_us)
         after = accepted[len(before) :]
-        is_shown = _is_shown(gone, [each for each in before if each.logged.handled_us < from_us], after)
+        is_shown = _is_shown(gone, before[: bisect_left(before, from_us, key=handled_us)], after)
         yield _Candidate(group_id, number, undone, places.of(before[-1]), is_shown)
 
 
