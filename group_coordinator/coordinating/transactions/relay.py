@@ -198,7 +198,6 @@ class ShardRelay:
             open_bytes_max=self._settings.open_bytes_max,
         )  # fmt: skip
         self._fold, self.next_offset, self.end_offset = fold, resume_offset, end
-        self._saved = None  # this relay has not said yet that it is the one
         self._commit(positions, Position(resume_offset, max(resume_offset, found.next_offset), self._owner))
         self._saved_s = time.monotonic()
         self.problem = None
@@ -247,10 +246,10 @@ class ShardRelay:
     def _save(self, positions: Consumer, fold: TransactionFold) -> None:
         """Save the position if it has moved. Raises RelayTakenOverError."""
         self._saved_s = time.monotonic()
-        next_offset = self.next_offset
-        assert next_offset is not None
-        next_offset = max(next_offset, self._saved.next_offset if self._saved else 0)
-        position = Position(fold.resume_offset(self.next_offset or 0), next_offset, self._owner)
+        assert self.next_offset is not None
+        assert self._saved is not None
+        next_offset = max(self.next_offset, self._saved.next_offset)
+        position = Position(fold.resume_offset(self.next_offset), next_offset, self._owner)
         if position == self._saved and self._saved_s - self._committed_s < _COMMIT_INTERVAL_S:
             return
         found = Position.of(self._committed(positions))
