@@ -25,10 +25,10 @@ LIBRARIES: tuple[Library, ...] = ("librdkafka", "kafka-python", "java")
 GO_LIBRARIES: tuple[Library, ...] = ("franz-go", "sarama")
 """Where Go is."""
 
-with_kafka_python = pytest.mark.flaky(reruns=1)
-"""Marks each test that has a consumer of kafka-python, which gets a second chance: on a busy machine that consumer
+with_kafka_python = pytest.mark.flaky(reruns=3)
+"""Marks each test that has a consumer of kafka-python, which gets three more chances: on a busy machine that consumer
 stands still now and then after it gave up its partitions. pytest counts and names the reruns;
-what fails twice is ours."""
+what fails each time is ours."""
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[3]
