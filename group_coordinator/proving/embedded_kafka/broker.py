@@ -73,6 +73,8 @@ _DEAF = (
 _FEATURES = Path("__cluster_metadata-0", "00000000000000000000-0000000000.checkpoint")
 """Where Kafka's tool, from 4.4 on, writes the features of a new cluster (KIP-584), which depend on Kafka's version
 alone."""
+_OF_THE_STORAGE = ("node.id", "process.roles", "controller.", "log.dir", "metadata.", "unstable.")
+"""How names of settings begin with which a storage is another, or may be."""
 
 
 class EmbeddedKafkaError(ExpectedError):
@@ -278,7 +280,7 @@ class EmbeddedKafka:
         """Kafka's tool formats a storage. What it writes beside the ids is kept with the jars: the next one needs no
         JVM for it."""
         cluster_id, kept = _new_id(), jars_directory() / _FEATURES.name
-        is_ours = self._jars is None and not self._properties
+        is_ours = self._jars is None and not any(name.startswith(_OF_THE_STORAGE) for name in self._properties)
         if is_ours and kept.exists():
             (self._storage / _FEATURES).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(kept, self._storage / _FEATURES)
