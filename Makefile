@@ -44,9 +44,9 @@ test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
 test-slow: jars ## the tests on a real broker and a real Spark, in WORKERS=3 processes
 	$(BIN)/python -m pytest -m "$(SLOW)" -n $(or $(WORKERS),3) $(BY_FILE)
 
-simulate: $(INSTALLED) ## live through SEEDS=500 simulated worlds and as many sequences of random requests, from seed FROM=0 on, all cores
-	$(BIN)/python -m simulation --seeds $(or $(SEEDS),500) --from $(or $(FROM),0)
-	$(BIN)/python -m tests.random_requests --sequences $(or $(SEEDS),500) --from $(or $(FROM),0)
+simulate: $(INSTALLED) ## live through SEEDS=3000 simulated worlds and as many sequences of random requests, from seed FROM=0 on, all cores
+	$(BIN)/python -m simulation --seeds $(or $(SEEDS),3000) --from $(or $(FROM),0)
+	$(BIN)/python -m tests.random_requests --sequences $(or $(SEEDS),3000) --from $(or $(FROM),0)
 
 fuzz: $(INSTALLED) ## damaged input for everything that decodes, SECONDS=60 long
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)

@@ -15,7 +15,7 @@ from simulation.narration import narrate
 from simulation.run import run_world
 from simulation.shrink import TRIES_MAX, shrink
 
-SEEDS = 500
+SEEDS = 3_000
 _PROGRESS_EVERY = 10_000
 """Seeds between two lines of progress where no terminal is."""
 _CHUNK = 10

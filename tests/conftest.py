@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +95,26 @@ IN_PARTS = ("tests/simulation/test_worlds.py",)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
     """With `--dist loadfile` a file goes to one worker, but for those that are better together or apart."""
     return FileScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker of a whole run import other files first: what one has compiled, with all asserts rewritten, the
+    others find. No garbage is looked for meanwhile: all that is collected stays."""
+    gc.disable()
+    config = session.config
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if worker and config.args == config.getini("testpaths"):
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+            with suppress(Exception, pytest.skip.Exception):  # the collection comes to it, and tells of it
+                import_module(".".join(file.relative_to(Path(__file__).parents[1]).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of the garbage that tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 class FileScheduling(LoadFileScheduling):  # type: ignore[misc]

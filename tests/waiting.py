@@ -14,7 +14,7 @@ def wait_until(
     timeout_s: float = 60.0,
     message: str | Callable[[], object] = "it did not happen in time",
     *,
-    interval_s: float = 0.05,
+    interval_s: float = 0.1,
 ) -> Answer:
     """What `look` answers, as soon as that is true; `message`: that of the failure."""
     give_up_at_s = time.monotonic() + timeout_s

@@ -15,32 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.event_log import read_records
 from tests.command_line.calls import REQUEST_LOG
-from tests.command_line.processes import START_TIMEOUT_S, command, session_of, wait_for
+from tests.command_line.processes import START_TIMEOUT_S, command, session_of
 
 pytestmark = pytest.mark.end_to_end
-
-
-def test_run_ends_when_its_log_is_deleted_and_names_the_remedy(
-    tmp_path: Path, kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str
-) -> None:
-    arguments = (
-        "run", "--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", topic_prefix, "--checkpoint",
-        str(tmp_path / "checkpoint"),
-        "--tick-interval-ms", "200", "--responses-partitions", "1", "--offsets-partitions", "1",
-    )  # fmt: skip
-    with command(tmp_path, *arguments) as process:
-        wait_for(process, tmp_path, r"kafka-console-consumer\.sh .*\n")
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
-        producer.produce(f"{topic_prefix}.events", b"not JSON", key=b"g")
-        producer.flush()
-        for future in admin.delete_topics([f"{topic_prefix}.events"]).values():
-            future.result()
-        assert process.wait(START_TIMEOUT_S) == 1
-    error = (tmp_path / "err").read_text()
-    assert f"{topic_prefix}.events" in error.splitlines()[-1]
-    assert "start under a new --topic-prefix" in error.splitlines()[-1]
-    assert "Traceback" not in error
-    assert session_of(process) == []
 
 
 def test_the_demo_tells_its_story_and_leaves_nothing_behind(tmp_path: Path, kafka_jars: Path) -> None:

@@ -23,8 +23,8 @@ ABSENT = {"pyspark", "pandas", "numpy", "pyarrow", "mcp"}
 INSTALLED_MAX_BYTES = 90 * 1024 * 1024
 
 
-def pip(*arguments: str | Path, python: str | Path = sys.executable) -> str:
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
+def pip(*arguments: str | Path) -> str:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -49,13 +49,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip("wheel", "--no-deps", "--wheel-dir", directory / "dist", source)
     (wheel,) = (directory / "dist").glob("group_coordinator-*.whl")
     made = directory / "environment"
-    subprocess.run([sys.executable, "-m", "venv", made], check=True)
-    pip("install", wheel, python=made / "bin/python")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True)
+    pip("--python", made, "install", "--no-compile", wheel)
     return made
 
 
 def test_what_is_installed(environment: Path) -> None:
-    listed = pip("list", "--format", "freeze", python=environment / "bin/python")
+    listed = pip("--python", environment, "list", "--format", "freeze")
     names = {line.partition("==")[0].lower() for line in listed.splitlines()}
     assert "group-coordinator" in names
     assert not names & ABSENT

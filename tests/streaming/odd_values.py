@@ -83,19 +83,25 @@ class OddGroup:
     def __init__(self, key: bytes, config: OperatorConfig) -> None:
         self._key, self._config = key, config
 
-    def lived(self, values: list[bytes], before: State | None = None) -> State | None:
-        """Return its state after some events."""
-        rows = [EventRow(number, NOW_MS + number, NOW_MS + number, value) for number, value in enumerate(values, 1)]
+    def lived(self, values: list[bytes], before: State | None = None, first: int = 1) -> State | None:
+        """Return its state after some events, from this offset on."""
+        rows = [EventRow(number, NOW_MS + number, NOW_MS + number, value) for number, value in enumerate(values, first)]
         return self._after(rows, NOW_MS, before)
 
     def hears(
         self, example: bytes, befores: Iterable[State | None], afterwards: list[bytes], later_ms: int
     ) -> None:
-        """Hear an event with each odd value, in each of these states, then others, and then nothing for a while."""
+        """Hear an event with each odd value, in each of these states, then others, and then nothing for a while.
+
+        What follows is a function of the state that the odd one leaves: most leave one that another has left.
+        """
         states = list(befores)
+        left: set[State | None] = set()
         for odd in with_odd_values(json.loads(example)):
-            for before in states:
-                self._after([], NOW_MS + later_ms, self.lived([json.dumps(odd).encode(), *afterwards], before))
+            value = json.dumps(odd).encode()
+            left |= {self.lived([value], before) for before in states}
+        for state in left:
+            self._after([], NOW_MS + later_ms, self.lived(afterwards, state, first=2))
 
     def _after(self, rows: list[EventRow], clock_ms: int, before: State | None) -> State | None:
         group = None if before is None else decode_group(*before)

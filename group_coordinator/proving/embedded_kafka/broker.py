@@ -70,8 +70,11 @@ _DEAF = (
 )  # fmt: skip
 
 
-_FEATURES = "bootstrap.checkpoint"
-"""The features of a new cluster (KIP-584), which depend on Kafka's version alone."""
+_FEATURES = Path("__cluster_metadata-0", "00000000000000000000-0000000000.checkpoint")
+"""Where Kafka's tool, from 4.4 on, writes the features of a new cluster (KIP-584), which depend on Kafka's version
+alone."""
+_OF_THE_STORAGE = ("node.id", "process.roles", "controller.", "log.dir", "metadata.", "unstable.")
+"""How names of settings begin with which a storage is another, or may be."""
 
 
 class EmbeddedKafkaError(ExpectedError):
@@ -276,10 +279,10 @@ class EmbeddedKafka:
     def _format_storage(self) -> None:
         """Kafka's tool formats a storage. What it writes beside the ids is kept with the jars: the next one needs no
         JVM for it."""
-        cluster_id, kept = _new_id(), jars_directory() / _FEATURES
-        is_ours = self._jars is None and not self._properties
+        cluster_id, kept = _new_id(), jars_directory() / _FEATURES.name
+        is_ours = self._jars is None and not any(name.startswith(_OF_THE_STORAGE) for name in self._properties)
         if is_ours and kept.exists():
-            self._storage.mkdir(parents=True, exist_ok=True)
+            (self._storage / _FEATURES).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(kept, self._storage / _FEATURES)
             ids = {"cluster.id": cluster_id, "node.id": "1", "directory.id": _new_id(), "version": "1"}
             broker_properties.write(self._storage / "meta.properties", ids)

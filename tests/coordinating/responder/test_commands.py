@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
 from group_coordinator.ground.system.processor_time import SLICE_NS, slice_ns
@@ -19,10 +20,11 @@ from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_
 from schemas.messages import HeartbeatResponse
 from schemas.query_progress import WRITER_HEADER
 from streaming.config import StreamingConfig
-from tests.command_line.processes import STOP_TIMEOUT_S, command, session_of, wait_for
+from tests.command_line.processes import START_TIMEOUT_S, STOP_TIMEOUT_S, command, session_of, wait_for
 from tests.crash.processes import responder_of
 from tests.ground.system.short_slices import slices_are_known
-from tests.streaming.running_app import HEARTBEAT, TIMEOUT_S, Client
+from tests.making_topics import delete_topics
+from tests.streaming.running_app import GROUP, HEARTBEAT, TIMEOUT_S, Client
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
@@ -73,8 +75,9 @@ def threads_of(process: int) -> list[int]:
 
 
 def test_responders_beside_the_coordinator_and_by_themselves(
-    kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
+    kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path
 ) -> None:
+    """At the end the log is deleted: the coordinator ends, and names the remedy."""
     config = StreamingConfig(
         bootstrap_servers=kafka.bootstrap_servers,
         topic_prefix=topic_prefix,
@@ -110,13 +113,23 @@ def test_responders_beside_the_coordinator_and_by_themselves(
     with command(here, "run", *flags(config, "--responders")) as coordinator:
         wait_for(coordinator, here, "The coordinator runs")
         assert heartbeat_by(client, config) == "query"
-        end(coordinator)
-    records = list(read_topic(config.client_properties, config.topics.responses))
+        require_the_querys_answers(config)
+        client.write(GROUP.encode(), b"not JSON")
+        delete_topics(admin, lambda name: name == config.topics.events)
+        assert coordinator.wait(START_TIMEOUT_S) == 1
+    error = (here / "err").read_text()
+    assert config.topics.events in error.splitlines()[-1]
+    assert "start under a new --topic-prefix" in error.splitlines()[-1]
+    assert "Traceback" not in error
+    assert session_of(coordinator) == []
+
+
+def require_the_querys_answers(config: StreamingConfig) -> None:
+    """The query has decided what was answered while it was away, and all its answers are the same bytes."""
     by_writer: dict[str, dict[bytes, bytes]] = {}
-    for record in records:
+    for record in read_topic(config.client_properties, config.topics.responses):
         writer = headers_of(record).get(WRITER_HEADER, "query")
         by_writer.setdefault(writer, {})[bytes(record.key() or b"")] = record.value() or b""
-    # The query has decided what was answered while it was away, and all its answers are the same bytes.
     assert by_writer["responder-0"].items() <= by_writer["query"].items()
     assert len(by_writer["responder-0"]) >= 2
     assert not list(read_topic(config.client_properties, config.topics.differences))

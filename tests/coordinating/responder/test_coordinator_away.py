@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import SESSION_RENEWAL
 from schemas.query_progress import WRITER_HEADER
 from streaming.config import StreamingConfig
-from tests.coordinating.gateway.clients.consumers import ConsumerProcess, Consumers, consumers_of, share
+from tests.coordinating.gateway.clients.consumers import ConsumerProcess, consumers_of, share
 from tests.coordinating.gateway.commands import Command
 from tests.crash.outputs import (
     Outputs,
@@ -34,18 +34,17 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
-GROUP, PARTITIONS = "group", 6
+PARTITIONS = 6
 SESSION_MS = 12_000
 """The shortest, too: a pause is half of it."""
 TIMEOUT_S = 180.0
 
 
 class World:
-    """A coordinator, a responder and a gateway, each in a process of its own, and clients."""
+    """A coordinator, a responder and a gateway, each in a process of its own. Each test has its own clients, topic and
+    group."""
 
-    def __init__(
-        self, kafka: EmbeddedKafka, admin: AdminClient, prefix: str, directory: Path, stack: ExitStack
-    ) -> None:
+    def __init__(self, kafka: EmbeddedKafka, prefix: str, directory: Path, stack: ExitStack) -> None:
         self.config = StreamingConfig(
             bootstrap_servers=kafka.bootstrap_servers,
             topic_prefix=prefix,
@@ -56,10 +55,9 @@ class World:
             group_min_session_timeout_ms=SESSION_MS,
             responders=True,
         )
-        self.topic = f"{prefix}-data"
-        self.answered_commits: dict[int, int] = {}
-        """Partition -> the offset that a member has committed last, with an answer."""
-        make_topic(admin, self.topic, PARTITIONS)
+        self._directory = directory
+        self.answered_commits: dict[str, dict[int, int]] = {}
+        """Group -> partition -> the offset that a member has committed last, with an answer."""
         flags = [
             text
             for name in ("bootstrap_servers", "topic_prefix", "checkpoint", "responses_partitions",
@@ -81,12 +79,18 @@ class World:
                 )
             )
         )
-        bootstrap_servers = self.gateway.bootstrap_servers
-        self.consumers: Consumers = stack.enter_context(consumers_of(bootstrap_servers, self.topic, directory))
+
+    @contextmanager
+    def group_of(self, admin: AdminClient, name: str) -> Iterator[World]:
+        """The world for a test with a group, and a topic, of this name."""
+        self.group = self.topic = name
+        make_topic(admin, name, PARTITIONS)
+        with consumers_of(self.gateway.bootstrap_servers, name, self._directory) as self.consumers:
+            yield self
 
     def start(self, name: str) -> ConsumerProcess:
         return self.consumers.start(
-            "librdkafka", GROUP, name, session_timeout_ms=SESSION_MS, enable_auto_commit=False
+            "librdkafka", self.group, name, session_timeout_ms=SESSION_MS, enable_auto_commit=False
         )
 
     def commit(self, member: ConsumerProcess) -> None:
@@ -99,21 +103,23 @@ class World:
         member.wait_until(lambda: len(member.records) >= before + len(member.owned), TIMEOUT_S)
         read = {record.partition: record.offset + 1 for record in list(member.records)}
         assert member.commit(TIMEOUT_S) == ["committed"]
-        self.answered_commits |= {partition: read[partition] for partition in owned & read.keys()}
+        answered = self.answered_commits.setdefault(self.group, {})
+        answered |= {partition: read[partition] for partition in owned & read.keys()}
         self.require_answered_commits()
 
     def require_answered_commits(self) -> None:
         """Nobody fetches an older offset than a commit that was answered, whoever is there to answer."""
-        consumer = Consumer({"bootstrap.servers": self.gateway.bootstrap_servers, "group.id": GROUP})
-        places = [TopicPartition(self.topic, partition) for partition in range(PARTITIONS)]
-        fetched = {place.partition: place.offset for place in consumer.committed(places, TIMEOUT_S)}
-        consumer.close()
         assert self.answered_commits
-        assert {
-            partition: (offset, fetched[partition])
-            for partition, offset in self.answered_commits.items()
-            if fetched[partition] < offset
-        } == {}
+        for group, answered in self.answered_commits.items():
+            consumer = Consumer({"bootstrap.servers": self.gateway.bootstrap_servers, "group.id": group})
+            places = [TopicPartition(group, partition) for partition in range(PARTITIONS)]
+            fetched = {place.partition: place.offset for place in consumer.committed(places, TIMEOUT_S)}
+            consumer.close()
+            assert {
+                partition: (offset, fetched[partition])
+                for partition, offset in answered.items()
+                if fetched[partition] < offset
+            } == {}
 
     def events_since(self, offset: int) -> list[tuple[bytes | None, bytes, str | None]]:
         """Key, value and writer of what the log has got since."""
@@ -139,18 +145,26 @@ class World:
         require_same(written_of(self.config).outputs, self.expected())
         assert answers_of_responders(self.config)
         assert not list(read_topic(self.config.client_properties, self.config.topics.differences))
-        self.responder.kill()
-        self.require_answered_commits()
-        self.coordinator.stop()
 
     def expected(self) -> Outputs:
         return expected_of(self.config, events_of(self.config))
 
 
-@pytest.fixture
-def world(kafka: EmbeddedKafka, admin: AdminClient, topic_prefix: str, tmp_path: Path) -> Iterator[World]:
+@pytest.fixture(scope="module")
+def running_world(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """At the end the query alone knows what responders have answered."""
     with ExitStack() as stack:
-        yield World(kafka, admin, topic_prefix, tmp_path, stack)
+        world = World(kafka, "coordinator-away", tmp_path_factory.mktemp("world"), stack)
+        yield world
+        world.responder.kill()
+        world.require_answered_commits()
+        world.coordinator.stop()
+
+
+@pytest.fixture
+def world(running_world: World, admin: AdminClient, topic_prefix: str) -> Iterator[World]:
+    with running_world.group_of(admin, topic_prefix) as world:
+        yield world
 
 
 def errors_of(*members: ConsumerProcess) -> list[list[str]]:

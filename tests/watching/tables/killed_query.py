@@ -1,7 +1,8 @@
 """Runs the tables query and kills itself, JVM and all,
 when a table of a batch is written and the batch is not committed.
 
-Run: python -m tests.watching.tables.killed_query PIECES TABLES BATCH TABLE
+Run: python -m tests.watching.tables.killed_query PIECES DIRECTORY BATCH TABLE TABLES...: TABLES are written, and BATCH
+of TABLE is the last thing.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from group_coordinator.coordinating.jars.resolving import spark_jars
+from group_coordinator.coordinating.spark_tables import sinks, views
 from group_coordinator.coordinating.spark_tables.sinks import DELTA_SESSION_SETTINGS, DeltaSink
 from group_coordinator.coordinating.spark_tables.views import start_tables_query
-from group_coordinator.watching.tables.rows import Table
+from group_coordinator.watching.tables.rows import TABLES, Table
 from tests.watching.tables.conftest import QUICK
 from tests.watching.tables.spark_support import read_stream
 
 
-def main(pieces: str, directory: str, killed_batch: int, killed_table: str) -> None:
+def main(pieces: str, directory: str, killed_batch: int, killed_table: str, *tables: str) -> None:
     write = DeltaSink.write
+    for module in (sinks, views):
+        vars(module)["TABLES"] = {name: TABLES[name] for name in tables}
 
     def write_and_die(self: DeltaSink, table: Table, rows: DataFrame, days: Sequence[int], batch_id: int) -> None:
         write(self, table, rows, days, batch_id)
@@ -42,4 +46,4 @@ def main(pieces: str, directory: str, killed_batch: int, killed_table: str) -> N
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

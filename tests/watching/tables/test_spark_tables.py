@@ -23,7 +23,6 @@ from group_coordinator.coordinating.spark_tables.sinks import DeltaSink, Parquet
 from group_coordinator.coordinating.spark_tables.views import (
     history_stream,
     start_tables_query,
-    write_rows,
     write_tables_batch,
 )
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
@@ -39,6 +38,8 @@ from tests.watching.tables.spark_support import expected, raw, read_stream, tabl
 CUTS = (45, 100)
 TWO = ("events", "ownership")
 """One table whose rows are only added, and one whose rows change: there are two ways to write one."""
+THREE = ("events", "rebalances", "ownership")
+"""Of each way one that is written when the process is killed, and one that is not yet."""
 RECORDS = example_history()
 
 
@@ -133,14 +134,21 @@ def test_parquet_stream_that_fails_in_the_midst_of_a_batch(
 
 
 def test_delta_stream_whose_driver_is_killed(
-    tables_spark: SparkSession, tmp_path: Path, expected_rows: dict[str, list[tuple[object, ...]]]
+    tables_spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    expected_rows: dict[str, list[tuple[object, ...]]],
 ) -> None:
-    """kill -9 after a table was merged and before the batch was committed; another process goes on."""
+    """kill -9 after a table was merged and before the batch was committed; another process goes on.
+
+    That the other tables come out right by batches is shown by the test above, and that Delta takes them by that of a
+    replay's file.
+    """
     write_pieces(tmp_path / "in", pieces_with_repetitions())
     tables = tmp_path / "tables"
     killed = subprocess.run(
         [sys.executable, "-m", "tests.watching.tables.killed_query", str(tmp_path / "in"), str(tables), "1",
-         "rebalances"],
+         "rebalances", *THREE],
         start_new_session=True,
         capture_output=True,
         timeout=900,
@@ -152,11 +160,13 @@ def test_delta_stream_whose_driver_is_killed(
     assert transactions(tables / "rebalances") == [0, 1], "it is written,"
     assert transactions(tables / "ownership") == [0], "and the next one is not"
 
+    with_tables(monkeypatch, *THREE)
     query = start_tables_query(read_stream(tables_spark, tmp_path / "in"), str(tables), available_now=True)
     query.awaitTermination()
-    same(tables_in(tables_spark, tables, "delta"), expected_rows)
-    assert transactions(tables / "events") == [0, 1, 2], "no batch was appended twice"
-    assert transactions(tables / "ownership") == [0, 1, 2]
+    same(tables_in(tables_spark, tables, "delta", THREE), expected_rows, THREE)
+    for name in THREE:
+        assert transactions(tables / name) == [0, 1, 2], "no batch was written twice"
+    require_changes_tell_the_rows(tables_spark, tables, startingVersion=0)
 
     with pytest.raises(TablesError, match="running coordinator"):
         write_tables_batch(tables_spark, str(tmp_path / "any.jsonl"), str(tables))
@@ -172,25 +182,6 @@ def transactions(table: Path) -> list[int]:
         for line in path.read_text().splitlines()
     ]
     return [action["txn"]["version"] for action in actions if "txn" in action]
-
-
-@pytest.mark.parametrize("kind", ["delta", "parquet"])
-def test_the_same_batch_twice(
-    tables_spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: Format,
-    expected_rows: dict[str, list[tuple[object, ...]]],
-) -> None:
-    """That it is so for the other tables too is shown by the two tests above, which end in the midst of a batch."""
-    with_tables(monkeypatch, *TWO)
-    write_jsonl(tmp_path / "history.jsonl", RECORDS)
-    sink = open_sink(tables_spark, str(tmp_path / "tables"), kind)
-    sink.prepare()
-    for _ in range(2):
-        rows = fold_batch(history_from_file(tables_spark, str(tmp_path / "history.jsonl")))
-        write_rows(rows, sink, batch_id=7)
-    same(tables_in(tables_spark, tmp_path / "tables", kind, TWO), expected_rows, TWO)
 
 
 def test_kafkas_topic(
@@ -216,36 +207,34 @@ def test_kafkas_topic(
     same(tables_in(tables_spark, tmp_path / "tables", "parquet", TWO), expected_rows, TWO)
 
 
-@pytest.mark.parametrize("of_an_earlier_version", [False, True])
-def test_a_table_whose_rows_change_is_read_as_a_stream(
-    tables_spark: SparkSession,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    expected_rows: dict[str, list[tuple[object, ...]]],
-    of_an_earlier_version: bool,
+def test_a_table_of_an_earlier_version_is_read_as_a_stream(
+    tables_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last change of each key in Delta's change feed is the row as the table has it."""
+    """Its feed of changes begins where it was switched on."""
     with_tables(monkeypatch, "ownership")
-    ownership, path = TABLES["ownership"], tmp_path / "tables" / "ownership"
-    if of_an_earlier_version:
-        DeltaSink(tables_spark, str(tmp_path / "tables")).prepare()
-        tables_spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('delta.enableChangeDataFeed')")
+    tables = tmp_path / "tables"
+    DeltaSink(tables_spark, str(tables)).prepare()
+    tables_spark.sql(f"ALTER TABLE delta.`{tables / 'ownership'}` UNSET TBLPROPERTIES ('delta.enableChangeDataFeed')")
     write_pieces(tmp_path / "in", pieces_with_repetitions())
     pieces = read_stream(tables_spark, tmp_path / "in")
-    start_tables_query(pieces, str(tmp_path / "tables"), "delta", available_now=True).awaitTermination()
-    table = tables_spark.readStream.format("delta")
-    if of_an_earlier_version:  # the feed begins where it was switched on
-        table = table.option("startingVersion", 2)
-    changes = table.option("readChangeFeed", "true").load(str(path))
-    rows = changes.where("_change_type IN ('insert', 'update_postimage')")
+    start_tables_query(pieces, str(tables), "delta", available_now=True).awaitTermination()
+    assert require_changes_tell_the_rows(tables_spark, tables, startingVersion=2) == len(expected(RECORDS)["ownership"])
+
+
+def require_changes_tell_the_rows(spark: SparkSession, directory: Path, **options: int) -> int:
+    """The last change of each key in the feed of `ownership` is the row as the table has it. Return how many there
+    are."""
+    table = TABLES["ownership"]
+    changes = spark.readStream.format("delta").options(readChangeFeed=True, **options)
+    rows = changes.load(str(directory / table.name)).where("_change_type IN ('insert', 'update_postimage')")
     query = rows.writeStream.format("memory").queryName("changes").trigger(availableNow=True).start()
     query.awaitTermination()
     last: dict[tuple[object, ...], tuple[object, ...]] = {}
-    for row in tables_spark.sql("SELECT * FROM changes ORDER BY _commit_version").collect():
-        last[tuple(row[name] for name in ownership.key)] = tuple(row[column.name] for column in columns(ownership))
-    assert len(last) == len(expected_rows["ownership"])
-    now = [tuple(row) for row in DeltaSink(tables_spark, str(tmp_path / "tables")).read(ownership).collect()]
+    for row in spark.sql("SELECT * FROM changes ORDER BY _commit_version").collect():
+        last[tuple(row[name] for name in table.key)] = tuple(row[column.name] for column in columns(table))
+    now = [tuple(row) for row in DeltaSink(spark, str(directory)).read(table).collect()]
     assert sorted(last.values(), key=repr) == sorted(now, key=repr)
+    return len(last)
 
 
 def test_tables_of_a_replay_are_not_gone_on_with(tables_spark: SparkSession, tmp_path: Path) -> None:
