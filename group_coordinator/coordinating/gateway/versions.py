@@ -177,7 +177,7 @@ _TRANSACTION_FEATURE = "transaction.version"
 
 _PASSED_BY_A_TAP: dict[int, int] = {
     25: 4,  # AddOffsetsToTxn
-    28: 6,  # TxnOffsetCommit
+    28: 5,  # TxnOffsetCommit; 6 names topics by id
 }
 """What a broker that keeps its groups can be asked through the gateway as well."""
 
