@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,8 +17,9 @@ from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.transaction_history import TransactionalOffsetsPending
 from tests.coordinating.gateway.clients.consumers import compile_java
 from tests.coordinating.gateway.conftest import PARTITIONS
+from tests.coordinating.gateway.loops import Audit, Loop
 from tests.coordinating.gateway.pump import Pump
-from tests.coordinating.gateway.test_transactions import log_of, relays_of, values_of
+from tests.coordinating.gateway.test_transactions import log_of, relays_of
 from tests.kafka_programs import declared_jars, java
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
@@ -76,54 +75,6 @@ def write(kafka: EmbeddedKafka, topic: str) -> Callable[[int, int], None]:
     return write
 
 
-class Loop:
-    """A program that is started again when it ends by itself; it can be killed."""
-
-    def __init__(self, log: Path, command: list[str]) -> None:
-        self._log, self._command = log, command
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def look(self) -> None:
-        if self._process is None or self._process.poll() is not None:
-            with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
-                )
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-    @property
-    def told(self) -> str:
-        return self._log.read_text(errors="replace")[-2_000:] if self._log.exists() else ""
-
-
-class Audit:
-    """Knows what must be in a topic once, and asks the broker for it, which knows nothing of the coordinator."""
-
-    def __init__(self, kafka: EmbeddedKafka, target: str) -> None:
-        self._kafka, self._target = kafka, target
-
-    def wait_for(self, count: int, *loops: Loop) -> None:
-        """Until so much has come out, and somebody lives."""
-
-        def has_come() -> bool:
-            for loop in loops:
-                loop.look()
-            return self.found().total() >= count
-
-        wait_until(has_come, TIMEOUT_S, lambda: [self.found().total(), *(loop.told for loop in loops)], interval_s=0.5)
-
-    def found(self) -> Counter[bytes]:
-        return values_of(self._kafka, self._target)
-
-    def insist_on(self, values: list[str]) -> None:
-        found, expected = self.found(), Counter(value.encode() for value in values)
-        assert found == expected, f"lost {expected - found}, doubled {found - expected}"
-
-
 def older_client(jars: Path) -> list[Path]:
     """Apache Kafka's clients of before transactions of version 2: those of Spark's connector."""
     found = sorted((jars / "spark").glob("kafka-clients-3.*.jar"))
@@ -145,7 +96,7 @@ def test_each_input_comes_out_once_of_loops_of_javas_own_client(
             tmp_path / f"{number}.log",
             [
                 *program, "TransformingProgram", gateway.bootstrap_servers, "g", topic, target, f"tx-{number}",
-                str(number), group_protocol,
+                str(number), group_protocol, "5000",
             ],
         )
         for number in range(2)

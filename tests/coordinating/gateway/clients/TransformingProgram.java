@@ -15,7 +15,7 @@ import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** A loop of Apache Kafka's own clients that consumes, transforms and produces in transactions: as transforming.py, with the same arguments and exit codes. */
+/** A loop of Apache Kafka's own clients that consumes, transforms and produces in transactions: as transforming.py, with the same arguments and exit codes; perhaps one more, the transaction timeout. */
 public class TransformingProgram {
     private static final int BEGIN_AGAIN = 3;
 
@@ -30,7 +30,8 @@ public class TransformingProgram {
             consumed.putAll(Map.of("session.timeout.ms", 6_000, "heartbeat.interval.ms", 500));
         }
         Map<String, Object> produced = Map.of(
-            "bootstrap.servers", arguments[0], "transactional.id", arguments[4], "transaction.timeout.ms", 5_000);
+            "bootstrap.servers", arguments[0], "transactional.id", arguments[4],
+            "transaction.timeout.ms", arguments.length > 7 ? arguments[7] : "15000");
         try (
             KafkaConsumer<String, String> consumer =
                 new KafkaConsumer<>(consumed, new StringDeserializer(), new StringDeserializer());
