@@ -26,7 +26,9 @@ from simulation.scenario import (
     Grow,
     MemberPlan,
     Migrate,
+    ProducerPlan,
     Protocol,
+    RelayAway,
     Remake,
     Scenario,
     SlowPoll,
@@ -42,6 +44,8 @@ BOTH_PROTOCOLS = 0.5
 """Of so many worlds the members do not all use the classic protocol."""
 CHANGED_RULES = 0.4
 """In so many worlds the log changes its rules in the midst."""
+WITH_PRODUCERS = 0.2
+"""In so many worlds there are producers with transactions."""
 DAY_MS = 86_400_000
 
 
@@ -81,11 +85,18 @@ def scenario_of(seed: int) -> Scenario:
     if rules.random() < CHANGED_RULES:
         to = "4.4" if first_rules != "4.4" else "4.3"
         faults.append(ChangeRules(at_ms=rules.randint(0, faults_end_ms), rules=to))
+    producers: tuple[ProducerPlan, ...] = ()
+    of_producers = RandomStreams(seed).of("producers")
+    keeps_offsets = config.offsets_retention_minutes > 1 and not any(isinstance(fault, Remake) for fault in faults)
+    if of_producers.random() < WITH_PRODUCERS and keeps_offsets:
+        producers, away = _producers(of_producers, shards, faults_end_ms)
+        faults += away
     return Scenario(
         seed=seed,
         config=config,
         topics=topics,
         members=members,
+        producers=producers,
         faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
         faults_end_ms=faults_end_ms,
         coordinator_starts_ms=RandomStreams(seed).of("coordinator").choice((0, 0, 0, 1_000, 9_000, 25_000)),
@@ -95,6 +106,19 @@ def scenario_of(seed: int) -> Scenario:
         tick_ms=dice.choice((200, 500, 500, 1_500)),
         first_rules=first_rules,
     )
+
+
+def _producers(dice: Random, shards: int, until_ms: int) -> tuple[tuple[ProducerPlan, ...], list[Fault]]:
+    """Draw producers, and when the relays of their transactions are away."""
+    producers = tuple(
+        ProducerPlan(name=f"tx-{number}", group_id=f"loops-{number}", start_ms=dice.randint(0, 3_000))
+        for number in range(dice.randint(1, 3))
+    )
+    away: list[Fault] = [
+        RelayAway(shard=dice.randrange(shards), at_ms=dice.randint(0, until_ms), for_ms=dice.randint(100, 9_000))
+        for _ in range(dice.randint(0, 2))
+    ]
+    return producers, away
 
 
 def _config_of_consumer_groups(dice: Random, config: GroupConfig) -> GroupConfig:
