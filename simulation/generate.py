@@ -80,17 +80,10 @@ def scenario_of(seed: int) -> Scenario:
         config = _config_of_consumer_groups(protocols, config)
         members, migrations = _with_protocols(protocols, members, faults_end_ms)
         faults += migrations
-    rules = RandomStreams(seed).of("rules")
-    first_rules = rules.choice((None, "4.3", "4.4", "4.4"))
-    if rules.random() < CHANGED_RULES:
-        to = "4.4" if first_rules != "4.4" else "4.3"
-        faults.append(ChangeRules(at_ms=rules.randint(0, faults_end_ms), rules=to))
-    producers: tuple[ProducerPlan, ...] = ()
-    of_producers = RandomStreams(seed).of("producers")
+    first_rules, changes = _rules(RandomStreams(seed).of("rules"), faults_end_ms)
     keeps_offsets = config.offsets_retention_minutes > 1 and not any(isinstance(fault, Remake) for fault in faults)
-    if of_producers.random() < WITH_PRODUCERS and keeps_offsets:
-        producers, away = _producers(of_producers, shards, faults_end_ms)
-        faults += away
+    producers, away = _producers(RandomStreams(seed).of("producers"), shards, faults_end_ms, keeps_offsets)
+    faults += away + changes
     return Scenario(
         seed=seed,
         config=config,
@@ -108,8 +101,21 @@ def scenario_of(seed: int) -> Scenario:
     )
 
 
-def _producers(dice: Random, shards: int, until_ms: int) -> tuple[tuple[ProducerPlan, ...], list[Fault]]:
-    """Draw producers, and when the relays of their transactions are away."""
+def _rules(dice: Random, until_ms: int) -> tuple[str | None, list[Fault]]:
+    """Draw by which rules the log begins, and when it changes them."""
+    first_rules = dice.choice((None, "4.3", "4.4", "4.4"))
+    if dice.random() >= CHANGED_RULES:
+        return first_rules, []
+    to = "4.4" if first_rules != "4.4" else "4.3"
+    return first_rules, [ChangeRules(at_ms=dice.randint(0, until_ms), rules=to)]
+
+
+def _producers(
+    dice: Random, shards: int, until_ms: int, keeps_offsets: bool
+) -> tuple[tuple[ProducerPlan, ...], list[Fault]]:
+    """Draw producers, if their offsets stay, and when the relays of their transactions are away."""
+    if not keeps_offsets or dice.random() >= WITH_PRODUCERS:
+        return (), []
     producers = tuple(
         ProducerPlan(name=f"tx-{number}", group_id=f"loops-{number}", start_ms=dice.randint(0, 3_000))
         for number in range(dice.randint(1, 3))

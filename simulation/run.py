@@ -37,8 +37,10 @@ the clock is slow."""
 SETTLED_FOR_MS = 3_000
 
 
-def live_through(world: World, transactions: Transactions) -> None:
-    """Run the scenario, wait until no fault is left, then let the drivers finish."""
+def live_through(world: World) -> Transactions:
+    """Run the scenario, wait until no fault is left, then let the drivers finish. Return what became of
+    transactions."""
+    transactions = Transactions(world)
     if world.scenario.producers:
         transactions.start()
     world.at(START_MS + world.scenario.coordinator_starts_ms, world.start_coordinator)
@@ -53,6 +55,7 @@ def live_through(world: World, transactions: Transactions) -> None:
     for driver in world.drivers:
         while not driver.is_done:
             driver.run_batch(world.batch_dice(driver.shard), world.scenario.batch_records_max, is_last=True)
+    return transactions
 
 
 def _calm_down(world: World) -> None:
@@ -136,15 +139,15 @@ class Outcome(NamedTuple):
 def run_world(scenario: Scenario, *, keep_steps: bool = False) -> Outcome:
     """Run a world and check it against all rules."""
     world = World(scenario)
-    transactions = Transactions(world)
     result = CheckResult()
+    transactions = None
     try:
-        live_through(world, transactions)
+        transactions = live_through(world)
     except Exception as error:
         # Whatever breaks in a world breaks in the coordinator or in a member, and the log up to there is worth judging.
         result.report(broken(error, world.now_ms))
     check_log(world.log, scenario.config, RULES_OF_WORLDS, result, keep_steps=keep_steps)
-    if "NothingBreaks" not in result.violations:
+    if transactions is not None and "NothingBreaks" not in result.violations:
         for violation in check_drivers(world.written, world.drivers, result, world.now_ms):
             result.report(violation)
         for violation in check_expiries(world, result):

@@ -11,7 +11,7 @@ from coordinator_state.requests import offset_fetch
 from group_coordinator.coordinating.transactions.fold import GroupEventBytes, TransactionFold
 from schemas.error_codes import ErrorCode
 from schemas.kafka.record_batches import RawRecord
-from simulation.transactions import Brokers, Gateway
+from simulation.transaction_log import Brokers, Gateway
 
 
 def a_marker_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

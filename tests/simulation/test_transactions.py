@@ -7,7 +7,7 @@ import pytest
 from coordinator_state import GroupConfig
 from simulation.run import Outcome, run_world
 from simulation.scenario import DriverCrash, ProducerPlan, RelayAway, Scenario
-from simulation.transactions import Gateway
+from simulation.transaction_log import Gateway
 
 MINUTE_MS = 60_000
 

@@ -79,8 +79,8 @@ _TELLS_NAMES = 12
 """From this version of Metadata on a broker says which topics have these ids."""
 
 _PASSED: dict[int, int] = {
-    # Produce 10 and Fetch 16 tell of new leaders with their addresses (KIP-951), as Metadata does: all answers would have
-    # to be decoded, bulk data among them. DescribeQuorum 2 has the controllers' addresses.
+    # Produce 10 and Fetch 16 tell of new leaders with their addresses (KIP-951), as Metadata does: all answers would
+    # have to be decoded, bulk data among them. DescribeQuorum 2 has the controllers' addresses.
     OtherApi.PRODUCE: 9,
     OtherApi.FETCH: 15,
     2: 11,  # ListOffsets

@@ -92,18 +92,20 @@ class Endurance:
             )  # fmt: skip
             stack.callback(group.end)
             self._groups.append(group)
-        self._loops = [
-            LoopGroup(library, kafka, f"127.0.0.1:{port}", (f"{library}-in", f"{library}-out"), directory)
-            for library in LOOP_LIBRARIES
-        ]
-        for loops in self._loops:
-            stack.callback(loops.end)
-        sources, targets = ([f"{library}-{end}" for library in LOOP_LIBRARIES] for end in ("in", "out"))
-        names = [group.name for group in self._groups] + sources
+        self._loops = self._new_loops(kafka, port, directory, stack)
+        names = [group.name for group in self._groups] + [loops.source for loops in self._loops]
+        targets = [loops.target for loops in self._loops]
         admin = new_admin_client({"bootstrap.servers": servers})  # held: without it there is no answer
         for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names + targets]).values():
             future.result(30)
         self._records = Records(servers, names)
+
+    @staticmethod
+    def _new_loops(kafka: EmbeddedKafka, port: int, directory: Path, stack: ExitStack) -> list[LoopGroup]:
+        groups = [LoopGroup(library, kafka, f"127.0.0.1:{port}", directory) for library in LOOP_LIBRARIES]
+        for group in groups:
+            stack.callback(group.end)
+        return groups
 
     def _start_commands(self, directory: Path, port: int, stack: ExitStack) -> None:
         """The coordinator, the gateway at this port and, if one is wanted, the responder."""

@@ -73,12 +73,11 @@ class Audit:
 class LoopGroup:
     """Two loops of one library in one group, from one topic to another."""
 
-    def __init__(
-        self, library: LoopLibrary, kafka: EmbeddedKafka, gateway: str, topics: tuple[str, str], directory: Path
-    ) -> None:
+    def __init__(self, library: LoopLibrary, kafka: EmbeddedKafka, gateway: str, directory: Path) -> None:
         """`directory` has what was compiled, and gets what they complain of."""
         self.name = f"loops-{library}"
-        self._audit = Audit(kafka, topics[1])
+        self.source, self.target = f"{self.name}-in", f"{self.name}-out"
+        self._audit = Audit(kafka, self.target)
         program = (
             [*java(heap_mb=64, classes=[directory]), "TransformingProgram"]
             if library == "java"
@@ -87,7 +86,10 @@ class LoopGroup:
         self._loops = [
             Loop(
                 directory / f"{self.name}-{number}.log",
-                [*program, gateway, self.name, *topics, f"{self.name}-{number}", str(number), "classic"],
+                [
+                    *program, gateway, self.name, self.source, self.target, f"{self.name}-{number}", str(number),
+                    "classic",
+                ],
             )
             for number in range(2)
         ]  # fmt: skip

@@ -204,7 +204,10 @@ def test_topics_by_id_are_offered_where_the_broker_can_say_which_they_are() -> N
 
 @pytest.mark.parametrize(
     ("transactions", "shown"),
-    [(False, ["metadata.version", "group.version"]), (True, ["metadata.version", "transaction.version", "group.version"])],
+    [
+        (False, ["metadata.version", "group.version"]),
+        (True, ["metadata.version", "transaction.version", "group.version"]),
+    ],
 )
 def test_features_that_rest_on_what_is_hidden_are_not_offered(transactions: bool, shown: list[str]) -> None:
     """Transactions of version 2 begin in Produce 12 and TxnOffsetCommit 5: both are there, or neither counts."""
