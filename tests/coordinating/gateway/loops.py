@@ -9,9 +9,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Literal
 
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.coordinating.gateway.clients import transforming
-from tests.coordinating.gateway.test_transactions import values_of
+from tests.coordinating.gateway.conftest import PARTITIONS
 from tests.kafka_programs import java
 from tests.waiting import wait_until
 
@@ -116,3 +118,29 @@ class LoopGroup:
     def end(self) -> None:
         for loop in self._loops:
             loop.kill()
+
+
+def values_of(kafka: EmbeddedKafka, topic: str) -> Counter[bytes]:
+    """All that is committed in a topic; asked of the broker itself."""
+    reader = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers, "group.id": "auditor", "isolation.level": "read_committed",
+            "enable.auto.commit": False, "enable.partition.eof": True,
+        }
+    )  # fmt: skip
+    values: Counter[bytes] = Counter()
+    for number in range(PARTITIONS):
+        place = TopicPartition(topic, number)
+        end = reader.get_watermark_offsets(place, 20)[1]
+        reader.assign([TopicPartition(topic, number, 0)])
+        is_read = end == 0
+        while not is_read:
+            for message in reader.consume(500, 1.0):
+                error = message.error()
+                if error is None:
+                    values[message.value() or b""] += 1
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    is_read = True
+    reader.close()
+    return values

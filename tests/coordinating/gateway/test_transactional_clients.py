@@ -19,7 +19,7 @@ from tests.coordinating.gateway.clients.consumers import compile_java
 from tests.coordinating.gateway.conftest import PARTITIONS
 from tests.coordinating.gateway.loops import Audit, Loop
 from tests.coordinating.gateway.pump import Pump
-from tests.coordinating.gateway.test_transactions import log_of, relays_of
+from tests.coordinating.gateway.relaying import log_of, relays_of
 from tests.kafka_programs import declared_jars, java
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
