@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 
 LoopLibrary = Literal["librdkafka", "java"]
 LOOP_LIBRARIES: tuple[LoopLibrary, ...] = ("librdkafka", "java")
-_TIMEOUT_S = 120.0
+_TIMEOUT_S = 240.0
 
 
 class Loop:
