@@ -187,6 +187,7 @@ def test_franz_gos_own_test_of_transactions(gateway: Gateway, tmp_path: Path, re
     told = [line for line in done.stdout.splitlines() if "FAIL" in line or "_test.go:" in line]
     assert done.returncode == 0, "\n".join(line for line in told if "deleting" not in line)
     assert "--- PASS: TestTxnEtl" in done.stdout
+    assert "AddOffsetsToTxn" not in gateway.metrics.requests, "its transactions are of version 2"
     wait_until(lambda: relays.shards[0].open_transactions == 0, TIMEOUT_S)
     assert relays.shards[0].refusals == 0
 
