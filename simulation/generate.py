@@ -44,8 +44,9 @@ BOTH_PROTOCOLS = 0.5
 """Of so many worlds the members do not all use the classic protocol."""
 CHANGED_RULES = 0.4
 """In so many worlds the log changes its rules in the midst."""
-WITH_PRODUCERS = 0.2
-"""In so many worlds there are producers with transactions."""
+WITH_PRODUCERS = range(7, 10**12, 10)
+"""The seeds of worlds with producers and transactions. All others, those that once showed a fault among them, stay what
+they were."""
 DAY_MS = 86_400_000
 
 
@@ -81,9 +82,9 @@ def scenario_of(seed: int) -> Scenario:
         members, migrations = _with_protocols(protocols, members, faults_end_ms)
         faults += migrations
     first_rules, changes = _rules(RandomStreams(seed).of("rules"), faults_end_ms)
-    keeps_offsets = config.offsets_retention_minutes > 1 and not any(isinstance(fault, Remake) for fault in faults)
-    producers, away = _producers(RandomStreams(seed).of("producers"), shards, faults_end_ms, keeps_offsets)
-    faults += away + changes
+    producers, faults = _producers(seed, [*faults, *changes], shards, faults_end_ms)
+    if producers:
+        config = dataclasses.replace(config, offsets_retention_minutes=10_080)
     return Scenario(
         seed=seed,
         config=config,
@@ -111,11 +112,12 @@ def _rules(dice: Random, until_ms: int) -> tuple[str | None, list[Fault]]:
 
 
 def _producers(
-    dice: Random, shards: int, until_ms: int, keeps_offsets: bool
+    seed: int, faults: list[Fault], shards: int, until_ms: int
 ) -> tuple[tuple[ProducerPlan, ...], list[Fault]]:
-    """Draw producers, if their offsets stay, and when the relays of their transactions are away."""
-    if not keeps_offsets or dice.random() >= WITH_PRODUCERS:
-        return (), []
+    """Draw producers, whose topic stays, and when the relays of their transactions are away."""
+    if seed not in WITH_PRODUCERS:
+        return (), faults
+    dice = RandomStreams(seed).of("producers")
     producers = tuple(
         ProducerPlan(name=f"tx-{number}", group_id=f"loops-{number}", start_ms=dice.randint(0, 3_000))
         for number in range(dice.randint(1, 3))
@@ -124,7 +126,7 @@ def _producers(
         RelayAway(shard=dice.randrange(shards), at_ms=dice.randint(0, until_ms), for_ms=dice.randint(100, 9_000))
         for _ in range(dice.randint(0, 2))
     ]
-    return producers, away
+    return producers, [fault for fault in faults if not isinstance(fault, Remake)] + away
 
 
 def _config_of_consumer_groups(dice: Random, config: GroupConfig) -> GroupConfig:

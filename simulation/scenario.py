@@ -48,10 +48,10 @@ class ProducerPlan(Struct, frozen=True, kw_only=True):
     """Between its transactions, at the most."""
     goes_on: float = 0.4
     """It commits again in the same transaction, further on."""
-    aborts: float = 0.2
+    aborts: float = 0.3
     crashes: float = 0.1
     losses: float = 0.05
-    copies: float = 0.2
+    copies: float = 0.5
     """Requests that come again, up to six seconds later."""
 
 

@@ -114,7 +114,8 @@ class TransactionalProducer:
         elif self._dice("more").random() < self.plan.goes_on:
             self._go_on()
         else:
-            self._end(committed=self._dice("fate", "end").random() >= self.plan.aborts)
+            commits = self._dice("fate", "end").random() >= self.plan.aborts
+            self._later(self._dice("work").choice((0, self.plan.pause_ms)), lambda: self._end(committed=commits))
 
     def _end(self, *, committed: bool) -> None:
         assert self._epoch is not None
