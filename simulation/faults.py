@@ -38,6 +38,7 @@ from simulation.scenario import (
     Grow,
     MemberFault,
     Migrate,
+    RelayAway,
     Remake,
     SlowPoll,
     StrayTick,
@@ -68,18 +69,15 @@ def apply_fault(world: World, fault: Fault) -> None:
             world.tell("the broker", f"takes and gives nothing for {for_ms} ms")
             world.broker_back_ms = max(world.broker_back_ms, world.now_ms + for_ms)
             world.at(world.broker_back_ms, world.broker_is_back)
-        case DriverCrash():
+        case DriverCrash() | StrayTick() | RelayAway():
             if fault.shard < len(world.drivers):
-                world.driver_faults.append(fault)
+                _apply_shard_fault(world, fault)
         case WallClockJump(by_ms=by_ms):
             world.tell("the driver", f"has its wall clock set by {by_ms} ms")
             world.wall_ahead_ms += by_ms
         case BrokerClockJump(by_ms=by_ms):
             world.tell("the broker", f"has its clock set by {by_ms} ms")
             world.broker_ahead_ms += by_ms
-        case StrayTick():
-            if fault.shard < len(world.drivers):
-                _stray_tick(world, fault)
         case ChangeRules(rules=rules):
             world.tell("the operator", f"sets the rules of the log to {rules}")
             world.write_rules(rules)
@@ -89,6 +87,17 @@ def apply_fault(world: World, fault: Fault) -> None:
             _external_request(world, fault)
         case _:
             assert_never(fault)
+
+
+def _apply_shard_fault(world: World, fault: DriverCrash | StrayTick | RelayAway) -> None:
+    match fault:
+        case DriverCrash():
+            world.driver_faults.append(fault)
+        case StrayTick():
+            _stray_tick(world, fault)
+        case RelayAway(for_ms=for_ms):
+            world.tell("a relay", f"is away for {for_ms} ms")
+            world.relay_goes_away(fault)
 
 
 def _apply_topic_fault(world: World, fault: Grow | Remake) -> None:

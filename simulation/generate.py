@@ -26,7 +26,9 @@ from simulation.scenario import (
     Grow,
     MemberPlan,
     Migrate,
+    ProducerPlan,
     Protocol,
+    RelayAway,
     Remake,
     Scenario,
     SlowPoll,
@@ -42,6 +44,9 @@ BOTH_PROTOCOLS = 0.5
 """Of so many worlds the members do not all use the classic protocol."""
 CHANGED_RULES = 0.4
 """In so many worlds the log changes its rules in the midst."""
+WITH_PRODUCERS = range(7, 10**12, 10)
+"""The seeds of worlds with producers and transactions. All others, those that once showed a fault among them, stay what
+they were."""
 DAY_MS = 86_400_000
 
 
@@ -76,16 +81,16 @@ def scenario_of(seed: int) -> Scenario:
         config = _config_of_consumer_groups(protocols, config)
         members, migrations = _with_protocols(protocols, members, faults_end_ms)
         faults += migrations
-    rules = RandomStreams(seed).of("rules")
-    first_rules = rules.choice((None, "4.3", "4.4", "4.4"))
-    if rules.random() < CHANGED_RULES:
-        to = "4.4" if first_rules != "4.4" else "4.3"
-        faults.append(ChangeRules(at_ms=rules.randint(0, faults_end_ms), rules=to))
+    first_rules, changes = _rules(RandomStreams(seed).of("rules"), faults_end_ms)
+    producers, faults = _producers(seed, [*faults, *changes], shards, faults_end_ms)
+    if producers:
+        config = dataclasses.replace(config, offsets_retention_minutes=10_080)
     return Scenario(
         seed=seed,
         config=config,
         topics=topics,
         members=members,
+        producers=producers,
         faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
         faults_end_ms=faults_end_ms,
         coordinator_starts_ms=RandomStreams(seed).of("coordinator").choice((0, 0, 0, 1_000, 9_000, 25_000)),
@@ -95,6 +100,33 @@ def scenario_of(seed: int) -> Scenario:
         tick_ms=dice.choice((200, 500, 500, 1_500)),
         first_rules=first_rules,
     )
+
+
+def _rules(dice: Random, until_ms: int) -> tuple[str | None, list[Fault]]:
+    """Draw by which rules the log begins, and when it changes them."""
+    first_rules = dice.choice((None, "4.3", "4.4", "4.4"))
+    if dice.random() >= CHANGED_RULES:
+        return first_rules, []
+    to = "4.4" if first_rules != "4.4" else "4.3"
+    return first_rules, [ChangeRules(at_ms=dice.randint(0, until_ms), rules=to)]
+
+
+def _producers(
+    seed: int, faults: list[Fault], shards: int, until_ms: int
+) -> tuple[tuple[ProducerPlan, ...], list[Fault]]:
+    """Draw producers, whose topic stays, and when the relays of their transactions are away."""
+    if seed not in WITH_PRODUCERS:
+        return (), faults
+    dice = RandomStreams(seed).of("producers")
+    producers = tuple(
+        ProducerPlan(name=f"tx-{number}", group_id=f"loops-{number}", start_ms=dice.randint(0, 3_000))
+        for number in range(dice.randint(1, 3))
+    )
+    away: list[Fault] = [
+        RelayAway(shard=dice.randrange(shards), at_ms=dice.randint(0, until_ms), for_ms=dice.randint(100, 9_000))
+        for _ in range(dice.randint(0, 2))
+    ]
+    return producers, [fault for fault in faults if not isinstance(fault, Remake)] + away
 
 
 def _config_of_consumer_groups(dice: Random, config: GroupConfig) -> GroupConfig:

@@ -54,6 +54,8 @@ def cast_of(scenario: Scenario) -> Iterator[str]:
             f"{plan.name} is {kind} of {plan.group_id}: {'/'.join(plan.assignors)}, session {plan.session_timeout_ms} "
             f"ms, polls every {plan.poll_every_ms} ms, reads {', '.join(plan.topics)}"
         )
+    for producer in scenario.producers:
+        yield f"{producer.name} commits offsets of {producer.group_id} in transactions"
     for fault in scenario.faults:
         yield f"fault at {fault.at_ms / 1000:.3f} s: {_fault(fault)}"
 

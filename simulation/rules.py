@@ -12,7 +12,7 @@ from coordinator_state import Answer, ClassicGroup, GroupConfig
 from schemas.consumer_protocol import decode_assignment
 from schemas.error_codes import ErrorCode
 from schemas.history import AssignmentReceived, GroupEmpty, JoinPhaseCompleted, MemberReplaced
-from schemas.messages import SyncGroupRequest, SyncGroupResponse
+from schemas.messages import Request, SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest
 from simulation.checker import Rule, Step
 
 
@@ -22,9 +22,10 @@ class EveryRequestOnce(Rule):
     def __init__(self, config: GroupConfig) -> None:
         super().__init__(config)
         self._open_requests: dict[int, tuple[str, int, str, int]] = {}
+        self._log_offset = -1
 
     def check(self, step: Step) -> str | None:
-        if step.event is not None:
+        if step.event is not None and not self._is_relayed_again(step.event.request):
             envelope = step.event.envelope
             self._open_requests[step.event.offset] = (
                 envelope.request_id,
@@ -52,6 +53,13 @@ class EveryRequestOnce(Rule):
             ]
             return f"neither answered nor parked: {', '.join(lost)}" if lost else "an answered request is still parked"
         return None
+
+    def _is_relayed_again(self, request: Request) -> bool:
+        """What has a place in the log of transactions is answered once."""
+        if not isinstance(request, TxnOffsetCommitRequest) or request.log is None:
+            return False
+        is_repeat, self._log_offset = request.log.offset <= self._log_offset, max(request.log.offset, self._log_offset)
+        return is_repeat
 
     def _forget_copies(self, step: Step, parked: dict[int, None]) -> None:
         """A parked request that came again is parked or answered once, as its last copy: its sender wants one

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from coordinator_state import Answer, GroupConfig, LogRecord
 from schemas.error_codes import ErrorCode
-from schemas.history import OffsetsExpired
+from schemas.history import OffsetsCommitted, OffsetsExpired
 from schemas.messages import (
     DeleteGroupsResponse,
     OffsetCommitRequest,
@@ -100,6 +100,12 @@ class CommitsKept(Rule):
         return problem or self._fetched(step)
 
     def _commit(self, step: Step) -> None:
+        for output in step.outputs:
+            if isinstance(output, OffsetsCommitted) and output.cause.kind == "transaction_ended":
+                for change in output.offsets:
+                    assert change.offset is not None
+                    commit = _Commit(change.offset, change.leader_epoch, change.metadata, None)
+                    self._commits[change.topic, change.partition] = commit
         if step.event is None or not isinstance(step.event.request, OffsetCommitRequest):
             return
         request, retention_ms = step.event.request, self.config.offsets_retention_ms
@@ -150,6 +156,8 @@ class CommitsKept(Rule):
             for topic in output.response.groups[0].topics:
                 for partition in topic.partitions:
                     commit = self._commits.get((topic.name, partition.partition_index))
+                    if partition.error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                        continue
                     if partition.committed_offset != (-1 if commit is None else commit.offset):
                         return (
                             f"{topic.name}-{partition.partition_index} is fetched as {partition.committed_offset}, "

@@ -28,6 +28,7 @@ from simulation.rules_of_sessions import OnlyTicksMoveTime, SessionsKept
 from simulation.rules_of_worlds import check_drivers, check_end, check_expiries, check_ticks, check_topics
 from simulation.scenario import Remake, Scenario
 from simulation.settled import why_unsettled
+from simulation.transactions import Transactions
 from simulation.world import START_MS, TraceLine, World
 
 CALM_LIMIT_MS, CALM_LIMIT_BATCHES = 180_000, 60
@@ -36,8 +37,12 @@ the clock is slow."""
 SETTLED_FOR_MS = 3_000
 
 
-def live_through(world: World) -> None:
-    """Run the scenario, wait until no fault is left, then let the drivers finish."""
+def live_through(world: World) -> Transactions:
+    """Run the scenario, wait until no fault is left, then let the drivers finish. Return what became of
+    transactions."""
+    transactions = Transactions(world)
+    if world.scenario.producers:
+        transactions.start()
     world.at(START_MS + world.scenario.coordinator_starts_ms, world.start_coordinator)
     for plan in world.scenario.members:
         world.at(START_MS + plan.start_ms, partial(world.start, plan))
@@ -45,10 +50,12 @@ def live_through(world: World) -> None:
         world.at(START_MS + fault.at_ms, partial(apply_fault, world, fault))
     world.run_until(START_MS + world.scenario.faults_end_ms)
     _calm_down(world)
+    _finish(world, transactions)
     _remove_all_topics(world)
     for driver in world.drivers:
         while not driver.is_done:
             driver.run_batch(world.batch_dice(driver.shard), world.scenario.batch_records_max, is_last=True)
+    return transactions
 
 
 def _calm_down(world: World) -> None:
@@ -68,6 +75,14 @@ def _calm_down(world: World) -> None:
         elif world.now_ms - settled_since_ms >= SETTLED_FOR_MS:
             world.settled = True
             return
+
+
+def _finish(world: World, transactions: Transactions) -> None:
+    """Let producers end their transactions, and relays write all of them."""
+    transactions.is_over = True
+    end_ms = max([world.now_ms, *(relay.away_until_ms for relay in transactions.relays)]) + CALM_LIMIT_MS
+    while world.scenario.producers and world.now_ms < end_ms and not transactions.is_done:
+        world.run_until(world.now_ms + 500)
 
 
 def _remove_all_topics(world: World) -> None:
@@ -125,18 +140,20 @@ def run_world(scenario: Scenario, *, keep_steps: bool = False) -> Outcome:
     """Run a world and check it against all rules."""
     world = World(scenario)
     result = CheckResult()
+    transactions = None
     try:
-        live_through(world)
+        transactions = live_through(world)
     except Exception as error:
         # Whatever breaks in a world breaks in the coordinator or in a member, and the log up to there is worth judging.
         result.report(broken(error, world.now_ms))
     check_log(world.log, scenario.config, RULES_OF_WORLDS, result, keep_steps=keep_steps)
-    if "NothingBreaks" not in result.violations:
+    if transactions is not None and "NothingBreaks" not in result.violations:
         for violation in check_drivers(world.written, world.drivers, result, world.now_ms):
             result.report(violation)
         for violation in check_expiries(world, result):
             result.report(violation)
-        for violation in (*check_ticks(world, result), *check_end(world), *check_topics(world)):
+        at_the_end = (*check_end(world), *check_topics(world), *transactions.check_end())
+        for violation in (*check_ticks(world, result), *at_the_end):
             result.report(violation)
     return Outcome(list(result.violations.values()), world.log.requests, world.trace, result)
 

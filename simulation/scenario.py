@@ -38,6 +38,23 @@ class MemberPlan(Struct, frozen=True, kw_only=True):
     """The coordinator's assignor that it asks for."""
 
 
+class ProducerPlan(Struct, frozen=True, kw_only=True):
+    """One process that commits offsets of a group of its own in transactions. What goes wrong has a share of all."""
+
+    name: str
+    group_id: str
+    start_ms: int = 0
+    pause_ms: int = 500
+    """Between its transactions, at the most."""
+    goes_on: float = 0.4
+    """It commits again in the same transaction, further on."""
+    aborts: float = 0.3
+    crashes: float = 0.1
+    losses: float = 0.05
+    copies: float = 0.5
+    """Requests that come again, up to six seconds later."""
+
+
 class _AtATime(Struct, frozen=True, kw_only=True, tag=True):
     at_ms: int
 
@@ -165,6 +182,13 @@ class ExternalClient(_AtATime, frozen=True, kw_only=True):
     """describe, delete, delete_offsets, commit, fetch, heartbeat, join_and_vanish, garbage, wrong_shard."""
 
 
+class RelayAway(_AtATime, frozen=True, kw_only=True):
+    """The relay of a shard's log of transactions is killed; so much later another one begins at its saved position."""
+
+    shard: int
+    for_ms: int
+
+
 MemberFault = Crash | Close | Freeze | SlowPoll | BadNetwork | Subscribe | Migrate
 Fault = (
     MemberFault
@@ -177,6 +201,7 @@ Fault = (
     | Grow
     | Remake
     | ExternalClient
+    | RelayAway
 )
 
 
@@ -187,6 +212,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     config: GroupConfig
     topics: dict[str, int]
     members: tuple[MemberPlan, ...]
+    producers: tuple[ProducerPlan, ...] = ()
     faults: tuple[Fault, ...] = ()
     faults_end_ms: int = 20_000
     """Nothing goes wrong after this, apart from what is still late."""

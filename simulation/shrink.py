@@ -93,6 +93,8 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
         replace(scenario, batch_every_ms=(50, 50)),
         replace(scenario, coordinator_starts_ms=0),
         replace(scenario, first_rules=None),
+        replace(scenario, producers=()),
+        replace(scenario, producers=scenario.producers[:1]),
         replace(scenario, batch_records_max=1_000),
         replace(scenario, topics=dict.fromkeys(scenario.topics, 2)),
         replace(scenario, topics=dict.fromkeys(scenario.topics, 1)),

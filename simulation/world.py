@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -27,7 +27,8 @@ from simulation.driver import BatchFailed, Driver, Written
 from simulation.log import Log, ticks_of
 from simulation.process import Process
 from simulation.random_streams import RandomStreams
-from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, Protocol, Scenario
+from simulation.scenario import BadNetwork, DriverCrash, MemberPlan, ProducerPlan, RelayAway, Scenario
+from simulation.scenario import Protocol as GroupProtocol
 from simulation.topic_watch import ClusterTopics, TopicWatch
 from streaming.clock import AppendedRecord, Renewal, SendTimes, TickClock
 
@@ -110,6 +111,16 @@ _LATENCY_MS = (2, 40)
 _WATCH_INTERVAL_MS = 1_000
 
 
+class Sender(Protocol):
+    """Whoever gets answers."""
+
+    name: str
+
+    @property
+    def plan(self) -> MemberPlan | ProducerPlan: ...
+    def receive(self, value: bytes) -> None: ...
+
+
 class TraceLine(NamedTuple):
     """One line of the trace: what a process did, and when."""
 
@@ -135,7 +146,7 @@ class World:
         self.broker_back_ms = 0
         self.driver_faults: list[DriverCrash] = []
         self.network_faults: dict[str, list[BadNetwork]] = {}
-        self.protocols: dict[str, Protocol] = {}
+        self.protocols: dict[str, GroupProtocol] = {}
         """Which protocol members speak that have migrated."""
         self.subscriptions: dict[str, tuple[str, ...]] = {}
         """What members and instances have subscribed to since; a static member keeps it over a restart."""
@@ -146,7 +157,9 @@ class World:
         """When the last fault is over."""
         self._actions = ActionQueue()
         self._attempts = [0] * scenario.config.shard_count
-        self._senders: dict[str, Process] = {}
+        self.senders: dict[str, Sender] = {}
+        """Who has sent which request."""
+        self.relay_goes_away: Callable[[RelayAway], None] = lambda fault: None
         self._waiting: list[tuple[int, bytes | None, bytes]] = []
         """What is to be appended when the broker is back."""
         session_min_ms, ahead_max_ms = scenario.config.group_min_session_timeout_ms, scenario.config.tick_ahead_bound_ms
@@ -235,7 +248,7 @@ class World:
 
     def carry_request(self, process: Process, send: Send) -> None:
         """Carry a request to the log: it may arrive later, not at all, or more than once."""
-        self._senders[send.request_id] = process
+        self.senders[send.request_id] = process
         down_ms = self.driver_down_until_ms[send.shard] - self.now_ms
         if send.api == "JoinGroup" and down_ms > 0:
             # The process learns late that it is a member: it sends no heartbeats yet, and for Kafka a repeated
@@ -302,20 +315,20 @@ class World:
             and not answer.response.skip_assignment
         ):
             self.decided[answer.group_id] = answer.response
-        process = self._senders.get(answer.request_id)
+        process = self.senders.get(answer.request_id)
         if process is None:
             return
         value = encode_json(answer.document())
         for delay_ms in self._delays(process, answer.api, answer.request_id, "answer"):
             self.at(self.now_ms + delay_ms, lambda: self._deliver(process, value))
 
-    def _deliver(self, process: Process, value: bytes) -> None:
+    def _deliver(self, process: Sender, value: bytes) -> None:
         if self.now_ms < self.broker_back_ms:
             self.at(self.broker_back_ms, lambda: self._deliver(process, value))
         else:
             process.receive(value)
 
-    def _delays(self, process: Process, api: str, request_id: str, message: str) -> list[int]:
+    def _delays(self, process: Sender, api: str, request_id: str, message: str) -> list[int]:
         """Return the delay of each arrival, in milliseconds."""
         dice = self.random_streams.of(message, process.name, request_id)
         delay_ms = dice.randint(*_LATENCY_MS)
@@ -325,7 +338,7 @@ class World:
             lost, doubled, late = (dice.random() * 100 for _ in range(3))
             if lost < (trouble.lose_requests if message == "request" else trouble.lose_answers):
                 self.tell(process.name, f"a {message} is lost on its way")
-                if api in ("JoinGroup", "SyncGroup"):
+                if api in ("JoinGroup", "SyncGroup") and isinstance(process, Process):
                     # A member that joins waits for its answer, and sends no heartbeat until it gives up and asks again.
                     process.in_trouble(self.now_ms, process.join_timeout_ms)
                 return []

@@ -64,6 +64,7 @@ LONG_FIRST = (
     "coordinating/gateway/test_consumer_protocol.py",
     "crash/test_lost_checkpoint.py",
     "coordinating/gateway/test_transactions.py",
+    "coordinating/gateway/test_transactional_clients.py",
     "watching/tables/test_sql.py",
     "watching/observed/test_sources_together.py",
     "watching/dashboard/test_standing.py",

@@ -5,14 +5,16 @@ The first tool that runs to its end writes them down beside the other class arch
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from group_coordinator.coordinating.jars.class_archives import class_archive
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
-from group_coordinator.coordinating.jars.resolving import tools_jars
+from group_coordinator.coordinating.jars.resolving import JarsProgress, jars_directory, resolve, tools_jars
 
 
 def run_tool(name: str, *arguments: str, log_level: str = "error") -> subprocess.CompletedProcess[str]:
@@ -31,14 +33,30 @@ def run_tool(name: str, *arguments: str, log_level: str = "error") -> subprocess
     return done
 
 
-def java(*options: str, heap_mb: int = 192, log_level: str = "warn", classes: Path | None = None) -> list[str]:
+def java(
+    *options: str, heap_mb: int = 192, log_level: str = "warn", classes: Sequence[Path] = (),
+    other_kafka: Sequence[Path] = (),
+) -> list[str]:  # fmt: skip
     """Return the command, to which the name of a class is to be added: one of Kafka's, or of those in `classes`. They
-    come last in the class path, as an archive needs the same jars in front."""
+    come last in the class path, as an archive needs the same jars in front. What is in `other_kafka` counts in place of
+    Kafka's own, and starts slower."""
     archive = _archive()
     use = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
-    class_path = os.pathsep.join(map(str, [*tools_jars(), *([classes] if classes else [])]))
+    class_path = os.pathsep.join(map(str, [*other_kafka, *tools_jars(), *classes]))
     logging = ["-Xlog:disable", f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"]
     return [str(find_java()), f"-Xmx{heap_mb}m", *SHORT_LIVED, *use, *options, *logging, "-cp", class_path]
+
+
+def declared_jars(name: str, declared: str, configuration: str, progress: JarsProgress) -> list[Path]:
+    """Return the jars of one configuration of an `ivy.xml` that a test declares; resolved once, into a directory beside
+    that of the project's own. Raises JarsError or JavaError."""
+    digest = hashlib.sha256(declared.encode()).hexdigest()[:12]
+    directory = jars_directory().with_name(f"{name}-{digest}")
+    ivy_file = directory.with_name(f"{directory.name}.xml")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    ivy_file.write_text(declared)
+    resolve(ivy_file, (configuration,), directory, progress)
+    return sorted((directory / configuration).glob("*.jar"))
 
 
 def _archive() -> Path:

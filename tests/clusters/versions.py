@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-from group_coordinator.coordinating.jars.resolving import JarsProgress, jars_directory, resolve
+from group_coordinator.coordinating.jars.resolving import JarsProgress
+from tests.kafka_programs import declared_jars
 
 VERSIONS = ("2.8.2", "3.4.1", "3.7.2", "3.9.2", "4.0.1", "4.1.2", "4.2.1", "4.3.1", "4.4.0")
 _RELOAD4J = ("slf4j-reload4j", "org.slf4j", "1.7.36")
@@ -51,13 +51,8 @@ class Version(NamedTuple):
     def jars(self) -> list[Path]:
         """Return the class path of the broker and its logging. Raises JarsError or JavaError."""
         declared = _IVY.format(version=self.text, logging=_LOG4J2 if self.has_log4j2 else _RELOAD4J)
-        digest = hashlib.sha256(declared.encode()).hexdigest()[:12]
-        directory = jars_directory().with_name(f"kafka-{self.text}-{digest}")
-        ivy_file = directory.with_name(f"{directory.name}.xml")
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        ivy_file.write_text(declared)
-        resolve(ivy_file, ("broker",), directory, JarsProgress(_JARS_EXPECTED, what=f"Kafka {self.text}"))
-        return sorted((directory / "broker").glob("*.jar"))
+        progress = JarsProgress(_JARS_EXPECTED, what=f"Kafka {self.text}")
+        return declared_jars(f"kafka-{self.text}", declared, "broker", progress)
 
 
 def versions(wanted: str) -> list[Version]:

@@ -14,6 +14,7 @@ from simulation.scenario import BrokerClockJump, Scenario, Subscribe
 from tests.random_requests.request_sequence import has_both_protocols, run_sequence, sequence_of
 from tests.simulation import planted_bugs as bugs
 from tests.simulation import planted_consumer_bugs as consumer_bugs
+from tests.simulation import planted_transaction_bugs as transaction_bugs
 from tests.verify_history.histories import verify_histories
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -23,6 +24,7 @@ SEQUENCES = range(2, 1_000_000_000, 3)
 """These seeds are those of sequences of random requests, all others of worlds."""
 RANDOM_REQUESTS = SEQUENCES[:50]
 CONSUMER_WORLDS = [seed for seed in WORLDS if has_both_protocols(seed)]
+PRODUCER_WORLDS = [seed for seed in WORLDS if scenario_of(seed).producers]
 CONSUMER_REQUESTS = [seed for seed in RANDOM_REQUESTS if has_both_protocols(seed)]
 
 
@@ -123,6 +125,11 @@ BUGS: list[tuple[Plant, Iterable[int], set[str]]] = [
     (consumer_bugs.a_session_is_armed_only_at_the_join, [777_003_760, 777_009_201], {"TheLivingStay"}),
     (consumer_bugs.what_a_heartbeat_tells_of_topics_is_lost, [777_010_373, 777_010_625], {"TopicsAsTold"}),
     (consumer_bugs.nobody_tells_groups_of_topics, CONSUMER_WORLDS, {"GroupsSettle"}),
+    (transaction_bugs.a_marker_is_lost, PRODUCER_WORLDS, {"TransactionsEnd", "OffsetsAsDecided"}),
+    (transaction_bugs.a_late_copy_is_appended, PRODUCER_WORLDS, {"FetchesAreStable", "OffsetsAsDecided"}),
+    (transaction_bugs.a_stable_fetch_gives_the_older_offset, PRODUCER_WORLDS, {"FetchesAreStable"}),
+    (transaction_bugs.a_sequence_is_used_twice, PRODUCER_WORLDS, {"FetchesAreStable", "OffsetsAsDecided"}),
+    (transaction_bugs.a_relay_that_begins_again_is_believed, PRODUCER_WORLDS, {"EveryRequestOnce", "TransactionsEnd"}),
 ]
 
 

@@ -86,6 +86,8 @@ def test_everything_that_can_go_wrong_does() -> None:
         "partitions",
         "sends ",
         "ends: FENCED_INSTANCE_ID",
+        "crashes in its transaction",
+        "is away for",
     }
     for seed in range(0, 150, 3):
         texts = [line.text for line in run_world(scenario_of(seed)).trace]

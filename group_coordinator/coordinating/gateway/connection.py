@@ -272,7 +272,7 @@ class Connection:
 
     def _begin_produce(self, head: RequestHead, opening: Opening) -> bool:
         self._is_unconfirmed = opening.acks == NO_ACKS
-        slot = None if self._is_unconfirmed else self._forward(head, None)
+        slot = None if self._is_unconfirmed else self._forward(head, self._rewrite_of(head))
         self._filtered.begin_produce(head, opening.topics_at, slot)
         self._pass_on_request()
         return True

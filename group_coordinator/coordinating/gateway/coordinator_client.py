@@ -227,7 +227,9 @@ class EventsClient:
         self._metrics.pending = len(self._pending)
         if isinstance(event.request, TxnOffsetCommitRequest):
             assert self._transaction_log is not None
-            self._transaction_log.append(event.request, value, partial(self._not_appended, request_id))
+            self._transaction_log.append(
+                event.request, event.api_version, value, partial(self._not_appended, request_id)
+            )
         else:
             self._send(_Unsent(event.group_id, value, partial(self._in_doubt, request_id)))
 

@@ -132,7 +132,8 @@ class FilteredRequests:
             produce.end()
             self._produce = self._produce_slot = None
             if produce.masked and slot is not None:
-                slot.rewrite = self._topic_filter.reveal_produced(slot.head, self._principal(), produce.masked)
+                revealed = self._topic_filter.reveal_produced(slot.head, self._principal(), produce.masked)
+                slot.rewrite = _one_after_the_other(self._rewrite_of(slot.head), revealed)
         return piece
 
     def _pass_on(

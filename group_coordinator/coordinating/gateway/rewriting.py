@@ -6,13 +6,14 @@ which are not known here get through. All raise `schemas.wire.DecodeError`. Layo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from struct import Struct
 from typing import Any
 
 from group_coordinator.coordinating.gateway.codec import response_body_start, response_payload
 from group_coordinator.coordinating.gateway.config import Address
 from group_coordinator.coordinating.gateway.frames import RequestHead
-from group_coordinator.coordinating.gateway.versions import HIDDEN_FEATURES, OtherApi, Versions, offered_versions
+from group_coordinator.coordinating.gateway.versions import OtherApi, Versions, hidden_features, offered_versions
 from schemas.error_codes import ErrorCode
 from schemas.kafka.codec import decode
 from schemas.messages import ApiKey
@@ -34,6 +35,9 @@ Rewrite = Callable[[bytes], bytes]
 
 _NO_TAGS = b"\x00"
 _FINALIZED_FEATURES_TAG = 2
+_NODE_ENDPOINTS_TAG, _PRODUCE_WITH_ADDRESSES = 0, 10
+_PRODUCED = Struct(">ihqqq")
+"""Of a partition in the answer to a Produce: its number, the error, offset, time, first offset of the log."""
 _NO_NODE = -1
 
 
@@ -51,6 +55,8 @@ def rewrite_of(head: RequestHead, locate: Locate | None, gateway_versions: Versi
         return lambda payload: rewrite_describe_cluster(payload, version, locate)
     if head.api_key == ApiKey.FIND_COORDINATOR:
         return lambda payload: rewrite_find_coordinator(payload, version, locate)
+    if head.api_key == OtherApi.PRODUCE and version >= _PRODUCE_WITH_ADDRESSES:
+        return lambda payload: rewrite_produce(payload, locate)
     return None
 
 
@@ -73,7 +79,9 @@ def rewrite_api_versions(payload: bytes, version: int, gateway_versions: Version
     flexible = version >= 3
     broker = dict(reader.array(lambda: _read_api(reader, flexible), 6, flexible))
     keys = offered_versions(broker, gateway_versions, taps=taps)
-    return payload[:start] + _encode_apis(keys, flexible) + _rest_of_api_versions(reader, payload, flexible)
+    return payload[:start] + _encode_apis(keys, flexible) + _rest_of_api_versions(
+        reader, payload, flexible, hidden_features(keys)
+    )
 
 
 def refuse_api_versions(correlation_id: int, gateway_versions: Versions) -> bytes:
@@ -100,7 +108,7 @@ def _encode_apis(versions: Versions, flexible: bool) -> bytes:
     return encode_count(len(items), flexible) + b"".join(items)
 
 
-def _rest_of_api_versions(reader: Reader, payload: bytes, flexible: bool) -> bytes:
+def _rest_of_api_versions(reader: Reader, payload: bytes, flexible: bool, hidden: Collection[str]) -> bytes:
     start = reader.position
     if not flexible:
         return payload[start:]
@@ -108,11 +116,11 @@ def _rest_of_api_versions(reader: Reader, payload: bytes, flexible: bool) -> byt
     before_tags = payload[start : reader.position]
     tags = reader.tagged_fields()
     if _FINALIZED_FEATURES_TAG in tags:
-        tags[_FINALIZED_FEATURES_TAG] = _without_hidden_features(tags[_FINALIZED_FEATURES_TAG])
+        tags[_FINALIZED_FEATURES_TAG] = _without_features(tags[_FINALIZED_FEATURES_TAG], hidden)
     return before_tags + _encode_tags(tags)
 
 
-def _without_hidden_features(features: bytes) -> bytes:
+def _without_features(features: bytes, hidden: Collection[str]) -> bytes:
     reader = Reader(features)
 
     def read_feature() -> tuple[str, bytes]:
@@ -123,9 +131,7 @@ def _without_hidden_features(features: bytes) -> bytes:
         reader.tagged_fields()
         return name, features[start : reader.position]
 
-    shown_features = [
-        encoded for name, encoded in reader.array(read_feature, 6, compact=True) if name not in HIDDEN_FEATURES
-    ]
+    shown_features = [encoded for name, encoded in reader.array(read_feature, 6, compact=True) if name not in hidden]
     return encode_count(len(shown_features), compact=True) + b"".join(shown_features)
 
 
@@ -175,6 +181,41 @@ def rewrite_find_coordinator(payload: bytes, version: int, locate: Locate) -> by
     else:
         values["coordinators"] = [_relocated(value, locate) for value in values["coordinators"]]
     return response_payload(message, version, INT32.unpack_from(payload)[0], values)
+
+
+def rewrite_produce(payload: bytes, locate: Locate) -> bytes:
+    """Rewrite Produce, 10 to 12: tags at its end say where the leaders are of partitions that have others (KIP-951)."""
+    reader = Reader(payload)
+    reader.position = INT32.size
+    reader.tagged_fields()
+
+    def pass_record_error() -> None:
+        reader.int32()
+        reader.nullable_string(compact=True)
+        reader.tagged_fields()
+
+    def pass_partition() -> None:
+        reader.numbers(_PRODUCED)
+        reader.array(pass_record_error, 6, compact=True)
+        reader.nullable_string(compact=True)
+        reader.tagged_fields()
+
+    def pass_topic() -> None:
+        reader.string(compact=True)
+        reader.array(pass_partition, _PRODUCED.size + 3, compact=True)
+        reader.tagged_fields()
+
+    reader.array(pass_topic, 3, compact=True)
+    reader.int32()
+    start = reader.position
+    tags = reader.tagged_fields()
+    if _NODE_ENDPOINTS_TAG not in tags:
+        return payload
+    nodes = tags[_NODE_ENDPOINTS_TAG]
+    tags[_NODE_ENDPOINTS_TAG] = _with_brokers(
+        Reader(nodes), nodes, locate, flexible=True, has_rack=True, ends_with_flag=False
+    )
+    return payload[:start] + _encode_tags(tags) + payload[reader.position :]
 
 
 def _relocated(coordinator: dict[str, Any], locate: Locate) -> dict[str, Any]:

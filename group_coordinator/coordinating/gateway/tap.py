@@ -25,15 +25,17 @@ from group_coordinator.coordinating.gateway.ports import Ports
 from group_coordinator.coordinating.gateway.proxy_server import ProxyServer
 from group_coordinator.coordinating.gateway.request_router import Reply
 from group_coordinator.coordinating.gateway.rewriting import Locate
-from group_coordinator.coordinating.gateway.tap_log import TapLog, Tapped, TappedAnswer, TappedEvent
+from group_coordinator.coordinating.gateway.tap_log import TapLog, Tapped, TappedAnswer, TappedEnding, TappedEvent
 from group_coordinator.coordinating.gateway.tap_topics import TapTopics
+from group_coordinator.coordinating.gateway.tap_transactions import ENDING_APIS, Ending, has_succeeded, read_ending
 from group_coordinator.coordinating.gateway.translation import read_request, read_response
-from group_coordinator.coordinating.gateway.versions import GROUP_APIS, Versions, accepted_versions
+from group_coordinator.coordinating.gateway.versions import GROUP_APIS, TRANSACTION_APIS, Versions, accepted_versions
 from group_coordinator.ground.kafka_topics.clients import new_producer
 from schemas.records_file import Record, encode_record
 from schemas.wire import DecodeError
 
 _FLUSH_INTERVAL_S = 0.5
+_READ_APIS = GROUP_APIS | TRANSACTION_APIS
 _log = logging.getLogger(__name__)
 
 
@@ -128,7 +130,7 @@ class TapConnection(Connection):
     """The group requests of this connection go to the broker like all others, and are noted."""
 
     taps = True
-    answered_apis = GROUP_APIS
+    answered_apis = _READ_APIS | ENDING_APIS
 
     def __init__(
         self,
@@ -136,13 +138,14 @@ class TapConnection(Connection):
         locate: Locate | None,
         bounds: Bounds,
         note: Callable[[PendingRequest], Tapped | None],
+        note_ending: Callable[[Ending], TappedEnding],
         *,
         requires_sasl: bool,
         now_s: Callable[[], float],
     ) -> None:
         super().__init__(gateway_versions, locate, bounds, requires_sasl=requires_sasl, now_s=now_s)
-        self._note = note
-        self._unanswered: set[Tapped] = set()
+        self._note, self._note_ending = note, note_ending
+        self._unanswered: set[Tapped | TappedEnding] = set()
 
     def end(self) -> None:
         """Note that requests without an answer will have none."""
@@ -164,22 +167,26 @@ class TapConnection(Connection):
         self.to_broker.append(frame(payload))
         return True
 
-    def _tapped(self, head: RequestHead, payload: bytes) -> Tapped | None:
+    def _tapped(self, head: RequestHead, payload: bytes) -> Tapped | TappedEnding | None:
         try:
-            request = read_request(GROUP_APIS[head.api_key], head, payload)
+            if head.api_key in ENDING_APIS:
+                ending = read_ending(head, payload)
+                return None if ending is None else self._note_ending(ending)
+            request = read_request(_READ_APIS[head.api_key], head, payload)
         except DecodeError:
             return None  # the broker will say what it thinks of it
         return self._note(pending_request(0, head, request, len(payload), self.client_host, self.principal))
 
-    def _listen(self, head: RequestHead, tapped: Tapped, payload: bytes) -> bytes:
+    def _listen(self, head: RequestHead, tapped: Tapped | TappedEnding, payload: bytes) -> bytes:
         """The answer goes on as it is."""
         self._unanswered.discard(tapped)
         try:
-            response = read_response(GROUP_APIS[head.api_key], head.api_version, payload)
+            if isinstance(tapped, TappedEnding):
+                tapped.answered(has_succeeded(head, payload))
+            else:
+                tapped.answered(read_response(_READ_APIS[head.api_key], head.api_version, payload), _now_ms())
         except DecodeError:
             tapped.ended()
-        else:
-            tapped.answered(response, _now_ms())
         return payload
 
 
@@ -242,6 +249,7 @@ class Tap(ProxyServer):
             locate,
             self._config.bounds,
             self.note,
+            lambda ending: self._log.ending(ending, _now_ms()),
             requires_sasl=self._config.speaks_sasl,
             now_s=time.monotonic,
         )

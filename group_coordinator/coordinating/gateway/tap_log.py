@@ -5,7 +5,7 @@ A request for several groups becomes an event for each. Events are put out when 
 they came: a new member's JoinGroup must say which id the broker gave out, so that a replay gives out the same; and what
 a broker refused because it did not (yet) coordinate the group, its coordinator never saw, so it is no event. A
 consumer group's heartbeat that names topics also waits for what those topics are; which topics its expression matches
-is an event behind it, as with a broker.
+is an event behind it, as with a broker. So is the end of a transaction with offsets.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from group_coordinator.coordinating.gateway.group_configs import ConfigsRequest
 from group_coordinator.coordinating.gateway.pending_request import PendingRequest
 from group_coordinator.coordinating.gateway.request_ids import RequestIds
 from group_coordinator.coordinating.gateway.tap_topics import FoundTopics, OnTopics
+from group_coordinator.coordinating.gateway.tap_transactions import Ending, OpenTransactions
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -48,6 +49,7 @@ from schemas.messages import (
     OffsetFetchResponse,
     Request,
     Response,
+    TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
 from schemas.transaction_messages import AddOffsetsToTxnRequest
@@ -61,6 +63,14 @@ out as they are."""
 _NOT_THE_COORDINATOR = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
+_OF_THE_TRANSACTION = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.PRODUCER_FENCED,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)  # fmt: skip
+"""What the transaction coordinator, or the log, answers to TxnOffsetCommit: the group was not asked."""
 
 
 class TappedEvent(Struct, frozen=True):
@@ -161,6 +171,27 @@ class _Part:
         self.topics = FoundTopics()
 
 
+class TappedEnding:
+    """A request on its way after which a transaction has ended."""
+
+    waits_for_topics = False
+    size = 0
+
+    def __init__(self, log: TapLog, ending: Ending, time_ms: int) -> None:
+        self._log, self.request, self.time_ms = log, ending, time_ms
+        self.waits_for_answer, self.is_event = True, False
+
+    def answered(self, has_succeeded: bool) -> None:
+        """Record how it was answered."""
+        self.is_event = has_succeeded
+        self.ended()
+
+    def ended(self) -> None:
+        """Record that there is no answer, or none any more."""
+        self.waits_for_answer = False
+        self._log.release()
+
+
 class TapLog:
     """Puts events out in the order of arrival."""
 
@@ -177,10 +208,11 @@ class TapLog:
         self._on_answer = on_answer
         self._look_up_topics = look_up_topics
         self._request_ids = RequestIds()
-        self._waiting: deque[tuple[Tapped, _Part]] = deque()
+        self._waiting: deque[tuple[Tapped, _Part] | tuple[TappedEnding, TappedEnding]] = deque()
         self._waiting_bytes = 0
         self._clock_ms = 0
         self._answers = 0
+        self._transactions = OpenTransactions()
 
     @property
     def waiting_bytes(self) -> int:
@@ -202,6 +234,12 @@ class TapLog:
         tapped.look_up_topics(self._look_up_topics)
         if self._is_full:
             self.release()
+        return tapped
+
+    def ending(self, ending: Ending, time_ms: int) -> TappedEnding:
+        """Record a request after which a transaction has ended."""
+        tapped = TappedEnding(self, ending, time_ms)
+        self._waiting.append((tapped, tapped))
         return tapped
 
     def answer(self, part: _Part, api: str, api_version: int, answer: Response, time_ms: int) -> None:
@@ -228,15 +266,31 @@ class TapLog:
                 return
             self._waiting.popleft()
             self._waiting_bytes -= part.size
+            if isinstance(tapped, TappedEnding):
+                self._end_transaction(tapped)
+                continue
+            assert isinstance(part, _Part)
             if not part.is_event:
                 self.set_aside += 1
                 continue
-            if tapped.time_ms > self._clock_ms:
-                self._clock_ms = tapped.time_ms
-                self._on_event(TappedEvent(self._clock_ms, None, encode_tick(self._clock_ms)))
+            self._put_out(tapped.time_ms, part.group_id, tapped.encode(part))
             self.events += 1
-            self._on_event(TappedEvent(self._clock_ms, part.group_id.encode(), tapped.encode(part)))
             self._resolve(part)
+            if isinstance(part.request, TxnOffsetCommitRequest):
+                self._transactions.wrote(part.request)
+
+    def _put_out(self, time_ms: int, group_id: str, value: bytes) -> None:
+        if time_ms > self._clock_ms:
+            self._clock_ms = time_ms
+            self._on_event(TappedEvent(self._clock_ms, None, encode_tick(self._clock_ms)))
+        self._on_event(TappedEvent(self._clock_ms, group_id.encode(), value))
+
+    def _end_transaction(self, tapped: TappedEnding) -> None:
+        if not tapped.is_event:
+            self._transactions.not_heard_of(tapped.request)
+            return
+        for group_id, event in self._transactions.ended(tapped.request):
+            self._put_out(tapped.time_ms, group_id, encode_json(event))
 
     def _resolve(self, part: _Part) -> None:
         """Tell which topics match a heartbeat's expression: the broker finds that out when it has answered."""
@@ -301,6 +355,8 @@ def _never_asked(answer: Response) -> bool:
     match answer:
         case OffsetCommitResponse() | TxnOffsetCommitResponse():
             codes = {partition.error_code for topic in answer.topics for partition in topic.partitions}
+            if isinstance(answer, TxnOffsetCommitResponse) and not codes.isdisjoint(_OF_THE_TRANSACTION):
+                return True
         case OffsetFetchResponse():
             codes = {group.error_code for group in answer.groups}
         case DescribeGroupsResponse():

@@ -38,8 +38,9 @@ class TransactionLog(Protocol):
     def add(self, request: AddOffsetsToTxnRequest, on_code: OnCode) -> None:
         """Add the partition of the group to the producer's transaction."""
 
-    def append(self, request: TxnOffsetCommitRequest, value: bytes, on_refused: OnCode) -> None:
-        """Append the event of a commit. `on_refused` is called only if it was not appended, or that is in doubt."""
+    def append(self, request: TxnOffsetCommitRequest, version: int, value: bytes, on_refused: OnCode) -> None:
+        """Append the event of a commit; from version 5 on that begins the transaction where nothing else has.
+        `on_refused` is called only if it was not appended, or that is in doubt."""
 
     def forget(self, producer_id: int) -> None:
         """An answer to a commit of this producer did not come: its next sequence number is not known any more."""

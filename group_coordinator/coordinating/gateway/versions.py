@@ -64,8 +64,14 @@ TRANSACTION_APIS: dict[int, str] = {
 }
 """Those that are offered where there is a log of transactions."""
 ANSWERED_APIS = GROUP_APIS | TRANSACTION_APIS
-_TRANSACTION_VERSIONS: dict[int, tuple[int, int]] = dict.fromkeys(TRANSACTION_APIS, (0, 4))
-"""From TxnOffsetCommit 5 on transactions are of version 2, which begin in Produce 12 (KIP-890)."""
+_PRODUCE_OF_VERSION_2, COMMIT_OF_VERSION_2 = 12, 5
+"""From these versions of Produce and TxnOffsetCommit on transactions are of version 2: they begin by such a request,
+and have an epoch of their own (KIP-890)."""
+_TRANSACTION_VERSIONS: dict[int, tuple[int, int]] = {
+    int(ApiKey.ADD_OFFSETS_TO_TXN): (0, 4),
+    int(ApiKey.TXN_OFFSET_COMMIT): (0, COMMIT_OF_VERSION_2),
+    OtherApi.PRODUCE: (0, _PRODUCE_OF_VERSION_2),
+}
 
 _BY_NAME: dict[int, tuple[int, int]] = {int(ApiKey.OFFSET_COMMIT): (2, 9), int(ApiKey.OFFSET_FETCH): (1, 9)}
 """The versions of these in which topics have names; from the next one on they have their ids only."""
@@ -73,8 +79,8 @@ _TELLS_NAMES = 12
 """From this version of Metadata on a broker says which topics have these ids."""
 
 _PASSED: dict[int, int] = {
-    # Produce 10 and Fetch 16 tell of new leaders with their addresses (KIP-951), as Metadata does: bulk data would have
-    # to be decoded. DescribeQuorum 2 has the controllers' addresses.
+    # Produce 10 and Fetch 16 tell of new leaders with their addresses (KIP-951), as Metadata does: all answers would
+    # have to be decoded, bulk data among them. DescribeQuorum 2 has the controllers' addresses.
     OtherApi.PRODUCE: 9,
     OtherApi.FETCH: 15,
     2: 11,  # ListOffsets
@@ -123,7 +129,7 @@ _PASSED: dict[int, int] = {
 """APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 70 and
 71, telemetry and its kin; 76 to 93, other kinds of groups."""
 
-_UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: 12, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
+_UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: _PRODUCE_OF_VERSION_2, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
 """The last known versions where the brokers themselves name the gateway's addresses. Produce 13 names topics by id,
 in the midst of bulk data, where a broker cannot be asked first which topics they are."""
 
@@ -166,13 +172,12 @@ _FIRST_KNOWN: dict[int, int] = {
 }
 """The first version in which the topics of a message are found: Kafka 4 took away the older ones."""
 
-HIDDEN_FEATURES = frozenset({"share.version", "streams.version", "transaction.version"})
-"""Finalized features that rest on what is hidden: other kinds of groups; transactions of version 2 begin in
-Produce 12."""
+_HIDDEN_FEATURES = frozenset({"share.version", "streams.version"})
+_TRANSACTION_FEATURE = "transaction.version"
 
 _PASSED_BY_A_TAP: dict[int, int] = {
     25: 4,  # AddOffsetsToTxn
-    28: 6,  # TxnOffsetCommit
+    28: 5,  # TxnOffsetCommit; 6 names topics by id
 }
 """What a broker that keeps its groups can be asked through the gateway as well."""
 
@@ -203,3 +208,11 @@ def offered_versions(broker: Versions, gateway: Versions, *, taps: bool) -> dict
     if not taps and broker.get(OtherApi.METADATA, (0, 0))[1] < _TELLS_NAMES:
         offered |= _BY_NAME
     return dict(sorted(offered.items()))
+
+
+def hidden_features(offered: Versions) -> frozenset[str]:
+    """Return the finalized features that rest on what is not offered: other kinds of groups, and transactions of
+    version 2 where one of the two requests that begin them is not."""
+    begins = ((OtherApi.PRODUCE, _PRODUCE_OF_VERSION_2), (ApiKey.TXN_OFFSET_COMMIT, COMMIT_OF_VERSION_2))
+    has_version_2 = all(offered.get(key, (0, -1))[1] >= version for key, version in begins)
+    return _HIDDEN_FEATURES if has_version_2 else _HIDDEN_FEATURES | {_TRANSACTION_FEATURE}

@@ -27,6 +27,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.coordinating.gateway.config import GatewayError
 from group_coordinator.coordinating.gateway.transactions import OnCode
+from group_coordinator.coordinating.gateway.versions import COMMIT_OF_VERSION_2
 from group_coordinator.coordinating.transactions.log_topic import TransactionLogError, insist_on_partitions
 from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.monitoring.line_limit import LineLimit
@@ -48,7 +49,9 @@ _SEQUENCES = 1 << 31
 _BATCH_BYTES = 1_048_588
 _TRANSACTION_KEY_TYPE, _ALL_REPLICAS, _MAGIC = 1, -1, 2
 _PRODUCE_VERSION, _ADD_VERSION, _FIND_VERSION = 9, 3, 3
-"""Later versions of the first two are those of transactions of version 2, or for brokers alone."""
+"""Later versions of AddPartitionsToTxn are for brokers alone."""
+_BEGINNING_PRODUCE_VERSION = 12
+"""That of transactions of version 2: it adds the partition by itself (KIP-890)."""
 _OUT_OF_ORDER = frozenset({45, 46})
 _MOVED = frozenset({3, 5, 6, 7, 13, 19, 20})
 """The leader is another, or not there for a moment: the same bytes are sent again."""
@@ -62,6 +65,13 @@ class _Last(NamedTuple):
     epoch: int
     sequence: int
     at_s: float
+
+
+class _Commit(NamedTuple):
+    request: TxnOffsetCommitRequest
+    value: bytes
+    produce_version: int
+    since_s: float
 
 
 class Appender:
@@ -108,11 +118,13 @@ class Appender:
         """Add the partition of the group to the producer's transaction."""
         self._submit(partial(self._add, request), on_code)
 
-    def append(self, request: TxnOffsetCommitRequest, value: bytes, on_refused: OnCode) -> None:
-        """Append a commit at once, or not at all: it must not come behind the end of its transaction."""
-        since_s = time.monotonic()
+    def append(self, request: TxnOffsetCommitRequest, version: int, value: bytes, on_refused: OnCode) -> None:
+        """Append a commit at once, or not at all: it must not come behind the end of its transaction. From version 5
+        on the brokers refuse one that does."""
+        produce_version = _BEGINNING_PRODUCE_VERSION if version >= COMMIT_OF_VERSION_2 else _PRODUCE_VERSION
+        commit = _Commit(request, value, produce_version, time.monotonic())
         self._submit(
-            partial(self._append, request, value, since_s),
+            partial(self._append, commit),
             lambda code: None if code is ErrorCode.NONE else on_refused(code),
         )
 
@@ -184,31 +196,30 @@ class Appender:
             _lines.write("%s cannot be added to a transaction: the brokers answer %s", self._topic, code)
         return code
 
-    async def _append(self, request: TxnOffsetCommitRequest, value: bytes, since_s: float) -> int:
-        place = request.producer_id, group_partition(request.group_id, self._partitions)
+    async def _append(self, commit: _Commit) -> int:
+        place = commit.request.producer_id, group_partition(commit.request.group_id, self._partitions)
         if place in self._under_way:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # it is never made to wait: it comes again
         self._under_way.add(place)
         try:
-            return await self._append_alone(request, value, place, since_s)
+            return await self._append_alone(commit, place)
         finally:
             self._under_way.discard(place)
 
-    async def _append_alone(
-        self, request: TxnOffsetCommitRequest, value: bytes, place: tuple[int, int], since_s: float
-    ) -> int:
-        sequence, has_asked_again = self._next_known(place, request.producer_epoch), False
-        while time.monotonic() - since_s < _PATIENCE_S:
+    async def _append_alone(self, commit: _Commit, place: tuple[int, int]) -> int:
+        epoch = commit.request.producer_epoch
+        sequence, has_asked_again = self._next_known(place, epoch), False
+        while time.monotonic() - commit.since_s < _PATIENCE_S:
             try:
                 if sequence is None:
-                    sequence = await self._next_of_leader(place, request.producer_epoch)
-                code = await self._produce(request, value, place, sequence)
+                    sequence = await self._next_of_leader(place, epoch)
+                code = await self._produce(commit, place, sequence)
             except KafkaError as problem:
                 _lines.write("%s-%d: no answer to an append: %s", self._topic, place[1], problem)
                 code = ErrorCode.REQUEST_TIMED_OUT
             if code == ErrorCode.NONE:
                 assert sequence is not None
-                _remember(self._last, place, _Last(request.producer_epoch, sequence, time.monotonic()))
+                _remember(self._last, place, _Last(epoch, sequence, time.monotonic()))
                 return code
             self._last.pop(place, None)
             if code in _OUT_OF_ORDER and not has_asked_again:
@@ -241,23 +252,20 @@ class Appender:
                 return (int(producer.last_sequence) + 1) % _SEQUENCES
         return 0
 
-    async def _produce(
-        self, request: TxnOffsetCommitRequest, value: bytes, place: tuple[int, int], sequence: int
-    ) -> int:
+    async def _produce(self, commit: _Commit, place: tuple[int, int], sequence: int) -> int:
         producer_id, partition = place
+        request, version = commit.request, commit.produce_version
         builder = DefaultRecordBatchBuilder(
             _MAGIC, 0, True, producer_id, request.producer_epoch, sequence, _BATCH_BYTES
         )
-        builder.append(0, None, request.group_id.encode(), value, [])
+        builder.append(0, None, request.group_id.encode(), commit.value, [])
         data = ProduceRequest.TopicProduceData
-        records = data.PartitionProduceData(
-            index=partition, records=bytes(builder.build()), version=_PRODUCE_VERSION
-        )
+        records = data.PartitionProduceData(index=partition, records=bytes(builder.build()), version=version)
         answer = await self._ask(
             self._leader(partition),
-            ProduceRequest[_PRODUCE_VERSION](
+            ProduceRequest[version](
                 transactional_id=request.transactional_id, acks=_ALL_REPLICAS, timeout_ms=int(_PATIENCE_S * 1_000),
-                topic_data=[data(name=self._topic, partition_data=[records], version=_PRODUCE_VERSION)],
+                topic_data=[data(name=self._topic, partition_data=[records], version=version)],
             ),
         )  # fmt: skip
         return int(answer.responses[0].partition_responses[0].error_code)

@@ -4,7 +4,9 @@ Everything as in service: a broker, `group-coordinator run` and `group-coordinat
 while records flow into a topic of each group, and consumers are closed, killed and started again. In the middle
 everybody holds still and the coordinator is killed (kill -9) and started again: nobody may lose a partition by it. Then
 the gateway is: nobody may, but in groups with clients in Go, which give up their membership where nobody listens. At
-the end every rebalance of the history must be somebody's doing, and every record read.
+the end every rebalance of the history must be somebody's doing, and every record read. Beside them two groups, of
+librdkafka and of Java, consume, transform and produce in transactions: their loops are killed, too, and every record
+must come out once.
 
 With `--away-minutes 10` a responder answers, which is a process of its own, too, and the coordinator stays away for so
 long: nobody may lose a partition or get an error after which it does not ask again, and when it is back it must give
@@ -20,14 +22,13 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 from confluent_kafka.admin import NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -38,123 +39,14 @@ from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted, decode_history
 from tests.coordinating.gateway.answer_audit import wait_for_the_query
 from tests.coordinating.gateway.audit import Doings, audit, lost
-from tests.coordinating.gateway.clients.consumers import (
-    GO_LIBRARIES,
-    ConsumerProcess,
-    Consumers,
-    Library,
-    compile_go,
-    compile_java,
-    share,
-)
+from tests.coordinating.gateway.clients.consumers import GO_LIBRARIES, Library, compile_go, compile_java
 from tests.coordinating.gateway.commands import Command
+from tests.coordinating.gateway.endurance_groups import PARTITIONS, PATIENCE_S, Group, Records
+from tests.coordinating.gateway.loops import LOOP_LIBRARIES, LoopGroup
 
-PARTITIONS = 6
-RECORDS_PER_SECOND = 10
-"""Into each topic."""
 CHURN_INTERVAL_S = 4.0
-PATIENCE_S = 240.0
 STILL_S = 30.0
 """How long is watched whether a restart moves anything."""
-
-
-class Group:
-    """A group with its topic, its consumers and what was done to them."""
-
-    def __init__(
-        self,
-        name: str,
-        libraries: list[Library],
-        bootstrap_servers: str,
-        programs: Path,
-        session_s: int,
-        *,
-        static: bool,
-        cooperative: bool,
-    ) -> None:
-        self.name = name
-        self.libraries = libraries
-        self.doings = Doings(is_cooperative=cooperative)
-        self.members: dict[int, ConsumerProcess] = {}
-        """By place: whoever is started at a place has its library and, where static, its instance id."""
-        self.all: list[ConsumerProcess] = []
-        self.is_static = static
-        self._consumers = Consumers(bootstrap_servers, name, programs)
-        self._settings = {
-            "session.timeout.ms": str(session_s * 1_000),
-            "heartbeat.interval.ms": "3000",
-            "auto.commit.interval.ms": "2000",
-            "partition.assignment.strategy": "cooperative-sticky" if cooperative else "range",
-        }
-
-    def start(self, place: int) -> None:
-        name = f"{self.name}-{place}-{len(self.all)}"
-        instance = {"group.instance.id": f"{self.name}-{place}"} if self.is_static else {}
-        self.doings.started.add(name)
-        member = self._consumers.start_with(self.libraries[place], self.name, {**self._settings, **instance}, name)
-        self.members[place] = member
-        self.all.append(member)
-
-    def disturb(self, chance: random.Random) -> str:
-        """Do something to one of them, or bring one back."""
-        absent = [place for place in range(len(self.libraries)) if place not in self.members]
-        if absent and chance.random() < 0.7:
-            place = chance.choice(absent)
-            self.start(place)
-            return f"{self.members[place].name} starts"
-        if len(self.members) < 2:
-            return f"{self.name} is left alone"
-        place = chance.choice(sorted(self.members))
-        member = self.members.pop(place)
-        if self.is_static or chance.random() < 0.3:
-            self.doings.killed.add(member.name)
-            member.kill()
-            if self.is_static:
-                self.start(place)
-                return f"{member.name}, static, is killed and started again"
-            return f"{member.name} is killed"
-        self.doings.closed.add(member.name)
-        member.tell("close")
-        return f"{member.name} is closed"
-
-    def complete(self) -> None:
-        for place in range(len(self.libraries)):
-            if place not in self.members:
-                self.start(place)
-
-    def settle(self) -> None:
-        share(list(self.members.values()), PARTITIONS, timeout_s=PATIENCE_S)
-
-    def read(self) -> list[int]:
-        return [int(read.value) for member in self.all for read in list(member.records)]
-
-    def end(self) -> None:
-        self._consumers.end()
-
-
-class Records:
-    """Writes numbers to all topics, until `stop`, straight to the broker."""
-
-    def __init__(self, bootstrap_servers: str, topics: list[str]) -> None:
-        self.produced = 0
-        """Records in each topic."""
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": "20", "log_level": "2"})
-        self._topics = topics
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._thread.join()
-        assert self._producer.flush(30) == 0
-
-    def _run(self) -> None:
-        while not self._stopped.wait(1 / RECORDS_PER_SECOND):
-            for topic in self._topics:
-                self._producer.produce(topic, str(self.produced), partition=self.produced % PARTITIONS)
-            self.produced += 1
-            self._producer.poll(0)
 
 
 class Endurance:
@@ -173,7 +65,8 @@ class Endurance:
         if has_go:
             compile_go(directory)
         say("Kafka, the coordinator and the gateway start")
-        servers, port = stack.enter_context(EmbeddedKafka()).bootstrap_servers, free_port()
+        kafka, port = stack.enter_context(EmbeddedKafka()), free_port()
+        servers = kafka.bootstrap_servers
         self._metrics_port = free_port()
         self.history: list[History] = []
         self._servers = servers
@@ -199,11 +92,20 @@ class Endurance:
             )  # fmt: skip
             stack.callback(group.end)
             self._groups.append(group)
-        names = [group.name for group in self._groups]
+        self._loops = self._new_loops(kafka, port, directory, stack)
+        names = [group.name for group in self._groups] + [loops.source for loops in self._loops]
+        targets = [loops.target for loops in self._loops]
         admin = new_admin_client({"bootstrap.servers": servers})  # held: without it there is no answer
-        for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
+        for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names + targets]).values():
             future.result(30)
         self._records = Records(servers, names)
+
+    @staticmethod
+    def _new_loops(kafka: EmbeddedKafka, port: int, directory: Path, stack: ExitStack) -> list[LoopGroup]:
+        groups = [LoopGroup(library, kafka, f"127.0.0.1:{port}", directory) for library in LOOP_LIBRARIES]
+        for group in groups:
+            stack.callback(group.end)
+        return groups
 
     def _start_commands(self, directory: Path, port: int, stack: ExitStack) -> None:
         """The coordinator, the gateway at this port and, if one is wanted, the responder."""
@@ -215,10 +117,11 @@ class Endurance:
         self._run = Command(directory / "run", "The coordinator runs", "run", *settings, *apart)
         self._gateway = Command(
             directory / "gateway", "The gateway is ready", "gateway", "--bootstrap-servers", self._servers, "--listen",
-            f"127.0.0.1:{port}", "--metrics-port", str(self._metrics_port),
+            f"127.0.0.1:{port}", "--metrics-port", str(self._metrics_port), "--transactions",
         )  # fmt: skip
+        relay = Command(directory / "relay", "Relaying", "relay", "--bootstrap-servers", self._servers)
         responder = Command(directory / "responder", "shard 0: ", "responder", *settings)
-        for command in (self._run, *([responder] if self._away_minutes else []), self._gateway):
+        for command in (self._run, *([responder] if self._away_minutes else []), relay, self._gateway):
             command.start()
             stack.callback(command.kill)
         if self._away_minutes:
@@ -247,8 +150,11 @@ class Endurance:
 
     def _churn(self, minutes: float) -> None:
         end, told_at = time.monotonic() + minutes * 60, 0.0
+        all_groups: list[Group | LoopGroup] = [*self._groups, *self._loops]
         while time.monotonic() < end:
-            disturbance = self._chance.choice(self._groups).disturb(self._chance)
+            for loops in self._loops:
+                loops.look()
+            disturbance = self._chance.choice(all_groups).disturb(self._chance)
             if time.monotonic() > told_at + 20:
                 told_at = time.monotonic()
                 say(
@@ -335,7 +241,10 @@ class Endurance:
                 if member.strays
             ]
             problems += [f"{member.name} jumped: {jump}" for member in group.all for jump in member.jumps]
-        result = audit(self._doings(), self.history)
+        for loops in self._loops:
+            problems += loops.problems(self._records.produced, PATIENCE_S)
+        of_loops = {loops.name for loops in self._loops}  # they begin anew when something fails
+        result = audit(self._doings(), [record for record in self.history if record.group_id not in of_loops])
         reads = sum(len(group.read()) for group in self._groups)
         again = sum(len(group.read()) - len(set(group.read())) for group in self._groups)
         say(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kafka.protocol.admin.cluster import DescribeClusterResponse
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
+from kafka.protocol.producer.produce import ProduceResponse
 
 from group_coordinator.coordinating.gateway.config import Address
 from group_coordinator.coordinating.gateway.rewriting import (
@@ -16,8 +17,14 @@ from group_coordinator.coordinating.gateway.rewriting import (
     rewrite_describe_cluster,
     rewrite_find_coordinator,
     rewrite_metadata,
+    rewrite_produce,
 )
-from group_coordinator.coordinating.gateway.versions import GROUP_VERSIONS, accepted_versions, offered_versions
+from group_coordinator.coordinating.gateway.versions import (
+    GROUP_VERSIONS,
+    accepted_versions,
+    hidden_features,
+    offered_versions,
+)
 
 OURS = accepted_versions(rewrites_addresses=True, taps=False)
 BROKER = {
@@ -116,6 +123,34 @@ def test_find_coordinator_of_a_transaction(version: int, error_code: int) -> Non
     assert rewrite_find_coordinator(encoded(message(values)), version, locate) == encoded(message(expected))
 
 
+@pytest.mark.parametrize("version", range(10, 13))
+@pytest.mark.parametrize("has_moved", [False, True])
+def test_produce_tells_where_the_new_leaders_are(version: int, has_moved: bool) -> None:
+    cls = ProduceResponse.TopicProduceResponse
+    partition = cls.PartitionProduceResponse
+    error = partition.BatchIndexAndErrorMessage(version=version, batch_index=3, batch_index_error_message="no")
+    partitions = [
+        partition(version=version, index=0, error_code=0, base_offset=4, record_errors=[], error_message=None),
+        partition(version=version, index=1, error_code=87, base_offset=-1, record_errors=[error], error_message="bad"),
+    ]  # fmt: skip
+    message = ProduceResponse(
+        version=version, responses=[cls(version=version, name=name, partition_responses=partitions) for name in "tu"]
+    )
+    if has_moved:
+        leader = partition.LeaderIdAndEpoch(version=version, leader_id=3, leader_epoch=7)
+        moved = partition(
+            version=version, index=2, error_code=6, base_offset=-1, record_errors=[], error_message=None,
+            current_leader=leader,
+        )  # fmt: skip
+        partitions.append(moved)
+        message.node_endpoints = brokers(ProduceResponse.NodeEndpoint, version)
+    rewritten = rewrite_produce(encoded(message), locate)
+    for broker in message.node_endpoints if has_moved else []:
+        broker.host, broker.port = "gateway.example", 20_000 + broker.node_id
+    assert rewritten == encoded(message)
+    assert (b"gateway.example" in rewritten) is has_moved
+
+
 def api_versions(version: int, error_code: int = 0) -> Any:
     keys = [
         ApiVersionsResponse.ApiVersion(version=version, api_key=key, min_version=first, max_version=last)
@@ -167,19 +202,35 @@ def test_topics_by_id_are_offered_where_the_broker_can_say_which_they_are() -> N
     assert offered_versions(BROKER, accepted_versions(rewrites_addresses=True, taps=True), taps=True)[8] == (2, 9)
 
 
-def test_features_that_rest_on_what_is_hidden_are_not_offered() -> None:
+@pytest.mark.parametrize(
+    ("transactions", "shown"),
+    [
+        (False, ["metadata.version", "group.version"]),
+        (True, ["metadata.version", "transaction.version", "group.version"]),
+    ],
+)
+def test_features_that_rest_on_what_is_hidden_are_not_offered(transactions: bool, shown: list[str]) -> None:
+    """Transactions of version 2 begin in Produce 12 and TxnOffsetCommit 5: both are there, or neither counts."""
     message = api_versions(3)
     cls = ApiVersionsResponse.FinalizedFeatureKey
     message.finalized_features = [
         cls(version=3, name=name, max_version_level=2, min_version_level=1)
-        for name in ("metadata.version", "transaction.version", "group.version")
+        for name in ("metadata.version", "transaction.version", "share.version", "group.version")
     ]
     message.finalized_features_epoch = 16
+    ours = accepted_versions(rewrites_addresses=True, taps=False, transactions=transactions)
     read = ApiVersionsResponse.decode(
-        rewrite_api_versions(encoded(message), 3, OURS, taps=False), version=3, header=True
+        rewrite_api_versions(encoded(message), 3, ours, taps=False), version=3, header=True
     )
-    assert [feature.name for feature in read.finalized_features] == ["metadata.version", "group.version"]
+    assert [feature.name for feature in read.finalized_features] == shown
     assert (read.finalized_features_epoch, read.throttle_time_ms) == (16, 5)
+
+
+@pytest.mark.parametrize("older", [{0: (0, 11)}, {28: (0, 4)}])
+def test_transactions_of_version_2_need_both_requests_of_the_broker(older: dict[int, tuple[int, int]]) -> None:
+    ours = accepted_versions(rewrites_addresses=True, taps=False, transactions=True)
+    assert "transaction.version" not in hidden_features(offered_versions(BROKER, ours, taps=False))
+    assert "transaction.version" in hidden_features(offered_versions(BROKER | older, ours, taps=False))
 
 
 def test_a_version_of_api_versions_that_is_not_known_yet() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
@@ -122,6 +122,55 @@ def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
         assert gist(envelope, replayed_answers[request_id]) == gist(envelope, response), (
             f"{replayed_answers[request_id]}, the broker: {response}"
         )
+
+
+def test_offsets_in_transactions_replay_to_the_brokers_answers(
+    kafka: EmbeddedKafka, topic: str, tmp_path: Path, admin: AdminClient
+) -> None:
+    """They are committed and aborted, and one is left open until another producer takes its name."""
+    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers)
+    output, group, place = tmp_path / "recording.jsonl", f"{topic}-tapped", TopicPartition(topic, 0)
+    stable = {"group.id": group, "isolation.level": "read_committed", "log_level": "2"}
+
+    def producer_of(servers: str) -> Producer:
+        producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{topic}-tx", "log_level": "2"})
+        producer.init_transactions(20)
+        return producer
+
+    with Tap(config, FilesOutput(output)) as tap:
+        producer = producer_of(tap.bootstrap_servers)
+        consumer = Consumer({"bootstrap.servers": tap.bootstrap_servers, **stable})
+        told = []
+        for offset, ending in ((5, "commit"), (7, "abort"), (9, "commit"), (11, "open")):
+            producer.begin_transaction()
+            producer.send_offsets_to_transaction(
+                [TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), 20
+            )
+            if ending == "open":
+                producer = producer_of(tap.bootstrap_servers)
+            else:
+                (producer.commit_transaction if ending == "commit" else producer.abort_transaction)(20)
+            told.append(consumer.committed([place], 20)[0].offset)
+        assert told == [5, 5, 9, 9]
+        consumer.close()
+        assert tap.metrics.connections_broken == {}
+    broker_answers, replayed_answers = recorded(Path(f"{output}.answers")), replayed(output)
+    commits = [each for each in broker_answers.values() if each[0].api == "TxnOffsetCommit"]
+    assert len(commits) == 4
+    for request_id, (envelope, response) in broker_answers.items():
+        answer = replayed_answers[request_id]
+        if isinstance(response, OffsetFetchResponse) and is_unstable(response):
+            continue  # between the decision, which the tap has heard, and the marker, which it has not
+        assert write_response(envelope.api, envelope.api_version, 0, answer) == write_response(
+            envelope.api, envelope.api_version, 0, response
+        ), f"{answer}, the broker: {response}"
+
+
+def is_unstable(response: OffsetFetchResponse) -> bool:
+    return any(
+        partition.error_code is ErrorCode.UNSTABLE_OFFSET_COMMIT
+        for group in response.groups for topic in group.topics or () for partition in topic.partitions
+    )  # fmt: skip
 
 
 def test_a_full_disk_ends_the_recording_and_disturbs_no_client() -> None:

@@ -10,6 +10,7 @@ import pytest
 from group_coordinator.coordinating.gateway.pending_request import PendingRequest
 from group_coordinator.coordinating.gateway.tap_log import TapLog, TappedAnswer, TappedEvent
 from group_coordinator.coordinating.gateway.tap_topics import FoundTopics, OnTopics, topic_metadata
+from group_coordinator.coordinating.gateway.tap_transactions import Ending
 from schemas.consumer_group_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -18,7 +19,13 @@ from schemas.consumer_group_messages import (
     DescribedConsumerGroup,
 )
 from schemas.error_codes import ErrorCode
-from schemas.events import decode_group_event, decode_request_event, decode_response_event, decode_tick
+from schemas.events import (
+    TransactionEnded,
+    decode_group_event,
+    decode_request_event,
+    decode_response_event,
+    decode_tick,
+)
 from schemas.group_metadata_events import DescribedTopic, RegexesResolved, TopicMetadata
 from schemas.message_versions import GroupRequest
 from schemas.messages import (
@@ -34,6 +41,14 @@ from schemas.messages import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from schemas.transaction_messages import (
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
 )
 
 
@@ -166,6 +181,66 @@ def test_old_answers_to_offset_fetch_name_their_group() -> None:
     tapped.answered(OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id=""),)), 11)
     _, response = decode_response_event(written.answers[0].value)
     assert response == OffsetFetchResponse(groups=(OffsetFetchResponseGroup(group_id="g"),))
+
+
+def txn_commit(producer_id: int = 7) -> PendingRequest:
+    topic = TxnOffsetCommitRequestTopic(
+        name="t", partitions=(TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5),)
+    )
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx", group_id="g", producer_id=producer_id, producer_epoch=1, topics=(topic,)
+    )
+    return pending("TxnOffsetCommit", request)
+
+
+def commit_in_transaction(written: Written, code: ErrorCode = ErrorCode.NONE, producer_id: int = 7) -> None:
+    tapped = written.log.request(txn_commit(producer_id), 10)
+    assert tapped is not None
+    answered = (TxnOffsetCommitResponsePartition(0, code),)
+    tapped.answered(TxnOffsetCommitResponse(topics=(TxnOffsetCommitResponseTopic(name="t", partitions=answered),)), 11)
+
+
+def ends(written: Written) -> list[tuple[int, bool]]:
+    events = [decode_group_event("g", event.value) for event in written.out if event.key is not None]
+    return [(event.producer_id, event.committed) for event in events if isinstance(event, TransactionEnded)]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_the_end_of_a_transaction_is_an_event_of_each_group_with_offsets_in_it(committed: bool) -> None:
+    written = Written()
+    commit_in_transaction(written)
+    ending = written.log.ending(Ending("tx", committed), 12)
+    behind = written.log.request(beat(), 13)
+    assert behind is not None
+    behind.answered(HeartbeatResponse(), 14)
+    assert ends(written) == []
+    assert len(written.out) == 2, "who comes behind it waits"
+    ending.answered(has_succeeded=True)
+    assert ends(written) == [(7, committed)]
+    assert [None if event.key is None else event.time_ms for event in written.out] == [None, 10, None, 12, None, 13]
+    written.log.ending(Ending("tx", committed=True), 15).answered(has_succeeded=True)
+    assert len(ends(written)) == 1, "what has no offsets needs no end"
+
+
+def test_an_end_that_brokers_refuse_is_none_and_one_without_an_answer_is_in_doubt() -> None:
+    """Until the same producer hears of it; another one with its name learns only that it has ended."""
+    for heard, told in ((Ending("tx", committed=True), [(7, True)]), (Ending("tx", committed=False), [])):
+        written = Written()
+        commit_in_transaction(written)
+        written.log.ending(Ending("tx", committed=True), 12).answered(has_succeeded=False)
+        written.log.ending(Ending("tx", committed=True), 13).ended()
+        assert ends(written) == []
+        written.log.ending(heard, 14).answered(has_succeeded=True)
+        assert ends(written) == told
+
+
+def test_a_commit_that_the_transaction_has_no_place_for_is_no_event_of_the_group() -> None:
+    written = Written()
+    commit_in_transaction(written, ErrorCode.INVALID_PRODUCER_EPOCH)
+    written.log.ending(Ending("tx", committed=True), 12).answered(has_succeeded=True)
+    assert (written.out, written.log.set_aside) == ([], 1)
+    commit_in_transaction(written, ErrorCode.ILLEGAL_GENERATION)
+    assert written.said == [10, ("g", "TxnOffsetCommit", None)], "this one the group has refused"
 
 
 def test_what_is_no_event() -> None:

@@ -62,7 +62,7 @@ class Log:
 
     def __init__(self) -> None:
         self.added: list[tuple[AddOffsetsToTxnRequest, OnCode]] = []
-        self.appended: list[tuple[TxnOffsetCommitRequest, bytes, OnCode]] = []
+        self.appended: list[tuple[TxnOffsetCommitRequest, int, bytes, OnCode]] = []
         self.forgotten: list[int] = []
 
     def connect(self, loop: asyncio.AbstractEventLoop, shards: int) -> None:
@@ -71,8 +71,8 @@ class Log:
     def add(self, request: AddOffsetsToTxnRequest, on_code: OnCode) -> None:
         self.added.append((request, on_code))
 
-    def append(self, request: TxnOffsetCommitRequest, value: bytes, on_refused: OnCode) -> None:
-        self.appended.append((request, value, on_refused))
+    def append(self, request: TxnOffsetCommitRequest, version: int, value: bytes, on_refused: OnCode) -> None:
+        self.appended.append((request, version, value, on_refused))
 
     def forget(self, producer_id: int) -> None:
         self.forgotten.append(producer_id)
@@ -203,16 +203,16 @@ def _fail(problem: Exception) -> None:
 def test_a_commit_goes_to_the_log_alone_and_only_the_groups_answer_counts() -> None:
     asked = Asked()
     asked.ask(commit(t=1))
-    ((request, value, _),) = asked.log.appended
+    ((request, version, value, _),) = asked.log.appended
     envelope, read = decode_request_event("g", value)
-    assert (request, read, envelope.reply_partition) == (commit(t=1), commit(t=1), 3)
+    assert (request, version, read, envelope.reply_partition) == (commit(t=1), 3, commit(t=1), 3)
     assert (asked.producer.sent, asked.answers) == ([], [])
 
 
 def test_a_commit_that_is_not_appended_is_refused_once() -> None:
     asked = Asked()
     asked.ask(commit(t=2))
-    ((_, _, on_refused),) = asked.log.appended
+    ((*_, on_refused),) = asked.log.appended
     on_refused(ErrorCode.INVALID_PRODUCER_EPOCH)
     on_refused(ErrorCode.INVALID_PRODUCER_EPOCH)
     assert [codes(answer) for answer in asked.answers] == [{ErrorCode.INVALID_PRODUCER_EPOCH}]
@@ -238,21 +238,21 @@ def test_topics_that_are_not_there_are_refused_first_and_the_others_go_on() -> N
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_both_answers_can_be_said_in_every_version_that_is_offered(version: int) -> None:
-    added = AddOffsetsToTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
-    assert read_response("AddOffsetsToTxn", version, write_response("AddOffsetsToTxn", version, 1, added)) == added
+    added, last = AddOffsetsToTxnResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS), min(version, 4)
+    assert read_response("AddOffsetsToTxn", last, write_response("AddOffsetsToTxn", last, 1, added)) == added
     asked = Asked()
     asked.ask(commit(t=2), version)
-    asked.log.appended[0][2](ErrorCode.CONCURRENT_TRANSACTIONS)
+    asked.log.appended[0][3](ErrorCode.CONCURRENT_TRANSACTIONS)
     (refused,) = asked.answers
     assert codes(read_response("TxnOffsetCommit", version, write_response("TxnOffsetCommit", version, 1, refused))) == {
         ErrorCode.CONCURRENT_TRANSACTIONS
     }
 
 
-def test_both_are_offered_where_there_is_a_log_and_only_in_versions_without_transactions_of_version_2() -> None:
-    broker = {25: (0, 4), 28: (0, 6), 3: (0, 13)}
+def test_both_are_offered_where_there_is_a_log_and_with_them_transactions_of_version_2() -> None:
+    broker = {0: (0, 13), 25: (0, 4), 28: (0, 6), 3: (0, 13)}
     without, with_log = (
         offered_versions(
             broker, accepted_versions(rewrites_addresses=True, taps=False, transactions=transactions), taps=False
@@ -260,4 +260,5 @@ def test_both_are_offered_where_there_is_a_log_and_only_in_versions_without_tran
         for transactions in (False, True)
     )
     assert without.keys().isdisjoint({25, 28})
-    assert (with_log[25], with_log[28]) == ((0, 4), (0, 4))
+    assert (with_log[25], with_log[28]) == ((0, 4), (0, 5)), "6 names topics by id"
+    assert (without[0], with_log[0]) == ((0, 9), (0, 12))

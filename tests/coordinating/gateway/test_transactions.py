@@ -14,14 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.coordinating.gateway.config import GatewayConfig
 from group_coordinator.coordinating.gateway.server import Gateway
-from group_coordinator.coordinating.transactions.appender import Appender
-from group_coordinator.coordinating.transactions.log_topic import topic_name
-from group_coordinator.coordinating.transactions.relay import RelaySettings
 from group_coordinator.coordinating.transactions.relays import Relays
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
@@ -29,7 +26,9 @@ from tests.coordinating.gateway.clients import transforming
 from tests.coordinating.gateway.clients.consumers import GO_MODULE
 from tests.coordinating.gateway.commands import Command
 from tests.coordinating.gateway.conftest import PARTITIONS
+from tests.coordinating.gateway.loops import values_of
 from tests.coordinating.gateway.pump import Pump
+from tests.coordinating.gateway.relaying import log_of, relays_of
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
 
@@ -49,19 +48,6 @@ def relays(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Relays]:
     running.start()
     yield running
     running.stop()
-
-
-def relays_of(config: GatewayConfig) -> Relays:
-    settings = RelaySettings(
-        log_properties=config.broker_client_properties, log_topic=topic_name(config.topic_prefix),
-        events_properties=config.coordinator_client_properties, events_topic=f"{config.topic_prefix}.events",
-        shards=1, open_bytes_max=1 << 20,
-    )  # fmt: skip
-    return Relays(settings, (0,))
-
-
-def log_of(config: GatewayConfig) -> Appender:
-    return Appender(config.broker_client_properties, topic_name(config.topic_prefix))
 
 
 @pytest.fixture
@@ -202,6 +188,7 @@ def test_franz_gos_own_test_of_transactions(gateway: Gateway, tmp_path: Path, re
     told = [line for line in done.stdout.splitlines() if "FAIL" in line or "_test.go:" in line]
     assert done.returncode == 0, "\n".join(line for line in told if "deleting" not in line)
     assert "--- PASS: TestTxnEtl" in done.stdout
+    assert "AddOffsetsToTxn" not in gateway.metrics.requests, "its transactions are of version 2"
     wait_until(lambda: relays.shards[0].open_transactions == 0, TIMEOUT_S)
     assert relays.shards[0].refusals == 0
 
@@ -283,32 +270,6 @@ class Run:
     def _is_done(self) -> bool:
         self._look()
         return len(values_of(self._kafka, self._target)) >= self._written
-
-
-def values_of(kafka: EmbeddedKafka, topic: str) -> Counter[bytes]:
-    """All that is committed in a topic; asked of the broker itself."""
-    reader = Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers, "group.id": "auditor", "isolation.level": "read_committed",
-            "enable.auto.commit": False, "enable.partition.eof": True,
-        }
-    )  # fmt: skip
-    values: Counter[bytes] = Counter()
-    for number in range(PARTITIONS):
-        place = TopicPartition(topic, number)
-        end = reader.get_watermark_offsets(place, 20)[1]
-        reader.assign([TopicPartition(topic, number, 0)])
-        is_read = end == 0
-        while not is_read:
-            for message in reader.consume(500, 1.0):
-                error = message.error()
-                if error is None:
-                    values[message.value() or b""] += 1
-                else:
-                    assert error.code() == KafkaError._PARTITION_EOF, error
-                    is_read = True
-    reader.close()
-    return values
 
 
 @may_hang

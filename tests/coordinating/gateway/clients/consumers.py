@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
@@ -243,12 +243,15 @@ def consumers_of(bootstrap_servers: str, topic: str, programs: Path) -> Iterator
         consumers.end()
 
 
-def compile_java(directory: Path) -> Path:
-    """Compile the Java consumer into a directory, which is returned."""
+def compile_java(
+    directory: Path, programs: Sequence[str] = ("ConsumerProgram", "TransformingProgram"), jars: Sequence[Path] = ()
+) -> Path:
+    """Compile Java programs into a directory, which is returned; `jars`: what they need beside Kafka's own."""
     compiler = find_java().with_name("javac")
     command = [
         str(compiler if compiler.exists() else "javac"), *(f"-J{option}" for option in SHORT_LIVED),
-        "-cp", os.pathsep.join(map(str, tools_jars())), "-d", str(directory), str(_HERE / "ConsumerProgram.java"),
+        "-cp", os.pathsep.join(map(str, [*tools_jars(), *jars])), "-d", str(directory),
+        *(str(_HERE / f"{name}.java") for name in programs),
     ]  # fmt: skip
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return directory
@@ -263,7 +266,7 @@ def compile_go(directory: Path, timeout_s: float = 300.0) -> None:
 
 def _command(library: Library, programs: Path) -> list[str]:
     if library == "java":
-        return [*java(heap_mb=64, classes=programs), "ConsumerProgram"]
+        return [*java(heap_mb=64, classes=[programs]), "ConsumerProgram"]
     if library in GO_LIBRARIES:
         return [str(programs / library)]
     # kafka-python spins while a heartbeat is unanswered for longer than its interval: ten of it would leave the
