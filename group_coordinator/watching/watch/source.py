@@ -99,10 +99,8 @@ class WatchSource:
         self._logs = FollowedLogs(broker_logs, time_zone)
         self._follow = follow
         self._stopping = threading.Event()
-        self._caught_up = threading.Event()
-        """All that was in the topic at the start has been read ..."""
-        self._shown = threading.Event()
-        """... and the index has it."""
+        self._caught_up, self._shown = threading.Event(), threading.Event()
+        """All that was in the topic at the start has been read, and all of it is in the index."""
         self._cluster = Cluster(servers=self.name)
         self._logs_read = threading.Event()
         """All that was in brokers' logs at the start has been read."""
