@@ -7,6 +7,7 @@ that are not allowed, and the first JoinGroup of a new member, which only asks f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
@@ -173,8 +174,9 @@ class RequestRouter:
             return weight_of_deciding(request)
         if not isinstance(request, SIZED):
             return 0  # an answer that is about as long as its request, or is given here, or must not wait for others
-        groups = dict.fromkeys(groups_named(request))
-        expected = sum([self._sizes.expect(pending.api, group_id) for group_id in islice(groups, _WEIGHED_MAX)])
+        # A group that is named again is asked about once, and stands in the answer again.
+        groups = islice(Counter(groups_named(request)).items(), _WEIGHED_MAX)
+        expected = sum([self._sizes.expect(pending.api, group_id) * mentions for group_id, mentions in groups])
         return min(expected, self._bounds.answer_bytes_max)
 
     # -------------------------------------------------------------------------------------------------- to the groups

@@ -221,7 +221,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     source: str
     is_live: bool
     caught_up: bool
-    """All that was there at the start has been read. Until then groups may be missing, or older than they are."""
+    """All that was there at the start is shown. Until then groups may be missing, or older than they are."""
     progress: str
     doubts: tuple[str, ...]
     """Why what is told may not be what happened."""

@@ -99,7 +99,8 @@ class WatchSource:
         self._logs = FollowedLogs(broker_logs, time_zone)
         self._follow = follow
         self._stopping = threading.Event()
-        self._caught_up = threading.Event()
+        self._caught_up, self._shown = threading.Event(), threading.Event()
+        """All that was in the topic at the start has been read, and all of it is in the index."""
         self._cluster = Cluster(servers=self.name)
         self._logs_read = threading.Event()
         """All that was in brokers' logs at the start has been read."""
@@ -172,18 +173,19 @@ class WatchSource:
     def progress(self) -> dict[str, Any]:
         if self._failure or self._problem:
             return {"caught_up": False, "detail": self._failure or self._problem}
-        caught_up = self._caught_up.is_set()
-        return {
-            "caught_up": caught_up,
-            "detail": "" if caught_up else f"{self._read:,} of {self._to_read:,} records of the offsets topic read",
-        }
+        if self._shown.is_set():
+            return {"caught_up": True, "detail": ""}
+        read = f"{self._read:,} of {self._to_read:,} records of the offsets topic read"
+        if self._caught_up.is_set():
+            read = f"all records of the offsets topic read, groups that wait to be shown: {self._observer.waiting:,}"
+        return {"caught_up": False, "detail": read}
 
     def read_request(self, partition: int, offset: int) -> Any:
         """Return None: what a broker was asked lies in no topic."""
         return None
 
     def conditions(self) -> Conditions:
-        condition = condition_of(caught_up=self._caught_up.is_set(), problem=self._problem, failure=self._failure)
+        condition = condition_of(caught_up=self._shown.is_set(), problem=self._problem, failure=self._failure)
         return {self._cluster_name: condition}
 
     @property
@@ -250,7 +252,7 @@ class WatchSource:
 
     def _follow_all(self, reader: OffsetsTopicReader, index: Index) -> None:
         updater = IndexUpdater(index, self._cluster_name)
-        update_at_s, is_live = 0.0, False
+        update_at_s = 0.0
         while not self._stopping.is_set():
             self._read_topic(reader)
             with self._lock:
@@ -259,10 +261,11 @@ class WatchSource:
                 begun_s = time.monotonic()
                 if begun_s >= update_at_s or self._observer.waiting > _WAITING_MAX:
                     self._observer.want(updater.asked())
-                    updater.apply(self._group_updates(is_live=is_live))
-                    is_live = self._caught_up.is_set()
+                    updater.apply(self._group_updates(is_live=self._shown.is_set()))
+                    if self._caught_up.is_set() and not self._stopping.is_set():
+                        self._shown.set()
                     self._describe(index, reader)
-                    share = _LIVE_READING_SHARE if is_live else _READING_SHARE
+                    share = _LIVE_READING_SHARE if self._shown.is_set() else _READING_SHARE
                     update_at_s = begun_s + max(_UPDATE_INTERVAL_S, (time.monotonic() - begun_s) * (1 + share))
                 if self._state is not None and self._state.is_due:
                     self._save()

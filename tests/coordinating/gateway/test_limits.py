@@ -16,16 +16,17 @@ from group_coordinator.coordinating.gateway.answer_sizes import UNKNOWN_BYTES, A
 from group_coordinator.coordinating.gateway.config import Bounds
 from group_coordinator.coordinating.gateway.handover import TopicRecord
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
+from group_coordinator.coordinating.gateway.pending_request import PendingRequest
 from group_coordinator.coordinating.gateway.published_groups import PublishedGroups
 from group_coordinator.coordinating.operations.gateway_metrics import incomplete_lists
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot, SnapshotMember
 from schemas.message_versions import GroupResponse
-from schemas.messages import HeartbeatResponse, OffsetCommitResponse
+from schemas.messages import DescribeGroupsRequest, HeartbeatResponse, OffsetCommitResponse
 from tests.coordinating.gateway import wire
 from tests.coordinating.gateway.proxies import connect, front, is_closed_within
 from tests.coordinating.gateway.raw_requests import commit_of
-from tests.coordinating.gateway.router_bench import described
+from tests.coordinating.gateway.router_bench import Bench, described
 from tests.waiting import wait_until
 
 MIB = 1_048_576
@@ -202,6 +203,18 @@ def test_one_question_about_an_unknown_group_costs_little_and_a_thousand_do_not(
     sizes.learn("OffsetFetch", "g", 700)
     assert sizes.expect("OffsetFetch", "g") == sizes.last("OffsetFetch", "g") == 700
     assert sizes.expect("DescribeGroups", "g") == UNKNOWN_BYTES
+
+
+def test_a_group_that_is_named_again_and_again_counts_as_often() -> None:
+    def weight(mentions: int) -> int:
+        pending = PendingRequest(
+            number=1, api="DescribeGroups", api_version=5, client_id="c", client_host="127.0.0.1",
+            principal="User:alice", request=DescribeGroupsRequest(groups=("g", *["h"] * mentions)),
+        )  # fmt: skip
+        return Bench().router.weigh(pending)
+
+    assert weight(10) == 11 * UNKNOWN_BYTES
+    assert weight(100_000) == Bounds().answer_bytes_max
 
 
 # ----------------------------------------------------------------------------------------------------- published groups
