@@ -119,7 +119,7 @@ def _line(request: GroupRequest, member: LeaveGroupMember) -> BrokerLine:
     """Return what a broker's log would tell of it."""
     event = MemberDeparted(group_id=request.group_id, member_id=member.member_id, client_reason=member.reason)
     return BrokerLine(
-        time_ms=request.logged.ready_us // 1000,
+        time_ms=request.logged.handled_us // 1000,
         broker=None,
         partition=None,
         file=request.file_name,

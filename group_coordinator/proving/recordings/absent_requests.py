@@ -5,27 +5,37 @@ A member that is gone, and of which no line tells why, left or expired: both exp
 A line is written when a request is answered. A JoinGroup that was never answered (the same member sent another, or the
 connection broke in a way that lost it) is in no line, but the next leader's answer lists its sender, or a rebalance
 begins that nothing in the log begins. What such a request held is known from the member's other requests.
+
+A broker that stops writes no lines of what it took last. A commit of these lies in the offsets log, and a fetch of
+offsets shows it.
 """
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from coordinator_state import ClassicGroup, Group
 from coordinator_state.consumer.group import ConsumerGroup
+from group_coordinator.proving.recordings.commits_in_sight import Place, partitions_of
 from group_coordinator.proving.recordings.consumer_group_settings import SILENT_INTERVALS
-from group_coordinator.proving.recordings.expectations import Disagreement, Step
+from group_coordinator.proving.recordings.expectations import Disagreement, Expected, Step
 from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.watching.observed.offsets_log import CommitRecord
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupMember,
     LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
     Request,
     SyncGroupRequest,
 )
@@ -34,6 +44,9 @@ PROMPT_US = 1_000
 """How soon a client sends its next request when it has its answer."""
 LEAVE_VERSION = 3
 CANDIDATES_MAX = 60
+COMMITS_MAX = 8
+_Committed = tuple[int, int, str]
+"""An offset, its leader epoch and its metadata."""
 _SIGNS_OF_LIFE = ConsumerGroupHeartbeatRequest | JoinGroupRequest | SyncGroupRequest | HeartbeatRequest
 """Of members of consumer groups, of either protocol."""
 
@@ -47,10 +60,12 @@ class Absent(Struct, frozen=True):
 
 
 def absent_requests(
-    steps: Sequence[Step], disagreement: Disagreement, group: Group | None
+    steps: Sequence[Step], disagreement: Disagreement, group: Group | None, expected: Expected
 ) -> Iterator[tuple[Absent, ...]]:
     """Yield the requests that may be missing before a disagreement, the likeliest first: one request, or the joins of
     all members that the broker names."""
+    for commits in (_stored_commits, _fetched_commits):
+        yield from (absent for absent in commits(steps, disagreement, expected) if absent)
     if group is not None and type(group.body) is ConsumerGroup:
         yield from _silent_members(steps, disagreement, group.body)
         return
@@ -105,6 +120,77 @@ def _silent_members(
         interval_ms = heard[member_id].request.response.get("heartbeatIntervalMs", 0)
         if disagreement.at_us - heard_us > SILENT_INTERVALS * interval_ms * 1000:
             yield (_leave(heard[member_id], member_id, disagreement.at_us - 1),)
+
+
+def _stored_commits(
+    steps: Sequence[Step], disagreement: Disagreement, expected: Expected
+) -> Iterator[tuple[Absent, ...]]:
+    """Yield the commits whose records lie in the offsets log where others came out here: one, then also the next."""
+    if disagreement.kind != "record" or expected.records is None:
+        return
+    committed: dict[int, dict[Place, _Committed]] = {}
+    for record in islice(expected.records, int(disagreement.about.removeprefix("record:")), None):
+        entry = record.decoded()
+        if not isinstance(entry, CommitRecord) or entry.value is None or entry.producer_id is not None:
+            break
+        if entry.timestamp_ms not in committed and len(committed) == COMMITS_MAX:
+            break
+        value = entry.value
+        place = entry.key.topic, entry.key.partition
+        committed.setdefault(entry.timestamp_ms, {})[place] = value.offset, value.leader_epoch, value.metadata
+    found: list[Absent] = []
+    for at_ms, places in committed.items():
+        found += _commits(steps, places, at_ms * 1000)
+        yield tuple(found)
+
+
+def _fetched_commits(
+    steps: Sequence[Step], disagreement: Disagreement, expected: Expected
+) -> Iterator[tuple[Absent, ...]]:
+    """Yield the commits that a fetch shows after a broker loaded the group: the last that the old one took."""
+    is_answer = disagreement.kind == "answer" and 0 <= disagreement.step < len(steps)
+    if not is_answer or not isinstance(steps[disagreement.step].request.request, OffsetFetchRequest):
+        return
+    with suppress(ValueError):  # there was no answer here
+        here = dict(partitions_of(json.loads(disagreement.here)))
+        committed = {
+            place: (told["committedOffset"], told.get("committedLeaderEpoch", -1), told["metadata"])
+            for place, told in partitions_of(json.loads(disagreement.broker))
+            if place in here and told["committedOffset"] > here[place]["committedOffset"]
+        }
+        for load in reversed(expected.loads):
+            if load.from_us <= disagreement.at_us:
+                yield tuple(_commits(steps, committed, load.from_us - 1))
+
+
+def _commits(steps: Sequence[Step], committed: Mapping[Place, _Committed], effect_us: int) -> Iterator[Absent]:
+    """Yield commits of these partitions, each by the member that committed them last before."""
+    by_template: dict[int, set[Place]] = {}
+    for place in committed:
+        before = [step for step in steps if step.effect_us < effect_us and place in _places(step)]
+        if before:
+            by_template.setdefault(max(before, key=lambda step: step.effect_us).index, set()).add(place)
+    for index, places in by_template.items():
+        template = steps[index]
+        body = template.request.request
+        assert isinstance(body, OffsetCommitRequest)
+        topics = tuple(
+            replace(topic, partitions=tuple(
+                replace(partition, committed_offset=offset, committed_leader_epoch=leader_epoch,
+                        committed_metadata=metadata)
+                for partition in topic.partitions if (topic.name, partition.partition_index) in places
+                for offset, leader_epoch, metadata in (committed[topic.name, partition.partition_index],)
+            ))
+            for topic in body.topics
+        )  # fmt: skip
+        topics = tuple(topic for topic in topics if topic.partitions)
+        yield _absent(template, replace(body, topics=topics), body.member_id, effect_us)
+
+
+def _places(step: Step) -> set[Place]:
+    body = step.request.request
+    topics = body.topics if isinstance(body, OffsetCommitRequest) else ()
+    return {(topic.name, partition.partition_index) for topic in topics for partition in topic.partitions}
 
 
 def _classic(group: Group | None) -> ClassicGroup | None:
@@ -185,14 +271,14 @@ def _join(
         for protocol in request.protocols
     )
     join_request = replace(request, member_id=member_id, protocols=protocols)
-    return _absent(template, "JoinGroup", template.request.logged.api_version, join_request, member_id, effect_us)
+    return _absent(template, join_request, member_id, effect_us)
 
 
 def _leave(template: Step, member_id: str, effect_us: int) -> Absent:
     leave_request = LeaveGroupRequest(
         group_id=template.request.group_id, members=(LeaveGroupMember(member_id=member_id),)
     )
-    return _absent(template, "LeaveGroup", LEAVE_VERSION, leave_request, member_id, effect_us)
+    return _absent(template, leave_request, member_id, effect_us)
 
 
 def _protocol(steps: Sequence[Step], disagreement: Disagreement) -> str | None:
@@ -201,11 +287,13 @@ def _protocol(steps: Sequence[Step], disagreement: Disagreement) -> str | None:
     )
 
 
-def _absent(template: Step, api: str, version: int, request: Request, member_id: str, effect_us: int) -> Absent:
+def _absent(template: Step, request: Request, member_id: str, effect_us: int) -> Absent:
+    is_leave = isinstance(request, LeaveGroupRequest)
+    api = type(request).__name__.removesuffix("Request")
     logged = replace(
         template.request.logged,
         api=api,
-        api_version=version,
+        api_version=LEAVE_VERSION if is_leave else template.request.logged.api_version,
         arrival_us=effect_us,
         handled_us=effect_us,
         ready_us=effect_us,
@@ -222,6 +310,5 @@ def _absent(template: Step, api: str, version: int, request: Request, member_id:
         response={},
         new_member_id=None,
     )
-    is_join = isinstance(request, JoinGroupRequest)
-    why = f"JoinGroup of {member_id}" if is_join else f"{member_id} gone: left or expired, not known which,"
+    why = f"{member_id} gone: left or expired, not known which," if is_leave else f"{api} of {member_id}"
     return Absent(absent, effect_us, why)

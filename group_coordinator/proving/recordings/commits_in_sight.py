@@ -16,7 +16,7 @@ from schemas.messages import OffsetCommitRequest
 
 _NEVER_US = 2**62
 Json = dict[str, Any]
-_Place = tuple[str, int]
+Place = tuple[str, int]
 
 
 class _Commit(Struct, frozen=True):
@@ -33,7 +33,7 @@ class CommitsInSight:
     """The commits of one group, and which of them a fetch may be answered with."""
 
     def __init__(self, requests: Iterable[GroupRequest] = ()) -> None:
-        self._commits: dict[_Place, list[_Commit]] = {}
+        self._commits: dict[Place, list[_Commit]] = {}
         for request in requests:
             body, logged = request.request, request.logged
             if isinstance(body, OffsetCommitRequest) and request.set_aside is None:
@@ -47,12 +47,12 @@ class CommitsInSight:
 
     def may_be_seen(self, fetch: GroupRequest, broker: Json, here: Json) -> bool:
         """Return whether two answers to a fetch differ only in commits that may not have been seen yet."""
-        told, own = dict(_partitions(broker)), dict(_partitions(here))
+        told, own = dict(partitions_of(broker)), dict(partitions_of(here))
         return told.keys() == own.keys() and all(
             partition == own[place] or self._is_in_sight(fetch, place, partition) for place, partition in told.items()
         )
 
-    def _is_in_sight(self, fetch: GroupRequest, place: _Place, partition: Json) -> bool:
+    def _is_in_sight(self, fetch: GroupRequest, place: Place, partition: Json) -> bool:
         if partition.get("errorCode"):
             return False
         commits = self._commits.get(place, ())
@@ -61,7 +61,8 @@ class CommitsInSight:
         return bool(in_sight) and partition["committedOffset"] in {commit.offset for commit in (*seen[-1:], *in_sight)}
 
 
-def _partitions(answer: Mapping[str, Any]) -> Iterator[tuple[_Place, Json]]:
+def partitions_of(answer: Mapping[str, Any]) -> Iterator[tuple[Place, Json]]:
+    """Yield the partitions of an answer to a fetch of offsets."""
     for group in answer.get("groups", (answer,)):
         for topic in group.get("topics", ()):
             for partition in topic.get("partitions", ()):

@@ -14,9 +14,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coordinator_state.consumer_settings import REGEX_REFRESH_MIN_INTERVAL_MS
 from group_coordinator.proving.recordings.cluster_lines import GroupSetting
 from group_coordinator.proving.recordings.cluster_topics import LoggedTopics, names_of
-from group_coordinator.proving.recordings.expectations import CLOCK_MS, LATE_MS, Fact, Resolution
+from group_coordinator.proving.recordings.expectations import CLOCK_MS, Fact, Resolution
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.transaction_ends import TransactionEnd
@@ -190,8 +191,10 @@ def resolution_written_ms(began_ms: int, recorded: Sequence[Resolution]) -> int 
 
 
 def _begun_at(began_ms: int, recorded: Sequence[Resolution]) -> Iterator[Resolution]:
+    """Yield what was begun at a time, or as much later as a busy broker may come to it: it begins no other so soon."""
     first = bisect_left(recorded, began_ms - CLOCK_MS, key=lambda resolution: resolution.began_ms)
-    return takewhile(lambda resolution: resolution.began_ms <= began_ms + LATE_MS, islice(recorded, first, None))
+    until_ms = began_ms + REGEX_REFRESH_MIN_INTERVAL_MS - CLOCK_MS
+    return takewhile(lambda resolution: resolution.began_ms < until_ms, islice(recorded, first, None))
 
 
 def resolutions_of(records: Iterable[LoggedRecord]) -> list[Resolution]:

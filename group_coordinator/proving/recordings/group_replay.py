@@ -125,6 +125,7 @@ class GroupReplay:
         self._resolve_regexes(step.effect_us // 1000)
         self._load_until(step.effect_us)
         self._tell_facts(step.effect_us, step.latest_us if answered_stable(step) else 0)
+        self._move_session_ends(max(self._clock_ms, step.effect_us // 1000))
         self.advance_to(self._clock_for(step))
         self._last_step = step.index
         if (member_id := step.gone_member_id) is not None:

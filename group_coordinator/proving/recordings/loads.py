@@ -17,12 +17,13 @@ from group_coordinator.proving.recordings.expectations import LATE_MS, MAY_BE_PA
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.recorded_groups import HAND_OVER_US
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, GroupLoaded
+from schemas.error_codes import ErrorCode
 
 _ANYWHERE = "FindCoordinator"
 """Any broker answers this for any group."""
 _ready_us, handled_us, _from_us = map(attrgetter, ("logged.ready_us", "logged.handled_us", "from_us"))
 RETRY_US = LATE_MS * 1000 // 2
-"""How long after a load the first member may come: it is refused until then, and asks again."""
+"""How long after a load a member may come: it is refused until then, and asks again."""
 
 
 class Places:
@@ -189,8 +190,12 @@ def _load(
 
 def _inferred(before: GroupRequest, after: GroupRequest, refusals: Sequence[GroupRequest], places: Places) -> Load:
     first_us = after.logged.handled_us
-    of_new = [request.logged.ready_us for request in refusals if places.of(request) == places.of(after)]
-    loaded_us = max([first_us - RETRY_US, *(us for us in of_new if us <= first_us)])
+    of_new = [request for request in refusals if places.of(request) == places.of(after)]
+    last = max((request for request in of_new if _ready_us(request) <= first_us), default=None, key=_ready_us)
+    loaded_us = first_us - RETRY_US
+    if last is not None:
+        is_loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in last.error_codes
+        loaded_us = max(min(loaded_us, _ready_us(last) + RETRY_US) if is_loading else loaded_us, _ready_us(last))
     from_us = _from(before, places.last_heard_us(before, after, first_us), first_us)
     return Load(from_us=from_us, loaded_us=max(loaded_us, from_us))
 

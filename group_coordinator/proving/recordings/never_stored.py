@@ -20,13 +20,13 @@ from group_coordinator.proving.recordings.coordinator_log import LogEntry
 from group_coordinator.proving.recordings.expectations import Load
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.loads import Places, accepted_of, handled_us
+from group_coordinator.proving.recordings.recorded_groups import HAND_OVER_US
 from group_coordinator.proving.recordings.session_ends import answers_of
 from schemas.error_codes import ErrorCode
-from schemas.messages import JoinGroupRequest
+from schemas.messages import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest, SyncGroupRequest
 
 NEVER_STORED = "the broker answered as a coordinator whose changes were never stored"
-_NEAR_US = 10 * 1_000_000
-"""So long before a load a coordinator may go on that has lost its partition."""
+_STORED = OffsetCommitRequest | SyncGroupRequest | LeaveGroupRequest
 _BY_STANDSTILL_US = 2 * 1_000_000
 """So soon after a standstill members are gone by it."""
 
@@ -39,6 +39,8 @@ class _Candidate(Struct):
     load: Load
     """As it is, if it undid that."""
     place: object
+    gone_us: int
+    """When the first of them was gone."""
     is_shown: bool | None
     """None: nothing shows whether it did."""
 
@@ -73,7 +75,7 @@ def with_undone(
 def is_undone(request: GroupRequest, loads: Sequence[Load]) -> bool:
     """Return whether a load of its group undid what a request was refused for."""
     is_refused = bool(request.error_codes - {ErrorCode.NONE})
-    return is_refused and any(_has(load, request.logged.handled_us) for load in loads)
+    return is_refused and any(_has(load, request.logged.ready_us) for load in loads)
 
 
 def kept_entries(entries: Sequence[LogEntry], loads: Sequence[Load]) -> list[LogEntry]:
@@ -82,11 +84,12 @@ def kept_entries(entries: Sequence[LogEntry], loads: Sequence[Load]) -> list[Log
 
 
 def _has(load: Load, us: int) -> bool:
-    return load.undone_from_us is not None and load.undone_from_us <= us <= load.loaded_us
+    return load.undone_from_us is not None and load.undone_from_us <= us < load.loaded_us - HAND_OVER_US
 
 
 def _are_alike(first: _Candidate, second: _Candidate) -> bool:
-    return first.place == second.place and abs(first.load.loaded_us - second.load.loaded_us) <= _NEAR_US
+    """Return whether members were gone from both while one broker had lost its partitions."""
+    return first.place == second.place and _has(second.load, first.gone_us) and _has(first.load, second.gone_us)
 
 
 def _candidates(
@@ -98,20 +101,34 @@ def _candidates(
     places: Places,
 ) -> Iterator[_Candidate]:
     for number, load in enumerate(loads):
-        since_us = max(load.loaded_us - _NEAR_US, loads[number - 1].loaded_us if number else 0)
-        before = accepted[: bisect_left(accepted, load.loaded_us, key=handled_us)]
+        before, after = _parted(accepted, load)
+        stored_us = (each.logged.handled_us for each in before if _is_stored(each))
+        began_us = (begin_ms * 1000 for begin_ms, _ in standstills_ms if begin_ms * 1000 < load.loaded_us)
+        since_us = max((loads[number - 1].loaded_us if number else 0, *stored_us, *began_us))
         gone = _gone(before[bisect_left(before, since_us, key=handled_us) :], entries, since_us, load)
         if not gone or not before:
             continue
-        from_us = min(gone.values())
+        from_us = gone_us = min(gone.values())
         for begin_ms, end_ms in standstills_ms:
             if begin_ms * 1000 < from_us <= end_ms * 1000 + _BY_STANDSTILL_US:
                 from_us = begin_ms * 1000
         last_us = max((each.logged.handled_us for each in before if each.error_codes <= {ErrorCode.NONE}), default=0)
         undone = replace(load, from_us=max(from_us, last_us + 1), undone_from_us=from_us)
-        after = accepted[len(before) :]
         is_shown = _is_shown(gone, before[: bisect_left(before, from_us, key=handled_us)], after)
-        yield _Candidate(group_id, number, undone, places.of(before[-1]), is_shown)
+        yield _Candidate(group_id, number, undone, places.of(before[-1]), gone_us, is_shown)
+
+
+def _parted(accepted: Sequence[GroupRequest], load: Load) -> tuple[list[GroupRequest], list[GroupRequest]]:
+    """Return what the old coordinator answered, and what the new one did."""
+    parts: tuple[list[GroupRequest], list[GroupRequest]] = [], []
+    for request in accepted:
+        parts[request.logged.ready_us >= load.loaded_us - HAND_OVER_US].append(request)
+    return parts
+
+
+def _is_stored(request: GroupRequest) -> bool:
+    """Return whether a request was answered when its record was stored: all that came before it was stored, too."""
+    return isinstance(request.request, _STORED) and request.error_codes <= {ErrorCode.NONE}
 
 
 def _gone(
@@ -124,7 +141,7 @@ def _gone(
             for member_id, _ in answers_of(request):
                 gone.setdefault(member_id, request.logged.handled_us)
     for entry in entries:
-        if entry.kind == "member expired" and since_us <= entry.time_ms * 1000 <= load.loaded_us:
+        if entry.kind == "member expired" and since_us < entry.time_ms * 1000 <= load.loaded_us:
             gone |= {
                 member_id: min(entry.time_ms * 1000, gone.get(member_id, load.loaded_us))
                 for member_id in entry.member_ids

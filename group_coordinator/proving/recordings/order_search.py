@@ -196,7 +196,8 @@ class OrderSearch:
             return self._apply(moves)
         if disagreement.broker_ms is not None or self._gave_up > GIVE_UP_AFTER:
             return None
-        absent = (self._insertions(request) for request in absent_requests(self._steps, disagreement, group))
+        candidates = absent_requests(self._steps, disagreement, group, self.expected)
+        absent = (self._insertions(requests) for requests in candidates)
         if (moves := self._best(position, disagreement, absent)) is not None:
             return self._apply(moves)
         self._gave_up += 1

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, GroupLoaded, GroupUnloaded
+from schemas.error_codes import ErrorCode
 from tests.proving.recordings.heartbeats import SECOND_US, request
 
 
@@ -78,3 +79,10 @@ def test_a_group_that_nobody_asked_for_was_loaded_by_the_broker_that_was_started
     (load,) = loads["silent"]
     assert 2 * SECOND_US < load.from_us < load.loaded_us < 31 * SECOND_US
     assert len(loads["asked"]) == 1
+
+
+def test_a_group_that_is_being_loaded_is_there_soon() -> None:
+    """Its members' sessions begin then, and not when the first of them comes back."""
+    requests = [request(1), request(30, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), request(33)]
+    (load,) = loads_of(requests, (), Places(requests))
+    assert 30 * SECOND_US < load.loaded_us <= 31 * SECOND_US

@@ -13,6 +13,7 @@ from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.loads import Places, loads_of
 from group_coordinator.proving.recordings.never_stored import is_undone, kept_entries, with_undone
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, GroupLoaded
 from schemas.error_codes import ErrorCode
 from schemas.messages import HeartbeatRequest, JoinGroupRequest
 from tests.proving.recordings.heartbeats import request
@@ -72,6 +73,19 @@ def test_what_a_broker_s_log_tells_of_it_is_undone_too() -> None:
     expired = LogEntry(12_100, "member expired", member_ids=frozenset({"m"}))
     (load,) = of_loads([request(1), request(2), LOADED, request(14)], [before, expired])
     assert kept_entries([before, expired], [load]) == [before]
+
+
+def test_what_the_new_coordinator_refuses_stays() -> None:
+    """It refuses a member that was gone as soon as it has the group, before its log tells that it has."""
+    old = refused(12.5)
+    new = replace(refused(13.9), request=HeartbeatRequest(group_id="g", member_id="other", generation_id=1))
+    moves = [BrokerLine(time_ms=13_901, broker=1, partition=0, file="f", number=1, event=GroupLoaded(group_id="g"))]
+    requests = [request(1), request(2), old, LOADED, new, request(14)]
+    places = Places(requests)
+    loads = {"g": loads_of(requests, moves, places)}
+    (load,) = with_undone({"g": requests}, loads, {}, [STANDSTILL_MS], places)["g"]
+    assert is_undone(old, [load])
+    assert not is_undone(new, [load])
 
 
 def test_a_heartbeat_of_nobody_is_answered_while_the_group_is_loaded(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, GroupLoaded
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
 from group_coordinator.watching.observed.cluster import Observed, observe
-from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, read_raw
+from group_coordinator.watching.observed.offsets_log import Entry, LogRecord, OffsetsDump, read_raw
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import AnyRow, Commit, Expiry, Member, Ownership, Rebalance
 from schemas.consumer_group_history import TargetAssignmentComputed
@@ -183,3 +183,18 @@ def offsets_over_time(name: str) -> dict[tuple[str, str], list[tuple[int, int | 
         elif isinstance(row, Expiry) and row.kind == "offset":
             changes_by_place[row.group_id, f"{row.topic}-{row.partition}"].append((row.expired_ms, None))
     return {place: sorted(changes, key=lambda change: change[0]) for place, changes in changes_by_place.items()}
+
+
+def is_undone(name: str, group_id: str, member_id: str, time_ms: int) -> bool:
+    """Return whether the group had the member again when it was loaded next: that it was gone was never stored, and
+    to tell it or not is right."""
+    loads = (line for line in lines(name) if isinstance(line.event, GroupLoaded) and line.event.group_id == group_id)
+    load_ms = next((line.time_ms for line in loads if line.time_ms > time_ms), 0)
+    stored: dict[str, bool] = {}
+    for record in entries(name):
+        if isinstance(record, LogRecord) and record.group_id == group_id and record.timestamp_ms < load_ms:
+            if record.name == "GroupMetadata":
+                stored = {member["member_id"]: True for member in (record.value or {}).get("members", ())}
+            elif record.name == "ConsumerGroupMemberMetadata":
+                stored[record.key["member_id"]] = record.value is not None
+    return stored.get(member_id, False)

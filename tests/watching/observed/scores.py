@@ -33,7 +33,7 @@ from schemas.messages import OffsetCommitRequest
 from schemas.observed_history import MemberGone
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from tests.watching.observed.recorded import CLUSTERS, NAMES, Poll, entries, lines, polls, quiet_polls, truth
+from tests.watching.observed.recorded import CLUSTERS, NAMES, Poll, entries, is_undone, lines, polls, quiet_polls, truth
 from tests.watching.observed.recorded import files as recorded_files
 
 REQUESTS, DUMP, LOGS = "requests", "dump", "logs"
@@ -72,7 +72,7 @@ class Scores(Struct, kw_only=True):
     not_known: int = 0
     """Of those: told as left or expired, not known which."""
     missed: int = 0
-    """Of those: not told at all."""
+    """Of those: not told at all, but for what a load undid."""
     invented: int = 0
     """Departures that are told with a cause which the broker's log does not have."""
     early_or_late_ms: int = 0
@@ -341,7 +341,9 @@ def _score_departures(result: Scores, name: str, sources: Sources) -> None:
             result.early_or_late_ms += near[0][0]
         elif is_known:
             result.invented += 1
-    left_over = sum(map(len, expected.values()))
+    left_over = sum(
+        not is_undone(name, *departure, time_ms) for departure, lines_of in expected.items() for time_ms, _ in lines_of
+    )
     result.departures += left_over
     result.missed += left_over
 
