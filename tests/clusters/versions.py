@@ -56,7 +56,7 @@ class Version(NamedTuple):
         ivy_file = directory.with_name(f"{directory.name}.xml")
         directory.parent.mkdir(parents=True, exist_ok=True)
         ivy_file.write_text(declared)
-        resolve(ivy_file, ("broker",), directory, JarsProgress(_JARS_EXPECTED, what=f"Kafka {self.text}"))
+        resolve(ivy_file, ("broker",), directory, JarsProgress(_JARS_EXPECTED, f"Kafka {self.text}"))
         return sorted((directory / "broker").glob("*.jar"))
 
 
