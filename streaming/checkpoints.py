@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from py4j.protocol import Py4JJavaError
@@ -162,8 +162,8 @@ class Directory:
     def buckets(self) -> int:
         """Return the number of buckets that the checkpoint was made with. Raises CheckpointError."""
         return self._noted(
-            _BUCKETS_NOTE, int, 0, "the number that group_buckets was when the checkpoint was made. Write the number "
-            "into it (0 unless you had set another one). Or:"
+            _BUCKETS_NOTE, Annotated[int, msgspec.Meta(ge=0)], 0, "the number that group_buckets was when the "
+            "checkpoint was made. Write the number into it (0 unless you had set another one). Or:"
         )  # fmt: skip
 
     def note_topic_ids(self, topic_ids: Mapping[str, str]) -> None:
@@ -192,15 +192,16 @@ class Directory:
         stream.writeBytes(f"{text}\n")
         stream.close()
 
-    def _noted(self, name: str, kind: type[_Noted], absent: _Noted, meaning: str) -> _Noted:
+    def _noted(self, name: str, kind: Any, absent: _Noted, meaning: str) -> _Noted:
         """Read a note; `absent`: there is none. `meaning`: what it has, and what to do. Raises CheckpointError."""
         note = self._child(name)
         if not self._file_system.exists(note):
             return absent
         try:
-            return msgspec.json.decode("".join(self._lines(note)), type=kind)
+            noted: _Noted = msgspec.json.decode("".join(self._lines(note)), type=kind)
         except msgspec.DecodeError:
             raise CheckpointError(f"The file {note} is damaged: it has {meaning} {REMEDY}") from None
+        return noted
 
     def planned_end(self, events: str, shard: int) -> int | None:
         """Return the offset up to which the last batch that was begun reads; None if no note tells."""
