@@ -21,7 +21,8 @@ from group_coordinator.watching.observed.offsets_log import Entry, UnknownRecord
 from group_coordinator.watching.watch.index_updater import IndexUpdater
 from group_coordinator.watching.watch.offsets_topic import uncompress
 from schemas.kafka.record_batches import read_stretch
-from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from schemas.records import OffsetCommitKey, OffsetCommitValue
+from tests.encoded_records import encode_key, encode_offset_commit_value
 
 PARTITIONS = 50
 """Of the offsets topic."""

@@ -26,7 +26,8 @@ from group_coordinator.watching.watch.index_updater import IndexUpdater
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 from schemas.history import RebalanceTrigger
 from schemas.kafka.record_batches import RawRecord
-from schemas.records import GroupMetadataValue, MemberMetadata, encode_group_metadata_key, encode_group_metadata_value
+from schemas.records import GroupMetadataValue, MemberMetadata, encode_group_metadata_key
+from tests.encoded_records import encode_group_metadata_value
 
 START_MS = 1_795_371_000_000
 PAUSE_MS = 5_000

@@ -37,10 +37,8 @@ from schemas.records import (
     OffsetCommitKey,
     OffsetCommitValue,
     encode_group_metadata_key,
-    encode_group_metadata_value,
-    encode_key,
-    encode_offset_commit_value,
 )
+from tests.encoded_records import encode_group_metadata_value, encode_key, encode_offset_commit_value
 
 OFFSETS_PARTITIONS = 50
 BETWEEN_GENERATIONS_MS = 3_600_000

@@ -137,20 +137,14 @@ Key = OffsetCommitKey | GroupMetadataKey
 Value = OffsetCommitValue | GroupMetadataValue
 
 
-def encode_key(key: Key) -> bytes:
-    """Encode a record's key. Raises `EncodeError` for names longer than 32,767 bytes."""
-    if isinstance(key, OffsetCommitKey):
-        return encode_offset_commit_key(key.group_id, key.topic, key.partition)
-    return encode_group_metadata_key(key.group_id)
-
-
 def encode_group_metadata_key(group_id: str) -> bytes:
-    """Return the key of a classic group, from its encoded id. Raises `EncodeError` as `encode_key` does."""
+    """Return the key of a classic group, from its encoded id. Raises `EncodeError` for ids longer than 32,767 bytes.
+    """
     return INT16.pack(GROUP_METADATA_TYPE) + encode_string(group_id)
 
 
 def encode_offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Return the key of a committed offset, from its encoded parts. Raises `EncodeError` as `encode_key` does."""
+    """Return the key of a committed offset, from its encoded parts. Raises `EncodeError` where one does not fit."""
     try:
         return offset_commit_keys(group_id, topic) + INT32.pack(partition)
     except struct.error as error:
@@ -159,26 +153,9 @@ def encode_offset_commit_key(group_id: str, topic: str, partition: int) -> bytes
 
 @lru_cache(maxsize=256)
 def offset_commit_keys(group_id: str, topic: str) -> bytes:
-    """Return the beginning of the keys of all partitions of a topic; the number follows. Raises `EncodeError` as
-    `encode_key`."""
+    """Return the beginning of the keys of all partitions of a topic; the number follows. Raises `EncodeError` for
+    names longer than 32,767 bytes."""
     return INT16.pack(OFFSET_COMMIT_TYPE) + encode_string(group_id) + encode_string(topic)
-
-
-def encode_offset_commit_value(value: OffsetCommitValue, version: int = DEFAULT_VALUE_VERSION) -> bytes:
-    """Write version 0-4; fields that the version lacks are dropped. `EncodeError` if a field does not fit.
-
-    A commit with its own expiry is always written as version 1, the only one that has it
-    (Kafka's `GroupCoordinatorRecordHelpers.newOffsetCommitRecord`).
-    """
-    return encode_offset_commit(
-        version,
-        value.offset,
-        value.leader_epoch,
-        value.metadata,
-        value.commit_timestamp_ms,
-        value.expire_timestamp_ms,
-        value.topic_id,
-    )
 
 
 def encode_offset_commit(
@@ -190,7 +167,11 @@ def encode_offset_commit(
     expire_timestamp_ms: int,
     topic_id: str | None,
 ) -> bytes:
-    """Write the bytes of `encode_offset_commit_value` from the parts."""
+    """Write version 0-4; fields that the version lacks are dropped. `EncodeError` if a field does not fit.
+
+    A commit with its own expiry is always written as version 1, the only one that has it
+    (Kafka's `GroupCoordinatorRecordHelpers.newOffsetCommitRecord`).
+    """
     if version == _FLEXIBLE_VERSION and not metadata and topic_id is None and expire_timestamp_ms == NO_TIMESTAMP:
         try:
             return _PLAIN_COMMIT.pack(version, offset, leader_epoch, 1, commit_timestamp_ms, 0)
@@ -212,34 +193,6 @@ def encode_offset_commit(
     return b"".join((head, text, tail, tags))
 
 
-def encode_group_metadata_value(value: GroupMetadataValue, version: int = DEFAULT_VALUE_VERSION) -> bytes:
-    """Write version 0-4; fields that the version lacks are dropped. `EncodeError` if a field does not fit."""
-    _insist_on_version(version)
-    members = [
-        encode_member_metadata(
-            version,
-            member.member_id,
-            member.group_instance_id,
-            member.client_id,
-            member.client_host,
-            member.rebalance_timeout_ms,
-            member.session_timeout_ms,
-            member.subscription,
-            member.assignment,
-        )
-        for member in value.members
-    ]
-    return encode_group_metadata(
-        version,
-        value.protocol_type,
-        value.generation,
-        value.protocol,
-        value.leader,
-        value.current_state_timestamp_ms,
-        members,
-    )
-
-
 def encode_group_metadata(
     version: int,
     protocol_type: str,
@@ -249,7 +202,9 @@ def encode_group_metadata(
     current_state_timestamp_ms: int,
     members: Sequence[bytes],
 ) -> bytes:
-    """Write the bytes of `encode_group_metadata_value` from the parts; the members come from `encode_member_metadata`.
+    """Write version 0-4; fields that the version lacks are dropped. `EncodeError` if a field does not fit.
+
+    The members come from `encode_member_metadata`.
     """
     flexible = version >= _FLEXIBLE_VERSION
     try:

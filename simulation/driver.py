@@ -24,7 +24,6 @@ from coordinator_state import (
     encode_group,
     group_event,
 )
-from coordinator_state.rule_changes import rules_in
 from schemas.events import EventError, decode_group_event, decode_group_id
 from schemas.ticks import read_tick
 from simulation.log import Record
@@ -74,20 +73,14 @@ class Row(NamedTuple):
     clock_ms: int
 
 
-def carry_clock(records: list[Record], floor_ms: int, ahead_max_ms: int) -> tuple[list[Row], int]:
-    """Return all records but valid ticks and changes of rules, each with the last tick before it, and the last one."""
-    clock_ms = floor_ms
-    rows = []
-    for record in records:
-        if record.key is None:
-            try:
-                clock_ms = max(clock_ms, read_tick(record.value, record.timestamp_ms, ahead_max_ms))
-                continue
-            except EventError:
-                if rules_in(record.value) is not None:
-                    continue
-        rows.append(Row(record, clock_ms))
-    return rows, clock_ms
+def carry_clock(records: list[Record], scan: RulesScan) -> list[Row]:
+    """Return all records but valid ticks and changes of rules, which `scan` takes, each with the last tick before it.
+    """
+    return [
+        Row(record, scan.clock_ms)
+        for record in records
+        if record.key is not None or not scan.take(record.offset, record.value, record.timestamp_ms)
+    ]
 
 
 def to_event(group_id: str, row: Row) -> GroupEvent:
@@ -152,10 +145,10 @@ class Driver:
 
     def _work(self, plan: Plan, steps: _Steps, dice: Random) -> int:
         steps.pass_one()  # planned
-        self._note_rules(plan)
-        rows, clock_ms = carry_clock(
-            self._records[plan.start : plan.end], plan.watermark_ms, self.config.tick_ahead_bound_ms
-        )
+        scan = RulesScan(self.config.tick_ahead_bound_ms, plan.watermark_ms)
+        rows = carry_clock(self._records[plan.start : plan.end], scan)
+        known = {change.offset for change in self.rule_changes}
+        self.rule_changes += tuple(change for change in scan.changes if change.offset not in known)
         dice.shuffle(rows)  # after Spark's shuffle the rows of a group come in any order
         by_group: dict[bytes | None, list[Row]] = {}
         for row in rows:
@@ -173,18 +166,10 @@ class Driver:
             self._write_all(outputs, steps)
         steps.pass_one()  # written; the new states are not committed
         self.states, self._timeouts, self.dead_letters = states, timeouts, letters
-        self._end, self.clock_ms, self._watermark_ms, self._plan = plan.end, clock_ms, plan.watermark_ms, None
+        self._end, self.clock_ms, self._watermark_ms, self._plan = plan.end, scan.clock_ms, plan.watermark_ms, None
         self.batches += 1
         self._handled(plan.watermark_ms)
         return steps.passed
-
-    def _note_rules(self, plan: Plan) -> None:
-        scan = RulesScan(self.config.tick_ahead_bound_ms, plan.watermark_ms)
-        for record in self._records[plan.start : plan.end]:
-            if record.key is None:
-                scan.take(record.offset, record.value, record.timestamp_ms)
-        known = {change.offset for change in self.rule_changes}
-        self.rule_changes += tuple(change for change in scan.changes if change.offset not in known)
 
     def _no_tick(self, record: Record) -> DeadLetter:
         try:

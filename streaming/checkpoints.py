@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from py4j.protocol import Py4JJavaError
@@ -38,6 +38,7 @@ _RULES_NOTE = "kafka_rules"
 _FAILURES = (Py4JJavaError, PySparkException)
 """PySpark makes exceptions of its own of some of Java's."""
 _VERSION = re.compile(r"v\d+")
+_Noted = TypeVar("_Noted")
 
 
 class CheckpointError(RuntimeError):
@@ -156,63 +157,51 @@ class Directory:
 
     def note_buckets(self, group_buckets: int) -> None:
         """Write down the number that the checkpoint is made with: with another one Spark would find no group."""
-        stream = self._file_system.create(self._child(_BUCKETS_NOTE), True)
-        stream.writeBytes(f"{group_buckets}\n")
-        stream.close()
+        self._note(_BUCKETS_NOTE, str(group_buckets))
 
     def buckets(self) -> int:
         """Return the number of buckets that the checkpoint was made with. Raises CheckpointError."""
-        note = self._child(_BUCKETS_NOTE)
-        if not self._file_system.exists(note):
-            return 0
-        text = "".join(self._lines(note))
-        if not text.isdecimal():
-            raise CheckpointError(
-                f"The file {note} is damaged: it has the number that group_buckets was when the checkpoint was made, "
-                f"and is {text[:20]!r}. Write the number into it (0 unless you had set another one). Or: {REMEDY}"
-            )
-        return int(text)
+        return self._noted(
+            _BUCKETS_NOTE, Annotated[int, msgspec.Meta(ge=0)], 0, "the number that group_buckets was when the "
+            "checkpoint was made. Write the number into it (0 unless you had set another one). Or:"
+        )  # fmt: skip
 
     def note_topic_ids(self, topic_ids: Mapping[str, str]) -> None:
         """Write down the ids of the topics that the checkpoint is of."""
-        stream = self._file_system.create(self._child(_TOPICS_NOTE), True)
-        stream.writeBytes(json.dumps(topic_ids) + "\n")
-        stream.close()
+        self._note(_TOPICS_NOTE, json.dumps(topic_ids))
 
     def topic_ids(self) -> dict[str, str]:
         """Return the ids of the topics that the checkpoint was made with; none where it does not tell. Raises
         CheckpointError."""
-        note = self._child(_TOPICS_NOTE)
-        if not self._file_system.exists(note):
-            return {}
-        try:
-            topic_ids = json.loads("".join(self._lines(note)))
-        except ValueError:
-            topic_ids = None
-        if not isinstance(topic_ids, dict) or not all(isinstance(topic_id, str) for topic_id in topic_ids.values()):
-            raise CheckpointError(
-                f"The file {note} is damaged: it has the ids of the topics that the checkpoint was made with. If they "
-                f"have not been deleted since, remove the file. Or: {REMEDY}"
-            )
-        return topic_ids
+        return self._noted(
+            _TOPICS_NOTE, dict[str, str], {}, "the ids of the topics that the checkpoint was made with. If they have "
+            "not been deleted since, remove the file. Or:"
+        )  # fmt: skip
 
     def note_rule_changes(self, changes: Sequence[RuleChange]) -> None:
         """Write down the changes of the log's rules. No batch is committed that has one which is not noted."""
-        stream = self._file_system.create(self._child(_RULES_NOTE), True)
-        stream.writeBytes(json.dumps(changes) + "\n")
-        stream.close()
+        self._note(_RULES_NOTE, json.dumps(changes))
 
     def rule_changes(self) -> tuple[RuleChange, ...]:
         """Return the changes of the log's rules that the checkpoint knows of. Raises CheckpointError."""
-        note = self._child(_RULES_NOTE)
+        changes = "the changes of the rules by which the log was decided."
+        return self._noted(_RULES_NOTE, tuple[RuleChange, ...], (), changes)
+
+    def _note(self, name: str, text: str) -> None:
+        stream = self._file_system.create(self._child(name), True)
+        stream.writeBytes(f"{text}\n")
+        stream.close()
+
+    def _noted(self, name: str, kind: Any, absent: _Noted, meaning: str) -> _Noted:
+        """Read a note; `absent`: there is none. `meaning`: what it has, and what to do. Raises CheckpointError."""
+        note = self._child(name)
         if not self._file_system.exists(note):
-            return ()
+            return absent
         try:
-            return msgspec.json.decode("".join(self._lines(note)), type=tuple[RuleChange, ...])
+            noted: _Noted = msgspec.json.decode("".join(self._lines(note)), type=kind)
         except msgspec.DecodeError:
-            raise CheckpointError(
-                f"The file {note} is damaged: it has the changes of the rules by which the log was decided. {REMEDY}"
-            ) from None
+            raise CheckpointError(f"The file {note} is damaged: it has {meaning} {REMEDY}") from None
+        return noted
 
     def planned_end(self, events: str, shard: int) -> int | None:
         """Return the offset up to which the last batch that was begun reads; None if no note tells."""

@@ -54,14 +54,9 @@ def records_of_files(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
     return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
 
 
-def records_of_topic(
-    spark: SparkSession, config: StreamingConfig, topic: str, starting: str = "earliest", ending: str = "latest"
-) -> DataFrame:
-    """Read a range of an events topic as rows of `RECORD_SCHEMA`. `starting` and `ending` have the form of Spark's
-    `startingOffsets`."""
-    reader = spark.read.format("kafka").options(
-        **config.source_options, subscribe=topic, startingOffsets=starting, endingOffsets=ending, failOnDataLoss="true"
-    )
+def records_of_topic(spark: SparkSession, config: StreamingConfig, topic: str) -> DataFrame:
+    """Read an events topic, as it is now, as rows of `RECORD_SCHEMA`."""
+    reader = spark.read.format("kafka").options(**config.source_options, subscribe=topic, failOnDataLoss="true")
     return reader.load().selectExpr("partition", *EVENT_COLUMNS).select(*RECORD_COLUMNS)
 
 

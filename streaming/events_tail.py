@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import Message
 
 from coordinator_state.rule_changes import names_rules
-from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.ground.kafka_topics.reader import TopicReader, headers_of
 from schemas.events import EventError, decode_group_id
 from schemas.query_progress import WRITER_HEADER
@@ -79,14 +79,11 @@ def last_tick_ms(reader: TopicReader, topic: str, partition: int, ahead_max_ms: 
     return None if tick is None else tick.clock_ms
 
 
-def _last_tick(reader: TopicReader, place: tuple[str, int], bounds: Bounds, ahead_max_ms: int) -> LastTick | None:
-    low, end = bounds
-    count = TAIL_RECORDS
-    while end > low:
-        start = max(low, end - count)
+def _last_tick(reader: TopicReader, place: Partition, bounds: Bounds, ahead_max_ms: int) -> LastTick | None:
+    for messages in read_backwards(reader, place, bounds):
         last: LastTick | None = None
         event_ms: int | None = None
-        for message in reader.read({place: Bounds(start, end)}):
+        for message in messages:
             tick_ms, timestamp_ms = tick_of(message, ahead_max_ms), message.timestamp()[1]
             if message.key() is not None:
                 event_ms = timestamp_ms
@@ -95,8 +92,16 @@ def _last_tick(reader: TopicReader, place: tuple[str, int], bounds: Bounds, ahea
                 last = LastTick(tick_ms, timestamp_ms, writer, was_at_rest(event_ms, timestamp_ms))
         if last is not None:
             return last
-        end, count = start, count * 2
     return None
+
+
+def read_backwards(reader: TopicReader, place: Partition, bounds: Bounds) -> Iterator[Iterator[Message]]:
+    """Yield the records of ever longer stretches of a log, the last one first; in a stretch they are in their order."""
+    end, count = bounds.end, TAIL_RECORDS
+    while end > bounds.begin:
+        start = max(bounds.begin, end - count)
+        yield reader.read({place: Bounds(start, end)})
+        end, count = start, count * 2
 
 
 def writer_of_tick(
@@ -105,13 +110,10 @@ def writer_of_tick(
     """Return who was the first to write a tick of this clock, not long ago; None: it names no writer, or is not found.
     Raises KafkaException."""
     low, end = reader.bounds(topic, partition)
-    low, count = max(low, end - SOUGHT_RECORDS), TAIL_RECORDS
-    while end > low:
-        start = max(low, end - count)
-        for message in reader.read({(topic, partition): Bounds(start, end)}):
+    for messages in read_backwards(reader, (topic, partition), Bounds(max(low, end - SOUGHT_RECORDS), end)):
+        for message in messages:
             if tick_of(message, ahead_max_ms) == clock_ms:
                 return headers_of(message).get(WRITER_HEADER)
-        end, count = start, count * 2
     return None
 
 

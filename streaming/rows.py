@@ -41,6 +41,11 @@ BUCKET_STATE_SCHEMA = "groups binary"
 """Of a bucket of groups, see `streaming.buckets`."""
 OUTPUT_SCHEMA = "group_key binary, topic string, partition int, key binary, value binary, headers string"
 """`headers` is a JSON object of strings: flat columns cross from Python to the JVM faster than nested ones."""
+_OUTPUT_ARROW = {
+    "group_key": pa.binary(), "topic": pa.string(), "partition": pa.int32(), "key": pa.binary(), "value": pa.binary(),
+    "headers": pa.string(),
+}  # fmt: skip
+"""The same for Arrow."""
 
 DETAIL_MAX_CHARACTERS = 1_000
 _RECORD_BYTES = 200
@@ -178,35 +183,20 @@ def output_columns(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]
 
 def output_frame(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> pd.DataFrame:
     """Return the records of groups as the rows of `OUTPUT_SCHEMA`."""
-    group_key, topic, partition, key, value, headers = output_columns(outputs)
     import pandas as pd  # for Spark alone: files of outputs are written where it is not installed, too
 
     return pd.DataFrame(
         {
-            "group_key": pd.Series(group_key, dtype=object),
-            "topic": pd.Series(topic, dtype=object),
-            "partition": pd.Series(partition, dtype="int32"),
-            "key": pd.Series(key, dtype=object),
-            "value": pd.Series(value, dtype=object),
-            "headers": pd.Series(headers, dtype=object),
+            name: pd.Series(column, dtype="int32" if name == "partition" else object)
+            for name, column in zip(_OUTPUT_ARROW, output_columns(outputs), strict=True)
         }
     )
 
 
 def output_batch(outputs: Iterable[tuple[bytes | None, Iterable[OutputRecord]]]) -> pa.RecordBatch:
     """Return the records as an Arrow batch."""
-    group_key, topic, partition, key, value, headers = output_columns(outputs)
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(group_key, pa.binary()),
-            pa.array(topic, pa.string()),
-            pa.array(partition, pa.int32()),
-            pa.array(key, pa.binary()),
-            pa.array(value, pa.binary()),
-            pa.array(headers, pa.string()),
-        ],
-        names=["group_key", "topic", "partition", "key", "value", "headers"],
-    )
+    columns = zip(output_columns(outputs), _OUTPUT_ARROW.values(), strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column, kind) for column, kind in columns], names=[*_OUTPUT_ARROW])
 
 
 PRODUCER_COLUMNS = (

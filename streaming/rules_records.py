@@ -18,7 +18,7 @@ from schemas.rules_events import encode_rules
 from schemas.ticks import NO_CLOCK
 from streaming.checkpoints import Directory, checkpoint_of
 from streaming.config import StreamingConfig
-from streaming.events_tail import TAIL_RECORDS, find_clock_position, open_reader
+from streaming.events_tail import find_clock_position, open_reader, read_backwards
 from streaming.log_rules import RulesScan
 from streaming.topics import TopicError
 
@@ -45,17 +45,13 @@ def write_rules(config: StreamingConfig, shards: Iterable[int], rules: str) -> d
 def last_rules(reader: TopicReader, topic: str, partition: int) -> tuple[int, str] | None:
     """Return the last change of the rules of a log, which is read backwards: its offset and their name. None if there
     is none. Raises KafkaException."""
-    low, end = reader.bounds(topic, partition)
-    count = TAIL_RECORDS
-    while end > low:
-        start = max(low, end - count)
+    for records in read_backwards(reader, (topic, partition), reader.bounds(topic, partition)):
         last = None
-        for record in reader.read({(topic, partition): Bounds(start, end)}):
+        for record in records:
             if record.key() is None and (rules := rules_in(record.value())) is not None:
                 last = offset_of(record), rules
         if last is not None:
             return last
-        end, count = start, count * 2
     return None
 
 

@@ -51,7 +51,7 @@ class Version(NamedTuple):
     def jars(self) -> list[Path]:
         """Return the class path of the broker and its logging. Raises JarsError or JavaError."""
         declared = _IVY.format(version=self.text, logging=_LOG4J2 if self.has_log4j2 else _RELOAD4J)
-        progress = JarsProgress(_JARS_EXPECTED, what=f"Kafka {self.text}")
+        progress = JarsProgress(_JARS_EXPECTED, f"Kafka {self.text}")
         return declared_jars(f"kafka-{self.text}", declared, "broker", progress)
 
 

@@ -37,7 +37,7 @@ from schemas.kafka.codec import decode
 from schemas.messages import JoinGroupProtocol
 from schemas.output_records import OutputRecord
 from schemas.recorded import RecordedGroup, RecordedLeader, RecordedLoad, RecordedMember, RecordedOffset, RecordingGap
-from schemas.records import GroupMetadataValue, MemberMetadata, encode_group_metadata_value
+from schemas.records import GroupMetadataValue, MemberMetadata
 from schemas.records_file import RecordsFileError, decode_event_record, encode_record
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
@@ -50,6 +50,7 @@ from streaming.stored_group import StoredGroup
 from tests.coordinating.gateway.random_messages import MESSAGES, random_message
 from tests.coordinating.operations.tally_bench import bench
 from tests.coordinator_state.harness import assignment, subscription
+from tests.encoded_records import encode_group_metadata_value
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.random_log import START_MS, make_log
 

@@ -16,8 +16,9 @@ from group_coordinator.command_line.main import app
 from group_coordinator.coordinating.commands.groups import read_offsets
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.output_records import OutputRecord
-from schemas.records import GroupMetadataKey, encode_key
+from schemas.records import GroupMetadataKey
 from streaming.config import StreamingConfig
+from tests.encoded_records import encode_key
 from tests.offsets_log.live_topic import Pairs, every_kind_of_record, make_topics, outputs_of, read, write
 from tests.offsets_log.readers import LoggedGroups, read_groups, require_the_log_tells_the_groups
 from tests.streaming.mixed_groups import SETTINGS

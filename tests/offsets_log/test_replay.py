@@ -25,15 +25,13 @@ from schemas.records import (
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
-    encode_group_metadata_value,
-    encode_key,
-    encode_offset_commit_value,
 )
 from schemas.ticks import read_tick
 from schemas.wire import DecodeError
 from streaming.config import StreamingConfig
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import GroupHarness, assignment, of_type, subscription
+from tests.encoded_records import encode_group_metadata_value, encode_key, encode_offset_commit_value
 from tests.offsets_log.live_topic import outputs_of
 from tests.offsets_log.stored_consumer_groups import StoredConsumerGroups, published, topic_names_of
 from tests.offsets_log.stored_groups import StoredGroup, StoredGroups, replay_offsets_log

@@ -7,15 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.commit_reading import read_commit_key, read_commit_value
-from schemas.records import (
-    GroupMetadataKey,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    decode_offset_commit_value,
-    encode_key,
-    encode_offset_commit_value,
-)
+from schemas.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, decode_offset_commit_value
 from schemas.wire import DecodeError
+from tests.encoded_records import encode_key, encode_offset_commit_value
 
 VALUES = st.builds(
     OffsetCommitValue,

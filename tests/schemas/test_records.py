@@ -26,6 +26,7 @@ from schemas.records import (
     Value,
 )
 from schemas.wire import DecodeError, EncodeError
+from tests.encoded_records import encode_group_metadata_value, encode_key, encode_offset_commit_value
 from tests.schemas.record_values import GROUPS, INT32, OFFSETS, TEXT
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -41,8 +42,8 @@ VERSIONS = st.integers(min_value=0, max_value=4)
 
 def encode_value(value: Value, version: int) -> bytes:
     if isinstance(value, OffsetCommitValue):
-        return records.encode_offset_commit_value(value, version)
-    return records.encode_group_metadata_value(value, version)
+        return encode_offset_commit_value(value, version)
+    return encode_group_metadata_value(value, version)
 
 
 def decoder_of(value: Value) -> Callable[[bytes], Value]:
@@ -103,7 +104,7 @@ def test_key_vectors(vector: dict[str, Any]) -> None:
     key = records.decode_key(data)
     assert key == expected_key(vector)
     # Type 0 is read and never written: old and new commits of a partition must have one key.
-    assert records.encode_key(expected_key(vector)) == (b"\x00\x01" if data[:2] == b"\x00\x00" else data[:2]) + data[2:]
+    assert encode_key(expected_key(vector)) == (b"\x00\x01" if data[:2] == b"\x00\x00" else data[:2]) + data[2:]
 
 
 @pytest.mark.parametrize("vector", [vector for vector in OURS if vector["value_hex"]], ids=named)
@@ -137,7 +138,7 @@ def test_the_log_of_a_real_broker_byte_for_byte() -> None:
         key, value = records.decode_record(key_data, value_data)
         assert not isinstance(key, UnknownKey)
         assert value is not None
-        assert records.encode_key(key) == key_data
+        assert encode_key(key) == key_data
         assert encode_value(value, int.from_bytes(value_data[:2], "big")) == value_data
     assert len(lines) > 10
 
@@ -153,22 +154,22 @@ def test_a_commit_with_its_own_expiry_is_version_1() -> None:
     )
     expected = "0001 0000000000000064 00086d65746164617461 00000000000004d2 000000000000162e"
     for version in range(5):
-        assert records.encode_offset_commit_value(value, version) == bytes.fromhex(expected)
+        assert encode_offset_commit_value(value, version) == bytes.fromhex(expected)
 
 
 def test_an_all_zero_topic_id_is_none() -> None:
     zero = "00000000-0000-0000-0000-000000000000"
     value = OffsetCommitValue(offset=1, commit_timestamp_ms=2, topic_id=zero)
-    without = records.encode_offset_commit_value(OffsetCommitValue(offset=1, commit_timestamp_ms=2), 4)
-    assert records.encode_offset_commit_value(value, 4) == without
+    without = encode_offset_commit_value(OffsetCommitValue(offset=1, commit_timestamp_ms=2), 4)
+    assert encode_offset_commit_value(value, 4) == without
     assert records.decode_offset_commit_value(without[:-1] + bytes.fromhex("010010" + "00" * 16)).topic_id is None
 
 
 def test_tags_of_later_versions_are_skipped() -> None:
-    offset = records.encode_offset_commit_value(OffsetCommitValue(offset=1, commit_timestamp_ms=2), 4)
+    offset = encode_offset_commit_value(OffsetCommitValue(offset=1, commit_timestamp_ms=2), 4)
     assert records.decode_offset_commit_value(offset[:-1] + bytes.fromhex("010702abcd")).offset == 1
     group = GroupMetadataValue(protocol_type="consumer", generation=3, protocol=None, leader=None)
-    encoded = records.encode_group_metadata_value(group, 4)
+    encoded = encode_group_metadata_value(group, 4)
     assert records.decode_group_metadata_value(encoded[:-1] + bytes.fromhex("010702abcd")) == group
 
 
@@ -180,16 +181,16 @@ def test_value_versions_that_do_not_exist(version: int) -> None:
     with pytest.raises(DecodeError, match=f"value version {version}"):
         records.decode_group_metadata_value(head + bytes(40))
     with pytest.raises(EncodeError, match=f"value version {version}"):
-        records.encode_offset_commit_value(OffsetCommitValue(offset=0, commit_timestamp_ms=0), version)
+        encode_offset_commit_value(OffsetCommitValue(offset=0, commit_timestamp_ms=0), version)
 
 
 def test_names_that_are_too_long_and_numbers_that_do_not_fit() -> None:
     with pytest.raises(EncodeError):
-        records.encode_key(GroupMetadataKey("g" * 32_768))
+        encode_key(GroupMetadataKey("g" * 32_768))
     with pytest.raises(EncodeError):
-        records.encode_key(OffsetCommitKey("g", "t", 2**31))
+        encode_key(OffsetCommitKey("g", "t", 2**31))
     with pytest.raises(EncodeError):
-        records.encode_offset_commit_value(OffsetCommitValue(offset=2**63, commit_timestamp_ms=0))
+        encode_offset_commit_value(OffsetCommitValue(offset=2**63, commit_timestamp_ms=0))
 
 
 @pytest.mark.parametrize("key", ["", "00", "0001", "0002", "0002 0003 6161", "0002 ffff", "0002 0001 61 00"])
@@ -200,12 +201,12 @@ def test_damaged_keys(key: str) -> None:
 
 @given(KEYS)
 def test_keys_round_trip(key: OffsetCommitKey | GroupMetadataKey) -> None:
-    assert records.decode_key(records.encode_key(key)) == key
+    assert records.decode_key(encode_key(key)) == key
 
 
 @given(OFFSETS, VERSIONS)
 def test_offsets_round_trip(value: OffsetCommitValue, version: int) -> None:
-    decoded = records.decode_offset_commit_value(records.encode_offset_commit_value(value, version))
+    decoded = records.decode_offset_commit_value(encode_offset_commit_value(value, version))
     assert (decoded.offset, decoded.metadata) == (value.offset, value.metadata)
     assert decoded.commit_timestamp_ms == value.commit_timestamp_ms
     assert decoded.leader_epoch == (value.leader_epoch if version >= 3 else -1)
@@ -215,15 +216,15 @@ def test_offsets_round_trip(value: OffsetCommitValue, version: int) -> None:
 @given(GROUPS)
 def test_groups_round_trip(value: GroupMetadataValue) -> None:
     for version in (3, 4):
-        encoded = records.encode_group_metadata_value(value, version)
+        encoded = encode_group_metadata_value(value, version)
         assert records.decode_group_metadata_value(encoded) == value
 
 
 @given(GROUPS, VERSIONS)
 def test_older_group_versions_lose_only_what_they_lack(value: GroupMetadataValue, version: int) -> None:
-    encoded = records.encode_group_metadata_value(value, version)
+    encoded = encode_group_metadata_value(value, version)
     decoded = records.decode_group_metadata_value(encoded)
-    assert records.encode_group_metadata_value(decoded, version) == encoded
+    assert encode_group_metadata_value(decoded, version) == encoded
     assert decoded.generation == value.generation
     assert [member.session_timeout_ms for member in decoded.members] == [
         member.session_timeout_ms for member in value.members
@@ -244,7 +245,7 @@ def test_random_bytes(data: bytes) -> None:
         decode_everything(version.to_bytes(2, "big") + data)
 
 
-@given(st.builds(encode_value, OFFSETS | GROUPS, VERSIONS) | KEYS.map(records.encode_key), st.data())
+@given(st.builds(encode_value, OFFSETS | GROUPS, VERSIONS) | KEYS.map(encode_key), st.data())
 def test_damaged_bytes(encoded: bytes, draw: st.DataObject) -> None:
     flipped = bytearray(encoded)
     bit = draw.draw(st.integers(min_value=0, max_value=8 * len(encoded) - 1))

@@ -331,9 +331,8 @@ def time_by_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row gets the last tick of its batch, not the last one before it."""
     real = driver.carry_clock
 
-    def carry_clock(records: Any, floor_ms: int, ahead_max_ms: int) -> Any:
-        rows, clock_ms = real(records, floor_ms, ahead_max_ms)
-        return [row._replace(clock_ms=clock_ms) for row in rows], clock_ms
+    def carry_clock(records: Any, scan: Any) -> Any:
+        return [row._replace(clock_ms=scan.clock_ms) for row in real(records, scan)]
 
     monkeypatch.setattr(driver, "carry_clock", carry_clock)
 

@@ -55,7 +55,8 @@ def written_in_batches(
     written: dict[bytes | None, list[OutputRecord]] = {}
     watermark_ms = 0
     for start, end in pairwise([*cuts, len(records)]):
-        rows, clock_ms = carry_clock(records[start:end], watermark_ms, config.group.tick_ahead_bound_ms)
+        scan = RulesScan(config.group.tick_ahead_bound_ms, watermark_ms)
+        rows = carry_clock(records[start:end], scan)
         dice.shuffle(rows)
         by_key: dict[bytes | None, list[EventRow]] = {key: [] for key in groups}
         for row in rows:
@@ -65,7 +66,7 @@ def written_in_batches(
             outcome = coordinate_rows(key, events, config, group=groups.get(key), clock_ms=watermark_ms)
             groups[key] = outcome.group
             written.setdefault(key, []).extend(outcome.records)
-        watermark_ms = clock_ms
+        watermark_ms = scan.clock_ms
     return written
 
 

@@ -13,8 +13,9 @@ import msgspec
 from schemas.output_records import OutputRecord
 from schemas.records_file import Record, encode_record
 from streaming.config import StreamingConfig
-from streaming.replay import PartitionFiles, replay_in_process
+from streaming.replay import replay_in_process
 from tests.streaming.mixed_groups import SETTINGS
+from tests.streaming.streamed_replay import PartitionFiles
 
 CONFIG = StreamingConfig(**SETTINGS)
 

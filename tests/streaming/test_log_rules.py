@@ -21,7 +21,7 @@ from streaming.event_log import RECORD_ARROW, RECORD_COLUMNS, records_of_files, 
 from streaming.events_tail import open_reader
 from streaming.log_rules import RulesScan, UnknownRules
 from streaming.packed_outputs import output_records
-from streaming.replay import replay_batch, replay_streaming
+from streaming.replay import replay_batch
 from streaming.rules_records import last_rules, write_rules
 from streaming.session import prepare_session
 from streaming.source import carry_clock
@@ -31,6 +31,7 @@ from tests.streaming import test_batch_replay
 from tests.streaming.random_log import make_log, with_rules
 from tests.streaming.replays import CONFIG, in_process, output_order, write_log
 from tests.streaming.running_app import HEARTBEAT, TIMEOUT_S, Client, RunningApp
+from tests.streaming.streamed_replay import replay_streaming
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -19,11 +19,12 @@ from schemas.output_records import OutputRecord
 from schemas.records_file import Record, decode_record, encode_record
 from streaming.event_log import EventLogError, read_records, records_of_files
 from streaming.packed_outputs import output_records
-from streaming.replay import replay_batch, replay_in_process, replay_streaming
+from streaming.replay import replay_batch, replay_in_process
 from streaming.session import prepare_session
 from tests.proving.recordings.broker_logs import FIXTURES, followed_lines, lines_of
 from tests.streaming import random_log
 from tests.streaming.replays import CONFIG, in_process, output_order, write_log
+from tests.streaming.streamed_replay import replay_streaming
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,11 +22,12 @@ from schemas.events import DeletedTopic, encode_json
 from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic
 from schemas.query_progress import SeenTopic
-from schemas.records import GroupMetadataKey, OffsetCommitKey, encode_key
+from schemas.records import GroupMetadataKey, OffsetCommitKey
 from streaming.committed_topics import CommittedTopics
 from streaming.events_tail import open_reader
 from streaming.topic_knowledge import TopicListing
 from streaming.topic_listings import NAMES_PER_REQUEST, TopicListings
+from tests.encoded_records import encode_key
 from tests.streaming.watched_cluster import EVERYTHING, GARBAGE, OFFSETS_PARTITIONS, TIMEOUT_S, Cluster
 from tests.waiting import wait_until
 

@@ -17,10 +17,11 @@ from schemas.history import GroupSnapshot, SnapshotSubscription
 from schemas.java_hash import group_partition
 from schemas.known_topics import KnownTopic, decode_known_topic
 from schemas.query_progress import SeenTopic, TopicsSeen, encode_progress, key_of
-from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from schemas.records import OffsetCommitKey, OffsetCommitValue
 from streaming.published_subscriptions import PublishedSubscriptions
 from streaming.topic_watcher import TopicWatcher
 from streaming.topics import TopicSettings, ensure_topics
+from tests.encoded_records import encode_key, encode_offset_commit_value
 from tests.waiting import wait_until
 
 OFFSETS_PARTITIONS = 4

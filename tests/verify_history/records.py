@@ -17,8 +17,9 @@ from schemas.consumer_group_records import (
 )
 from schemas.kafka.records import decode_record as decode_any_record
 from schemas.kafka.records import encode_record
-from schemas.records import OFFSET_COMMIT_TYPE, GroupMetadataValue, decode_record, encode_group_metadata_value
+from schemas.records import OFFSET_COMMIT_TYPE, GroupMetadataValue, decode_record
 from schemas.wire import INT16, Reader
+from tests.encoded_records import encode_group_metadata_value
 
 Json = dict[str, Any]
 

@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 
 from schemas.kafka.json_form import uuid_to_json
-from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from schemas.records import OffsetCommitKey, OffsetCommitValue
+from tests.encoded_records import encode_key, encode_offset_commit_value
 from tests.proving.recordings.forgetful_coordinator import ForgetfulCoordinator
 from tests.verify_history import histories
 from tests.verify_history.histories import merge_patch, verify_histories

@@ -12,11 +12,12 @@ from confluent_kafka import (
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import OffsetSpec
 from msgspec import Struct
 
 from group_coordinator.coordinating.commands.committed_offsets import CommittedOffsets, Partition
+from group_coordinator.ground.kafka_topics.bounds import Bounds
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.kafka_topics.log_bounds import log_bounds
 
 TIMEOUT_S = 30.0
 _NO_GROUP = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID)
@@ -57,7 +58,7 @@ class Target:
         """
         problems = [problem for group_id in offsets if (problem := self._why_not(group_id))]
         partitions = {partition for offset in offsets.values() for partition in offset}
-        ranges = self._log_ranges(partitions)
+        ranges = log_bounds(self._admin, partitions)
         missing = sorted(partitions - ranges.keys())
         problems += [f"There is no partition {number} of a topic {topic}." for topic, number in missing]
         changes = [
@@ -127,31 +128,11 @@ class Target:
             "them first."
         )
 
-    def _log_ranges(self, partitions: set[Partition]) -> dict[Partition, tuple[int, int]]:
-        """Start and end of the logs of those partitions that exist."""
-        topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
-        existing = [
-            partition
-            for partition in sorted(partitions)
-            if partition[0] in topics and partition[1] in topics[partition[0]].partitions
-        ]
-        starts = self._log_offsets(existing, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        ends = self._log_offsets(existing, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        return {place: (starts[place], ends[place]) for place in existing}
-
-    def _log_offsets(self, partitions: list[Partition], spec: OffsetSpec) -> dict[Partition, int]:
-        if not partitions:
-            return {}
-        specs = {TopicPartition(topic, number): spec for topic, number in partitions}
-        futures = self._admin.list_offsets(specs, request_timeout=TIMEOUT_S)
-        return {(partition.topic, partition.partition): future.result().offset for partition, future in futures.items()}
-
 
 def _change(
-    group_id: str, partition: Partition, before: int | None, asked_offset: int, log_range: tuple[int, int]
+    group_id: str, partition: Partition, before: int | None, asked_offset: int, log: Bounds
 ) -> Change:
-    start, end = log_range
-    after = min(max(asked_offset, start), end)
+    after = min(max(asked_offset, log.begin), log.end)
     if after < asked_offset:
         note = f"{asked_offset} lies beyond the end of the log"
     elif after > asked_offset:

@@ -21,91 +21,51 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
+from group_coordinator.command_line.tables import print_line
 from group_coordinator.coordinating.jars.java import find_java
 from group_coordinator.ground.errors import ExpectedError
 
-_LINE_INTERVAL_S = 10.0
+_LINE_INTERVAL_S = 5.0
 
 
 class JarsProgress:
-    """Reads Ivy's output line by line and shows how far it is: first each library is described, then downloaded."""
+    """Reads Ivy's output line by line and says now and then how far it is: first each library is described, then
+    downloaded."""
 
-    def __init__(
-        self,
-        jars_expected: int,
-        console: Console | None = None,
-        *,
-        what: str = "Spark's Kafka connector, Delta, Kafka",
-    ) -> None:
-        self._console = console or Console(stderr=True)
-        self._jars_expected = jars_expected
-        self._what = what
-        self._found = 0
-        self._downloaded = 0
-        self._started = time.monotonic()
-        self._line_due = self._started + _LINE_INTERVAL_S
-        self._bar: Progress | None = None
+    def __init__(self, jars_expected: int, what: str = "Spark's Kafka connector, Delta, Kafka") -> None:
+        self._jars_expected, self._what = jars_expected, what
+        self._found = self._downloaded = 0
+        self._started_s = self._line_due_s = 0.0
 
-    def __enter__(self) -> Self:
-        self._started = time.monotonic()
-        self._line_due = self._started + _LINE_INTERVAL_S
-        self.say(
-            f"Resolving {self._jars_expected} jars ({self._what}), once: about a minute and 70 MB."
-        )
-        if self._console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                console=self._console,
-            )
-            self._described = self._bar.add_task("described ", total=self._jars_expected)
-            self._fetched = self._bar.add_task("downloaded", total=self._jars_expected)
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar:
-            self._bar.stop()
-            self._bar = None
+    def begin(self) -> None:
+        """Say what is resolved."""
+        self._started_s = time.monotonic()
+        self._line_due_s = self._started_s + _LINE_INTERVAL_S
+        self.say(f"Resolving {self._jars_expected} jars ({self._what}), once: about a minute and 70 MB.")
 
     def follow(self, line: str) -> None:
         """Take one line of Ivy's output."""
-        if re.match(r"\s+found \S+#\S+;\S+ in ", line):
-            self._found += 1
-        elif line.lstrip().startswith("[SUCCESSFUL"):
-            self._downloaded += 1
-        else:
-            return
-        if self._bar:
-            self._bar.update(self._described, completed=self._found)
-            self._bar.update(self._fetched, completed=self._downloaded)
-        elif time.monotonic() >= self._line_due:
-            self._line_due = time.monotonic() + _LINE_INTERVAL_S
+        self._found += re.match(r"\s+found \S+#\S+;\S+ in ", line) is not None
+        self._downloaded += line.lstrip().startswith("[SUCCESSFUL")
+        if time.monotonic() >= self._line_due_s:
+            self._line_due_s = time.monotonic() + _LINE_INTERVAL_S
             self.say(
                 f"  {self._found} of {self._jars_expected} jars described, {self._downloaded} downloaded, "
                 f"{self._elapsed_s()} s"
             )
 
     def finish(self, jars: int, size_bytes: int, directory: Path) -> None:
-        """Print what was resolved, how long it took and where it lies."""
+        """Say what was resolved, how long it took and where it lies."""
         self.say(f"Resolved {jars} jars ({size_bytes / 1e6:.0f} MB) in {self._elapsed_s()} s into {directory}")
 
     def say(self, text: str) -> None:
         """Print one plain line."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        print_line(text, error=True)
 
     def _elapsed_s(self) -> int:
-        return round(time.monotonic() - self._started)
+        return round(time.monotonic() - self._started_s)
 
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
@@ -196,7 +156,8 @@ def _resolve(directory: Path, lock: IO[str], progress: JarsProgress, declared: S
     log = directory.with_name(directory.name + ".log")
     shutil.rmtree(unfinished / "jars", ignore_errors=True)
     command = _ivy_command(unfinished, declared)
-    with log.open("w") as log_file, progress:
+    progress.begin()
+    with log.open("w") as log_file:
         # The child holds the lock too: should this process be killed, nobody else starts before Ivy has ended.
         ivy = subprocess.Popen(
             command,

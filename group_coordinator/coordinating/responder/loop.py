@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -36,7 +36,6 @@ from schemas.query_progress import (
     WRITER_HEADER,
     GatewayAlive,
     GroupsAsked,
-    GroupsChanged,
     ProgressRecord,
     QueryProgress,
     ResponderClaim,
@@ -167,12 +166,7 @@ class Responder:
 
     def _claim(self, producer: Producer) -> None:
         """Say that there are answers of a responder, before there are any."""
-        partition = self._config.partition
-        claim = encode_progress(ResponderClaim(core_hash=self._core_hash))
-        producer.produce(
-            self._config.topics.progress, key=key_of(ResponderClaim), value=claim, partition=partition,
-            on_delivery=self._delivered,
-        )  # fmt: skip
+        self._say(producer, ResponderClaim(core_hash=self._core_hash), on_delivery=self._delivered)
         if producer.flush(_DELIVERY_TIMEOUT_MS / 1_000):
             raise ResponderError("Kafka does not take the responder's claim.")
         self._require_delivery()
@@ -230,12 +224,8 @@ class Responder:
         if answered.clock_ms == self._published_ms and self._query_clock_ms >= self._published_ms:
             return
         self._published_ms = answered.clock_ms
-        record = ResponderProgress(core_hash=self._core_hash, **answered._asdict())
         with suppress(BufferError):
-            producer.produce(
-                self._config.topics.progress, key=key_of(ResponderProgress), value=encode_progress(record),
-                partition=self._config.partition,
-            )  # fmt: skip
+            self._say(producer, ResponderProgress(core_hash=self._core_hash, **answered._asdict()))
 
     def _tell_changes(self, producer: Producer) -> None:
         """Tell those who have asked which groups have changed, when all is answered that was there at the start."""
@@ -243,10 +233,14 @@ class Responder:
             return
         for answer in self._shard.changed.answers():
             with suppress(BufferError):  # who has asked does not wait for long
-                producer.produce(
-                    self._config.topics.progress, key=key_of(GroupsChanged), value=encode_progress(answer),
-                    partition=self._config.partition,
-                )  # fmt: skip
+                self._say(producer, answer)
+
+    def _say(self, producer: Producer, record: ProgressRecord, **options: Any) -> None:
+        """Write to the progress topic. Raises BufferError and KafkaException."""
+        producer.produce(
+            self._config.topics.progress, key=key_of(type(record)), value=encode_progress(record),
+            partition=self._config.partition, **options,
+        )  # fmt: skip
 
     def _take(self, message: Message) -> None:
         error = message.error()

@@ -57,7 +57,6 @@ def start_tables_query(
     *,
     trigger_interval_ms: int = 60_000,
     available_now: bool = False,
-    name: str = "tables",
 ) -> StreamingQuery:
     """Write the tables of a history stream (`history_stream`) to `directory`, batch after batch.
 
@@ -72,7 +71,7 @@ def start_tables_query(
     sink.prepare()
     writer = (
         fold_stream(history)
-        .writeStream.queryName(name)
+        .writeStream.queryName("tables")
         .option("checkpointLocation", checkpoint)
         .outputMode("append")
         .foreachBatch(lambda rows, batch_id: write_rows(rows, sink, batch_id))

@@ -35,6 +35,8 @@ from group_coordinator.ground.errors import ExpectedError
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka import broker_properties
 
+_HOST = "127.0.0.1"
+_START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
 _PORTS = range(20_000, 32_000)
 _PORT_ATTEMPTS = 3
@@ -87,7 +89,7 @@ class EmbeddedKafka:
     `data`: directory of its log, its settings and its data. One that is given survives; a broker started on it again
     keeps its cluster id and, unless told otherwise, its port. Without one a temporary directory is used and deleted
     by `close()`.
-    `port`: of the PLAINTEXT listener on `host`; a free one by default.
+    `port`: of the PLAINTEXT listener; a free one by default.
     `properties`: further broker settings. `listeners`, `advertised.listeners` and `listener.security.protocol.map` are
     added to ours, all others replace ours. Topics are never created by the broker on its own (a mistyped name would
     pass unseen) unless `auto.create.topics.enable` says so.
@@ -100,21 +102,17 @@ class EmbeddedKafka:
         data: Path | str | None = None,
         *,
         port: int | None = None,
-        host: str = "127.0.0.1",
         heap_mb: int = 320,
         properties: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
         jars: Sequence[Path] | None = None,
-        start_timeout_s: float = 90.0,
     ) -> None:
-        self._host = host
         self._port_wanted = port
         self._port: int | None = None
         self._heap_mb = heap_mb
         self._properties = dict(properties or {})
         self._java_options = java_options
         self._jars = jars
-        self._start_timeout_s = start_timeout_s
         self._broker: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._log_start = 0
@@ -128,7 +126,7 @@ class EmbeddedKafka:
     @property
     def bootstrap_servers(self) -> str:
         """`host:port` of the broker. Known once it was started; kept over `stop` and `kill`."""
-        return f"{self._host}:{self.port}"
+        return f"{_HOST}:{self.port}"
 
     @property
     def port(self) -> int:
@@ -176,7 +174,7 @@ class EmbeddedKafka:
         self.data_directory.mkdir(parents=True, exist_ok=True)
         port = self._port or self._port_wanted or self._port_kept()
         for attempt in range(1, _PORT_ATTEMPTS + 1):
-            self._port = port or free_port(self._host)
+            self._port = port or free_port()
             self._refuse_taken_port()
             try:
                 return self._start_once()
@@ -246,7 +244,7 @@ class EmbeddedKafka:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                probe.bind((self._host, self.port))
+                probe.bind((_HOST, self.port))
             except OSError as problem:
                 raise EmbeddedKafkaError(
                     f"The broker cannot listen on {self.bootstrap_servers} ({problem.strerror}). "
@@ -254,15 +252,14 @@ class EmbeddedKafka:
                 ) from problem
 
     def _start_once(self) -> None:
-        settings = broker_properties.server(
-            self._host, self.port, free_port(self._host, but=self.port), self._storage, self._properties
-        )
+        controller_port = free_port(but=self.port)
+        settings = broker_properties.server(_HOST, self.port, controller_port, self._storage, self._properties)
         broker_properties.write(self._properties_file, settings)
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         if not (self._storage / "meta.properties").exists():
             self._format_storage()
         self._spawn()
-        self._wait_until_ready(time.monotonic() + self._start_timeout_s)
+        self._wait_until_ready(time.monotonic() + _START_TIMEOUT_S)
 
     def _java(self, *options: str) -> list[str]:
         class_path = os.pathsep.join(map(str, broker_jars() if self._jars is None else self._jars))
@@ -311,10 +308,10 @@ class EmbeddedKafka:
             self.check()
             # A look at the port first: librdkafka waits longer and longer between its attempts to connect. A broker
             # opens its listeners one by one: it may answer at one and end because another one's port is taken.
-            if _listens(self._host, self.port) and _STARTED.search(self._log()) and self._answers():
+            if _listens(_HOST, self.port) and _STARTED.search(self._log()) and self._answers():
                 return
             time.sleep(0.05)
-        raise self._failure(f"The broker did not answer within {self._start_timeout_s:g} s.")
+        raise self._failure(f"The broker did not answer within {_START_TIMEOUT_S:g} s.")
 
     def _answers(self) -> bool:
         admin = new_admin_client({"bootstrap.servers": self.bootstrap_servers})
@@ -360,7 +357,7 @@ def _telling_lines(log: str) -> list[str]:
     return lines[start : start + _LOG_LINES_SHOWN]
 
 
-def free_port(host: str = "127.0.0.1", but: int | None = None) -> int:
+def free_port(host: str = _HOST, but: int | None = None) -> int:
     """Return a TCP port of `host` that is free at this moment and is not `but`.
 
     It lies below those that a system gives to outgoing connections (Linux from 32,768 on): nobody gets it by chance

@@ -1,7 +1,7 @@
 """Write the class archives (`group_coordinator.coordinating.jars.class_archives`): `python -m
 group_coordinator.proving.embedded_kafka.write_class_archives`, once, half a minute.
 
-Spark lives through a small replay by the streaming query, Kafka through the start of a broker; at its end each JVM
+Spark lives through a batch of the streaming query, Kafka through the start of a broker; at its end each JVM
 writes down the classes that it had loaded.
 """
 
@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
 from group_coordinator.coordinating.jars.class_archives import Kind, class_archive
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, JavaError, find_java
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
@@ -20,9 +23,10 @@ from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.events import encode_request_event, encode_tick
 from schemas.messages import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from streaming.config import StreamingConfig
-from streaming.replay import replay_streaming
+from streaming.job import coordinate_stream
 from streaming.rows import RECORD_SCHEMA
 from streaming.session import open_session
+from streaming.source import with_clock
 from streaming.topics import TopicSettings, ensure_topics
 
 _EXIT_TIMEOUT_S = 300.0
@@ -58,12 +62,22 @@ def _spark(java_options: Sequence[str], directory: Path) -> None:
     )
     spark = open_session(config)
     spark.sparkContext.setLogLevel("ERROR")
-    replay_streaming(spark.createDataFrame(_log(), RECORD_SCHEMA), config, directory).collect()
+    _query(spark, config, directory).awaitTermination()
     jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
     spark.stop()
     jvm.stdin.close()  # it ends with its input
     if (code := jvm.wait(_EXIT_TIMEOUT_S)) != 0:
         raise OSError(f"the JVM ended with exit code {code}")
+
+
+def _query(spark: SparkSession, config: StreamingConfig, directory: Path) -> StreamingQuery:
+    """Begin the query of the job, from files and to files."""
+    spark.createDataFrame(_log(), RECORD_SCHEMA).coalesce(1).write.parquet(str(directory / "events"))
+    records = spark.readStream.schema(RECORD_SCHEMA).parquet(str(directory / "events"))
+    events = with_clock(records.select("key", "offset", "value", "timestamp_ms"), config.group.tick_ahead_bound_ms)
+    outputs = coordinate_stream(events, config.operator_config()).writeStream.format("parquet")
+    checkpoint = outputs.option("checkpointLocation", str(directory / "checkpoint"))
+    return checkpoint.trigger(availableNow=True).start(str(directory / "outputs"))
 
 
 def _log() -> list[tuple[int, int, int, bytes | None, bytes]]:

@@ -18,7 +18,8 @@ from group_coordinator.proving.recordings.offsets_log import read_offsets_log
 from group_coordinator.proving.recordings.recording import RecordingReport, verify_recording
 from group_coordinator.proving.recordings.transaction_ends import transaction_ends
 from schemas.events import TransactionEnded, decode_group_event
-from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record, encode_key, encode_offset_commit_value
+from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
+from tests.encoded_records import encode_key, encode_offset_commit_value
 
 CLUSTERS = Path(__file__).parents[2] / "fixtures" / "clusters"
 REQUEST_LOG, OFFSETS = CLUSTERS / "transactions.request.log.gz", CLUSTERS / "transactions.offsets.jsonl.gz"

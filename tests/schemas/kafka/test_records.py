@@ -12,13 +12,9 @@ from hypothesis import given
 from schemas.kafka.codec import encode
 from schemas.kafka.definitions import definition_of
 from schemas.kafka.records import Record, decode_record, encode_record, record_types, value_definition
-from schemas.records import (
-    GroupMetadataValue,
-    OffsetCommitValue,
-    encode_group_metadata_value,
-    encode_offset_commit_value,
-)
+from schemas.records import GroupMetadataValue, OffsetCommitValue
 from schemas.wire import DecodeError, EncodeError
+from tests.encoded_records import encode_group_metadata_value, encode_offset_commit_value
 from tests.schemas.kafka.random_values import random_values
 from tests.schemas.kafka.vectors import VECTORS
 from tests.schemas.record_values import GROUPS, OFFSETS

@@ -15,13 +15,13 @@ import pytest
 from streaming.config import StreamingConfig
 from streaming.event_log import records_of_files
 from streaming.packed_outputs import output_records
-from streaming.replay import replay_streaming
 from streaming.session import java_options, prepare_session
 from streaming.tuning import worker_daemon
 from streaming.tuning.guard import PYSPARK_VERSION, unknown_spark
 from tests.streaming import random_log
 from tests.streaming.mixed_groups import SETTINGS
 from tests.streaming.replays import in_process, output_order, write_log
+from tests.streaming.streamed_replay import replay_streaming
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

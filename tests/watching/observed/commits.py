@@ -6,7 +6,8 @@ import json
 from base64 import b64encode
 
 from group_coordinator.watching.observed.offsets_log import Entry, LeftOut, raw_line, read_raw
-from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from schemas.records import OffsetCommitKey, OffsetCommitValue
+from tests.encoded_records import encode_key, encode_offset_commit_value
 
 
 def commit(place: int, offset: int | None, producer: int | None = None, *, group_id: str = "g") -> Entry:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from group_coordinator.watching.observed.offsets_log import Entry
-from schemas.records import (
-    GroupMetadataValue,
-    MemberMetadata,
-    encode_group_metadata_key,
-    encode_group_metadata_value,
-)
+from schemas.records import GroupMetadataValue, MemberMetadata, encode_group_metadata_key
+from tests.encoded_records import encode_group_metadata_value
 from tests.watching.observed.commits import read, text
 
 GROUP = "g"

@@ -17,12 +17,8 @@ from schemas.consumer_protocol import (
     encode_subscription,
 )
 from schemas.observed_history import OwnershipNotKnown
-from schemas.records import (
-    GroupMetadataValue,
-    MemberMetadata,
-    encode_group_metadata_key,
-    encode_group_metadata_value,
-)
+from schemas.records import GroupMetadataValue, MemberMetadata, encode_group_metadata_key
+from tests.encoded_records import encode_group_metadata_value
 from tests.watching.observed.commits import read, text
 from tests.watching.observed.recorded import observed, rows, truth
 

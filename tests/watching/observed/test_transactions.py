@@ -11,8 +11,9 @@ from group_coordinator.watching.observed.cluster import Observed, observe
 from group_coordinator.watching.observed.offsets_log import CommitRecord, UnknownRecord, raw_line, read_raw
 from schemas.history import OffsetsCommitted
 from schemas.observed_history import OffsetsRemoved
-from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from schemas.records import OffsetCommitKey, OffsetCommitValue
 from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
+from tests.encoded_records import encode_key, encode_offset_commit_value
 from tests.watching.observed.commits import commit, marker, read, text
 
 
