@@ -18,11 +18,11 @@ from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.watching.commands.brokers_group import read_brokers_group
 from group_coordinator.watching.commands.group_tables import PARTITION_COLUMNS
 from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
-from group_coordinator.watching.dashboard import HealthSettings, SourceError
 from group_coordinator.watching.dashboard import api_types as api
-from group_coordinator.watching.dashboard.api import details, group
-from group_coordinator.watching.dashboard.documents import NotFound
+from group_coordinator.watching.dashboard.documents import NotFound, details
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.settings import HealthSettings
+from group_coordinator.watching.dashboard.sources import SourceError
 from group_coordinator.watching.narrative import words
 from schemas.events import encode_json
 from schemas.group_states import NO_GROUP, GroupState
@@ -49,7 +49,7 @@ def brokers_lines(config: ReaderSettings, asked: Asked) -> Iterator[str]:
     """Yield the answer. Raises CommandError."""
     if asked.group_id is None:
         index, now_ms = _read_all(config)
-        groups = [group(row) for row in index.rows(now_ms) if row.state not in (NO_GROUP, GroupState.DEAD)]
+        groups = [row for row in index.rows(now_ms) if row.state not in (NO_GROUP, GroupState.DEAD)]
         wanted = [each for each in groups if asked.type in (None, each.type)]
         yield from map(_json, wanted) if asked.as_json else _list_lines(wanted)
     else:

@@ -23,9 +23,9 @@ from group_coordinator.watching.commands.brokers_group import GroupTold, read_br
 from group_coordinator.watching.commands.explanation import deploys_told, explanation
 from group_coordinator.watching.commands.published_groups import read_history
 from group_coordinator.watching.commands.whose_groups import Brokers, are_own
-from group_coordinator.watching.dashboard.api import rebalance_details
 from group_coordinator.watching.dashboard.deploys import deploys_in
-from group_coordinator.watching.dashboard.sources import note_of
+from group_coordinator.watching.dashboard.notes import note_of
+from group_coordinator.watching.dashboard.rebalance_page import rebalance_details
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
 from schemas.history import History

@@ -29,7 +29,8 @@ from group_coordinator.watching.commands.served_page import Host, Port, Token, h
 from group_coordinator.watching.commands.watch_outputs import OutputOptions, open_outputs
 from group_coordinator.watching.commands.watch_settings import NAMES, WatchSettings
 from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
-from group_coordinator.watching.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
+from group_coordinator.watching.dashboard.server import DEFAULT_PORT, RunningServer, start_server
+from group_coordinator.watching.dashboard.sources import Source, SourceError
 
 if TYPE_CHECKING:
     from group_coordinator.watching.watch.writing import HistorySource, Output

@@ -15,8 +15,8 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.ground.system.disk_store import DiskStore
 from group_coordinator.watching.broker_logs.text_files import STANDARD_INPUT
-from group_coordinator.watching.dashboard import DashboardSettings, HealthSettings
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.settings import DashboardSettings, HealthSettings
 from group_coordinator.watching.observed.evidence import BOUNDED, Bounds
 
 if TYPE_CHECKING:
