@@ -254,6 +254,7 @@ class Documents:
                     place: offset_expires_ms(facts, each, settings) for place, each in offsets.items() if is_empty
                 },
                 epochs=present(facts),
+                settings=settings,
                 now_ms=now_ms,
             )
         return group_page(window, now, index.ends_of(group_id), self._no_what_if(row.type))

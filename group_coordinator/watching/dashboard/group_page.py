@@ -20,6 +20,7 @@ from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lan
 from group_coordinator.watching.dashboard.members_page import by_appearance, last_heard, member_documents
 from group_coordinator.watching.dashboard.offsets_page import REWINDS_MAX, Commits, over_time, partition
 from group_coordinator.watching.dashboard.rebalance_page import kind_of, rebalance, rebalance_of_row, seen_in, votes
+from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.narrative import sentences
 from group_coordinator.watching.narrative.rebalances import GroupStory
 from group_coordinator.watching.narrative.rebalances import Rebalance as RebalanceStory
@@ -46,6 +47,7 @@ class Now(Struct, frozen=True, kw_only=True):
     expires_ms: Mapping[Partition, int]
     """It has each offset that expires if nothing happens."""
     epochs: Present
+    settings: HealthSettings
     now_ms: int
 
 
@@ -133,7 +135,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets, no_what_if: str | Non
         owned = owned[left_out:]
         from_ms = owned[0].from_ms
     group_lanes = lanes(owned, now.moments, window.topics, from_ms, now.now_ms)
-    rolls = deploys(window.rows(Rebalance), members, group_lanes, now.now_ms)
+    rolls = deploys(window.rows(Rebalance), members, group_lanes, now.now_ms, now.settings)
     return {
         "group": now.row,
         "now": now.now_ms,
