@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC
 
+import msgspec
 from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
@@ -24,8 +25,8 @@ from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.sources import SourceError
 from group_coordinator.watching.narrative import words
-from schemas.events import encode_json
 from schemas.group_states import NO_GROUP, GroupState
+from schemas.history import encode_history
 
 _MEMORY_MIB = 2_048
 _LOOK_S = 0.1
@@ -65,7 +66,7 @@ def _is_there(row: api.Group) -> bool:
 
 
 def _json(document: Struct) -> str:
-    return encode_json(document).decode()
+    return msgspec.json.encode(document).decode()
 
 
 def _read(config: ReaderSettings, group_id: str | None) -> tuple[Index, int]:
@@ -83,7 +84,7 @@ def _read(config: ReaderSettings, group_id: str | None) -> tuple[Index, int]:
     else:
         index.doubts = brokers.doubts
         for record in brokers.history(group_id):
-            index.add_record(record, encode_json(record))
+            index.add_record(record, encode_history(record))
     _say_doubts(index.doubts)
     if left_out := index.on_disk().total():
         _say_doubts([f"{left_out:,} groups found no room in memory: they are left out."])

@@ -82,10 +82,11 @@ def _by_cluster(clusters: Iterable[str], broker_logs: Iterable[str]) -> dict[str
 
 def _cluster_source(name: str, properties: Mapping[str, str], logs: list[str], options: WatchOptions) -> ClusterSource:
     from group_coordinator.watching.watch.clusters import ClusterSource
-    from group_coordinator.watching.watch.polling import PollSource
     from group_coordinator.watching.watch.source import WatchSource
 
     def polls(refusal: str) -> PollSource:
+        from group_coordinator.watching.watch.polling import PollSource
+
         print_line(f"{refusal} Groups are polled instead.", error=True)
         return PollSource(properties, refusal, cluster=name)
 
