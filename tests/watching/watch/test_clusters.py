@@ -62,7 +62,7 @@ def test_two_clusters_with_the_same_groups(tmp_path: Path) -> None:
     with start_server(written) as server:
         wait_until(lambda: (tmp_path / "report.html").exists())
         overview = document(server, "/api/v1/overview")
-        assert overview["progress"]["caught_up"]
+        assert overview["caught_up"]
         assert any(doubt.startswith("test: it is not watched") for doubt in overview["doubts"])
         assert "not reached" in [watched["sources"][0]["problem"] for watched in overview["watched"]]
         names = [row["group_id"] for row in document(server, "/api/v1/groups")["groups"]]

@@ -77,8 +77,8 @@ def test_a_cluster_whose_start_fails(
         overview = document(server, "/api/v1/overview")
         assert any(sentence.startswith("test: it is not watched") for sentence in overview["doubts"])
         assert any(DEFECT in sentence for sentence in overview["doubts"])
-        assert not overview["progress"]["caught_up"]
-        assert DEFECT in overview["progress"]["detail"]
+        assert not overview["caught_up"]
+        assert DEFECT in overview["progress"]
         (watched,) = [each for each in overview["watched"] if each["cluster"].startswith("test")]
         assert watched["sources"][0]["problem"] == "failed"
         assert {row["group_id"].split("/")[0] for row in document(server, "/api/v1/groups")["groups"]} == {"prod"}
