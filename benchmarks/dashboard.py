@@ -27,6 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from coordinator_state import GroupConfig
+from group_coordinator.watching.dashboard.api_routes import PAGE_MAX
 from group_coordinator.watching.dashboard.server import RunningServer, start_server
 from group_coordinator.watching.dashboard.sources import ValuesSource
 from schemas.events import encode_json
@@ -203,14 +204,16 @@ def measure(records: Iterator[bytes], arguments: argparse.Namespace) -> None:
             f"memory {rss_mib() - before_mib:,.0f} MiB, of which records {index.kept_bytes / 2**20:,.0f} MiB",
             flush=True,
         )
-        lists = [ask(server, "/api/groups") for _ in range(10)]
-        print_times("the list, the first time", lists[:1], f"{lists[0].size / 2**20:.1f} MiB")
-        print_times("the list", lists[1:])
-        print_times("the list as it was", [ask(server, f"/api/groups?at={index.last_ms - 60_000}") for _ in range(5)])
+        lists = [ask(server, f"/api/v1/groups?limit={PAGE_MAX}&max_wait_ms=50") for _ in range(10)]
+        print_times("a page of the list, the first time", lists[:1], f"{lists[0].size / 2**20:.1f} MiB")
+        print_times("a page of the list", lists[1:])
+        past = f"/api/v1/past-groups?at_ms={index.last_ms - 60_000}"
+        print_times("the list as it was", [ask(server, past) for _ in range(5)])
         step = max(arguments.groups // arguments.asked, 1)
-        pages = [ask(server, f"/api/group?group=group-{number:05}") for number in range(0, arguments.groups, step)]
+        address = "/api/v1/group-over-time?group="
+        pages = [ask(server, f"{address}group-{number:05}") for number in range(0, arguments.groups, step)]
         print_times("a group's page", pages, f"{pages[0].size / 1024:.0f} KiB")
-        page = ask(server, f"/api/group?group={LARGE}")
+        page = ask(server, f"{address}{LARGE}")
         print_times("the large group's page", [page], f"{page.size / 2**20:.1f} MiB, {record_count(server)} records")
         print(f"memory after that {rss_mib() - before_mib:,.0f} MiB")
         if not arguments.no_browser:

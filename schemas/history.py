@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, json
 
 from schemas.consumer_group_history import ConsumerGroupHistory
 from schemas.foreign_json import json_decoder
@@ -388,6 +388,8 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True, gc=False):
         return self.state != GroupState.DEAD
 
 
+encode_history = json.Encoder().encode
+"""Write the value of a record."""
 _decode_snapshot: Callable[[bytes], GroupSnapshot] = json_decoder(GroupSnapshot)
 
 

@@ -9,8 +9,7 @@ import msgspec
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.ground.output_files import read_output
-from schemas.events import encode_json
-from schemas.history import History, decode_history
+from schemas.history import History, decode_history, encode_history
 from schemas.output_records import OutputRecord
 
 
@@ -18,7 +17,7 @@ def history_outputs(history: Iterable[History], topic: str) -> Iterator[OutputRe
     """A watched cluster's history as records of the history topic."""
     for record in history:
         headers = {"epoch": str(record.epoch), "seq": str(record.seq)}
-        yield OutputRecord(topic, record.cause.partition, record.group_id.encode(), encode_json(record), headers)
+        yield OutputRecord(topic, record.cause.partition, record.group_id.encode(), encode_history(record), headers)
 
 
 def read_history_files(directory: Path) -> Iterator[History]:

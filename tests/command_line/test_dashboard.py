@@ -15,8 +15,9 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.main import app
 from group_coordinator.coordinating.commands.dashboard_thread import host_and_port
 from group_coordinator.proving.commands import what_if_player
-from group_coordinator.watching.dashboard import ReplaySource, start_server
 from group_coordinator.watching.dashboard.change import Change
+from group_coordinator.watching.dashboard.server import start_server
+from group_coordinator.watching.dashboard.sources import ReplaySource
 from group_coordinator.watching.tables.rows import TABLES
 from schemas.history import RebalanceStarted, decode_history
 from streaming.config import StreamingConfig
@@ -65,8 +66,8 @@ def test_what_was_replayed_is_played_again(replayed: Path) -> None:
 def test_the_dashboard_compares(replayed: Path) -> None:
     play = what_if_player.of_directory(replayed / "out", StreamingConfig())
     with start_server(ReplaySource(replayed / "out"), what_if=play) as server:
-        assert document(server, "/api/overview")["what_if"] is True
-        comparison = document(server, "/api/what-if?group=crash&session_timeout_ms=30000")
+        assert document(server, "/api/v1/overview")["has_what_if"] is True
+        comparison = document(server, "/api/v1/what-if?group=crash&session_timeout_ms=30000")
     assert comparison["before"]["rebalances"] == comparison["unchanged"]["rebalances"] == 6
     assert comparison["after"]["longest_ms"] > 2 * comparison["before"]["longest_ms"]
     assert comparison["page"]["lanes"]
@@ -74,8 +75,8 @@ def test_the_dashboard_compares(replayed: Path) -> None:
 
 def test_the_page_says_which_request_logs_it_is_from(replayed: Path) -> None:
     with start_server(ReplaySource(replayed / "out")) as server:
-        (watched,) = document(server, "/api/overview")["watched"]
-        assert document(server, "/api/group?group=crash")["no_what_if"] is None
+        (watched,) = document(server, "/api/v1/overview")["watched"]
+        assert document(server, "/api/v1/group-over-time?group=crash")["no_what_if"] is None
     (source,) = watched["sources"]
     assert (source["kind"], source["name"]) == ("request_log", "request logs")
     assert source["detail"].startswith(f"{RECORDING.name}; ")

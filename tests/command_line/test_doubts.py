@@ -50,7 +50,7 @@ def test_said_by_replay_explain_report_and_dashboard(tmp_path: Path) -> None:
     assert explained.stdout.splitlines()[:2] == [doubts.HEADLINE, f"  - {DOUBT}"]
     index = Index()
     ReplaySource(out).start(index)
-    assert Documents(index).overview()["doubts"] == (DOUBT,)
+    assert Documents(index).overview().doubts == (DOUBT,)
 
 
 def test_a_directory_whose_note_is_damaged_says_so(tmp_path: Path) -> None:

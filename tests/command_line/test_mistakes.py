@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.watching.dashboard import ReplaySource, SourceError
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.sources import ReplaySource, SourceError
 from tests.command_line.calls import REQUEST_LOG, call, text_of
 
 CONTENTS = {

@@ -94,7 +94,7 @@ def test_the_page_of_a_cluster(
         try:
             text = wait_for(process, tmp_path, "Ctrl-C")
             address = text.partition("The dashboard: ")[2].split()[0]
-            wait_until(lambda: f"{topic_prefix}-group" in asked(f"{address}api/groups"))
+            wait_until(lambda: f"{topic_prefix}-group" in asked(f"{address}api/v1/groups"))
         finally:
             process.terminate()
             process.wait()

@@ -33,7 +33,7 @@ def test_it_shows_a_group(watch_image: str, network: Network, servers: str) -> N
             wait_until_healthy(started.get_wrapped_container())
             assert started.exec(["id", "-u"]).output.strip() == b"10001"
             assert started.exec(["which", "java"]).exit_code != 0
-            address = f"http://{started.get_container_host_ip()}:{started.get_exposed_port(8450)}/api/groups"
+            address = f"http://{started.get_container_host_ip()}:{started.get_exposed_port(8450)}/api/v1/groups"
             wait_until(lambda: "kafka-readers" in asked(address))
 
 

@@ -23,9 +23,9 @@ from group_coordinator.coordinating.gateway.frames import FrameError, FrameSplit
 from group_coordinator.coordinating.gateway.versions import GROUP_APIS
 from group_coordinator.proving.recordings.cluster_topics import NO_IDS
 from group_coordinator.proving.recordings.group_requests import group_requests
+from group_coordinator.proving.recordings.kafka_json import KafkaJsonError
 from group_coordinator.proving.recordings.offsets_log import read_offsets_record
 from group_coordinator.proving.recordings.request_lines import MARK, read_line
-from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError
 from group_coordinator.watching.broker_logs.line_times import LineError
 from group_coordinator.watching.dashboard.sources import request_of_event
 from group_coordinator.watching.group_metrics.tally import Tally

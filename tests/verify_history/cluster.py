@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.group import Group
-from group_coordinator.watching.broker_logs.kafka_json import topic_id_from_kafka
+from group_coordinator.proving.recordings.kafka_json import topic_id_from_kafka
 from schemas.events import DeletedTopic
 from schemas.group_metadata_events import DescribedTopic, GroupConfiguration, RegexesResolved, TopicMetadata
 from schemas.kafka.json_form import uuid_to_json

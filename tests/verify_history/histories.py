@@ -29,7 +29,7 @@ from coordinator_state import (
 from coordinator_state.kafka_versions import OF_OLD_LOGS
 from coordinator_state.outputs import MetadataEvent
 from group_coordinator.proving.recordings.group_requests import with_topic_ids
-from group_coordinator.watching.broker_logs.kafka_json import (
+from group_coordinator.proving.recordings.kafka_json import (
     list_groups_from_kafka,
     merge,
     request_from_kafka,

@@ -12,7 +12,8 @@ from group_coordinator.command_line.options import CONNECTION, with_settings
 from group_coordinator.coordinating.commands.coordinator_options import Settings
 from group_coordinator.proving.commands import what_if_player
 from group_coordinator.watching.commands.served_page import Host, Port, Token, live_source, new_index, show
-from group_coordinator.watching.dashboard import DEFAULT_PORT, ReplaySource, SourceError, start_server
+from group_coordinator.watching.dashboard.server import DEFAULT_PORT, start_server
+from group_coordinator.watching.dashboard.sources import ReplaySource, SourceError
 from streaming.config import StreamingConfig
 
 _SETTINGS = (*CONNECTION, "offsets_retention_minutes")

@@ -9,8 +9,9 @@ from group_coordinator.command_line.options import DASHBOARD_TOKEN_VARIABLE
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.proving.commands import what_if_player
 from group_coordinator.watching.commands.served_page import live_source, new_index
-from group_coordinator.watching.dashboard import DEFAULT_PORT, RunningServer, SourceError, start_server
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.server import DEFAULT_PORT, RunningServer, start_server
+from group_coordinator.watching.dashboard.sources import SourceError
 from streaming.config import StreamingConfig
 
 DEFAULT_ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"

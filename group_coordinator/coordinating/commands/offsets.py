@@ -31,7 +31,7 @@ from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.monitoring.printable import printable, printable_lines
 from group_coordinator.ground.output_files import read_output
 from group_coordinator.ground.settings.connection import ReaderSettings
-from group_coordinator.watching.dashboard.sources import note_of
+from group_coordinator.watching.dashboard.notes import note_of
 from schemas.history import decode_history
 from schemas.wire import DecodeError
 

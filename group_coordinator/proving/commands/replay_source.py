@@ -30,7 +30,7 @@ from group_coordinator.proving.recordings.following import Following
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.log_doubts import doubts_of
 from group_coordinator.watching.commands.observed_source import is_dump, observed_source
-from group_coordinator.watching.dashboard.sources import Note
+from group_coordinator.watching.dashboard.notes import Note
 from group_coordinator.watching.dashboard.watched import Watched, WatchedSource
 from group_coordinator.watching.narrative import words
 from schemas.history import History

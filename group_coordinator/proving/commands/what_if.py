@@ -22,7 +22,7 @@ from group_coordinator.watching.dashboard.change import Change, GroupProtocol
 from group_coordinator.watching.dashboard.documents import Documents, NotFound
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.sources import ReplaySource, SourceError
-from group_coordinator.watching.dashboard.what_if import ReplayFunction
+from group_coordinator.watching.dashboard.what_if import Comparison, ReplayFunction
 from group_coordinator.watching.narrative import words
 from streaming.config import StreamingConfig
 
@@ -105,7 +105,7 @@ def what_if(
 
 def _answer(
     config: StreamingConfig, directory: Path | None, group_id: str, change: Change
-) -> tuple[dict[str, Any], Sequence[str]]:
+) -> tuple[Comparison, Sequence[str]]:
     """Return the answer, and the doubts about the log."""
     index = new_index(config)
     if directory is None:
@@ -119,7 +119,7 @@ def _answer(
         raise CommandError(str(problem)) from problem
 
 
-def comparison(answer: Mapping[str, Any]) -> Iterator[str]:
+def comparison(answer: Comparison) -> Iterator[str]:
     """Yield the answer as lines: a table, and how far it can be believed."""
     sides = [answer["before"], answer["unchanged"], answer["after"]]
     of_chance = [{}, answer["ranges"]["unchanged"], answer["ranges"]["after"]]
@@ -128,7 +128,7 @@ def comparison(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from answer["assumptions"]
 
 
-def _rows(sides: list[Summary], of_chance: list[Summary]) -> Iterator[list[str]]:
+def _rows(sides: Sequence[Summary], of_chance: Sequence[Summary]) -> Iterator[list[str]]:
     yield ["group protocol", *[" and ".join(side["protocols"]) or "-" for side in sides]]
     yield ["rebalances", *[str(side["rebalances"]) for side in sides]]
     for trigger in sorted({trigger for side in sides for trigger in side["by_trigger"]}):

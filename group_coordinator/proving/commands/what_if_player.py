@@ -18,8 +18,8 @@ from group_coordinator.ground.kafka_topics.reader import partition_count, read_t
 from group_coordinator.proving.recordings.broker_settings import FORMER_RULES, RULES
 from group_coordinator.proving.what_if.group_log import group_log
 from group_coordinator.proving.what_if.what_if import play, repetitions
-from group_coordinator.watching.dashboard import GroupPlay, ReplayFunction
-from group_coordinator.watching.dashboard.sources import NOTE_FILE, Note
+from group_coordinator.watching.dashboard.notes import NOTE_FILE, Note
+from group_coordinator.watching.dashboard.what_if import GroupPlay, ReplayFunction
 from schemas.java_hash import group_partition
 from schemas.records_file import Record
 from streaming.config import StreamingConfig

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError, topic_id_from_kafka
+from group_coordinator.proving.recordings.kafka_json import KafkaJsonError, topic_id_from_kafka
 from schemas.error_codes import ErrorCode
 
 METADATA, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 3, 19, 20, 37

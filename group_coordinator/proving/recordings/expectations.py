@@ -15,10 +15,10 @@ from group_coordinator.proving.recordings.commits_in_sight import CommitsInSight
 from group_coordinator.proving.recordings.consumer_records import describe_record, same_record
 from group_coordinator.proving.recordings.coordinator_log import LogEntry
 from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.kafka_json import response_to_kafka
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.old_brokers import comparable_of_old_broker, is_of_old_broker, sorted_topics
 from group_coordinator.proving.recordings.session_ends import SessionEnds
-from group_coordinator.watching.broker_logs.kafka_json import response_to_kafka
 from schemas.error_codes import ErrorCode
 from schemas.events import TopicsDeleted, TransactionEnded
 from schemas.group_metadata_events import GroupConfiguration, TopicMetadata

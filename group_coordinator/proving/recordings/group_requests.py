@@ -15,13 +15,13 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.structs import replace
 
 from group_coordinator.proving.recordings.cluster_topics import TopicIds
-from group_coordinator.proving.recordings.request_lines import LoggedRequest
-from group_coordinator.watching.broker_logs.kafka_json import (
+from group_coordinator.proving.recordings.kafka_json import (
     TOPIC_IDS_FROM,
     KafkaJsonError,
     request_from_kafka,
     topic_id_from_kafka,
 )
+from group_coordinator.proving.recordings.request_lines import LoggedRequest
 from schemas.consumer_group_messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from schemas.error_codes import ErrorCode
 from schemas.events import RequestEnvelope

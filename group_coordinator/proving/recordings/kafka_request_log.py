@@ -20,12 +20,12 @@ from msgspec.structs import replace
 
 from group_coordinator.proving.recordings.cluster_topics import ClusterLog, LoggedTopics, TopicIds, cluster_topics
 from group_coordinator.proving.recordings.group_requests import GroupRequest, group_requests
+from group_coordinator.proving.recordings.kafka_json import KafkaJsonError
 from group_coordinator.proving.recordings.log_clock import FileClock, FileStep, link_files
 from group_coordinator.proving.recordings.log_contents import LogContents
 from group_coordinator.proving.recordings.request_lines import MARK, LoggedRequest, ReadLine, read_line
 from group_coordinator.proving.recordings.request_order import ConnectionOrder, RequestSorter
 from group_coordinator.proving.recordings.transaction_ends import TransactionEnd, transaction_ends
-from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError
 from group_coordinator.watching.broker_logs.line_times import LineError
 from group_coordinator.watching.broker_logs.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
 from schemas.bounded_lines import bounded_lines, too_long

@@ -26,10 +26,11 @@ from group_coordinator.watching.broker_logs.broker_lines import (
 from group_coordinator.watching.broker_logs.broker_patterns import HINT, NO_GROUP
 from group_coordinator.watching.broker_logs.broker_words import events_at, start_of_words
 from group_coordinator.watching.broker_logs.cluster_ids import cluster_id_in, is_foreign, left_out
-from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError, topic_id_from_kafka
 from group_coordinator.watching.broker_logs.line_times import LineError, line_time
 from group_coordinator.watching.broker_logs.log_entries import LogEntries
 from group_coordinator.watching.broker_logs.text_files import lines_of
+from schemas.kafka.json_form import JsonFormError, uuid_from_json
+from schemas.wire import topic_id_text
 
 _ID, _NAME = rb"([\w-]{22})", rb"([\w.-]{1,249})"
 _LOADED = re.compile(
@@ -64,8 +65,8 @@ def is_own_message(before: bytes) -> bool:
 
 def _pair(topic_id: bytes, name: bytes) -> Iterator[tuple[str, str]]:
     try:
-        plain = topic_id_from_kafka(topic_id.decode())
-    except KafkaJsonError:
+        plain = topic_id_text(uuid_from_json(topic_id.decode()))
+    except JsonFormError:
         return
     if plain is not None:
         yield plain.replace("-", ""), name.decode()

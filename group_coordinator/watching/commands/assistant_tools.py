@@ -15,7 +15,9 @@ from pydantic import Field
 
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.watching.commands.explanation import explanation
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.documents import Documents, NotFound
+from group_coordinator.watching.dashboard.group_page import GroupOverTime
 from group_coordinator.watching.narrative.rebalances import headline
 from group_coordinator.watching.tables.owned_rows import Ownership
 
@@ -63,7 +65,7 @@ class _Tools:
         rows = [
             row
             for row in self._documents.index.rows(self._documents.now_ms)
-            if contains in row.id and (row.severity > 0 or not only_with_verdict)
+            if contains in row.group_id and (row.severity > 0 or not only_with_verdict)
         ]
         groups = [self._row(row) for row in sorted(rows, key=lambda row: -row.severity)[:GROUPS_MAX]]
         return self._answer(groups=groups, left_out=len(rows) - len(groups))
@@ -144,19 +146,19 @@ class _Tools:
         page = self._page(group)
         offsets = [
             {
-                name: document[name]
-                for name in ("topic", "partition", "offset", "lag", "lag_ms", "lag_at_least", "beyond_end", "by")
+                "topic": each.topic, "partition": each.partition, "offset": each.committed_offset, "lag": each.lag,
+                "lag_ms": each.lag_ms, "lag_at_least": each.lag_ms_is_at_least, "beyond_end": each.is_beyond_end,
+                "by": each.committed_by, "committed": _text(each.committed_ms),
             }
-            | {"committed": _text(document["committed"])}
-            for document in page["offsets"]
-        ]
+            for each in page["offsets"]
+        ]  # fmt: skip
         return self._answer(group=self._row(page["group"]), partitions=offsets)
 
     def _window(self, group: str) -> Any:
         with self._refusing():
             return self._documents.window(group)
 
-    def _page(self, group: str) -> dict[str, Any]:
+    def _page(self, group: str) -> GroupOverTime:
         with self._refusing():
             return self._documents.group(group)
 
@@ -168,19 +170,19 @@ class _Tools:
         except NotFound as problem:
             raise ToolError(" ".join([printable(str(problem)), *_unread(self._progress())])) from None
 
-    def _row(self, row: Any) -> dict[str, Any]:
-        shown = ("id", "kind", "state", "members", "generation", "lag", "lag_ms", "rebalances", "cause", "verdict",
-                 "reason")  # fmt: skip
-        return {name: getattr(row, name) for name in shown} | {
-            "last_rebalance": _text(row.rebalanced),
-            "state_since": _text(row.since),
+    def _row(self, row: Group) -> dict[str, Any]:
+        shown = ("state", "members", "generation", "lag", "lag_ms", "rebalances", "verdict", "reason")
+        return {"id": row.group_id, "kind": row.type} | {name: getattr(row, name) for name in shown} | {
+            "cause": row.last_rebalance_cause,
+            "last_rebalance": _text(row.last_rebalance_ms),
+            "state_since": _text(row.state_since_ms),
         }
 
     def _answer(self, **foreign_data: Any) -> dict[str, Any]:
         overview, progress = self._documents.overview(), self._progress()
         return {
             "now": _text(self._documents.now_ms),
-            "doubts": [*_unread(progress), *overview["doubts"]],
+            "doubts": [*_unread(progress), *overview.doubts],
             "foreign_data": _escaped(to_builtins(foreign_data)),
         }
 
@@ -192,7 +194,7 @@ def _unread(progress: Mapping[str, Any]) -> Iterator[str]:
         yield f"The log is still being read{detail}: groups may be missing, or be told as they once were. Ask again."
 
 
-def _group_then(page: dict[str, Any], at_ms: int, *, has_lanes: bool) -> dict[str, Any]:
+def _group_then(page: GroupOverTime, at_ms: int, *, has_lanes: bool) -> dict[str, Any]:
     """Say what the group was at a moment, and whether nobody knows who owned what then."""
     states = [state for state in page["states"] if state[0] <= at_ms]
     if not states:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC
 
+import msgspec
 from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
@@ -15,17 +16,17 @@ from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.errors import TIMEOUT_S
 from group_coordinator.ground.kafka_topics.log_bounds import can_be, log_bounds, log_reaches
 from group_coordinator.ground.settings.connection import ReaderSettings
-from group_coordinator.watching.commands.brokers_group import read_brokers_group
 from group_coordinator.watching.commands.group_tables import PARTITION_COLUMNS
-from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
-from group_coordinator.watching.dashboard import HealthSettings, SourceError
+from group_coordinator.watching.commands.one_look import read_brokers_groups
+from group_coordinator.watching.commands.watch_sources import watch_index
 from group_coordinator.watching.dashboard import api_types as api
-from group_coordinator.watching.dashboard.api import details, group
-from group_coordinator.watching.dashboard.documents import NotFound
+from group_coordinator.watching.dashboard.documents import details
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.settings import HealthSettings
+from group_coordinator.watching.dashboard.sources import SourceError
 from group_coordinator.watching.narrative import words
-from schemas.events import encode_json
 from schemas.group_states import NO_GROUP, GroupState
+from schemas.history import encode_history
 
 _MEMORY_MIB = 2_048
 _LOOK_S = 0.1
@@ -47,57 +48,55 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 def brokers_lines(config: ReaderSettings, asked: Asked) -> Iterator[str]:
     """Yield the answer. Raises CommandError."""
+    index, now_ms = _read(config, asked.group_id)
     if asked.group_id is None:
-        index, now_ms = _read_all(config)
-        groups = [group(row) for row in index.rows(now_ms) if row.state not in (NO_GROUP, GroupState.DEAD)]
-        wanted = [each for each in groups if asked.type in (None, each.type)]
+        wanted = [row for row in index.rows(now_ms) if _is_there(row) and asked.type in (None, row.type)]
         yield from map(_json, wanted) if asked.as_json else _list_lines(wanted)
     else:
-        try:
-            told = _described(config, asked.group_id)
-        except NotFound:
-            raise CommandError(f"Consumer group '{asked.group_id}' does not exist.") from None
+        row = index.row(asked.group_id, now_ms)
+        if row is None or not _is_there(row):
+            raise CommandError(f"Consumer group '{asked.group_id}' does not exist.")
+        told = details(index, asked.group_id, now_ms)
         yield from [_json(told)] if asked.as_json else _described_lines(told, asked)
     print_line(_HINT, error=True)
 
 
+def _is_there(row: api.Group) -> bool:
+    return row.state not in (NO_GROUP, GroupState.DEAD)
+
+
 def _json(document: Struct) -> str:
-    return encode_json(document).decode()
+    return msgspec.json.encode(document).decode()
 
 
-def _described(config: ReaderSettings, group_id: str) -> api.GroupDetails:
-    """Read one group from its partition of the offsets topic; or poll, where that may not be read."""
+def _read(config: ReaderSettings, group_id: str | None) -> tuple[Index, int]:
+    """Read what the offsets topic has of one group, or of all, or poll, where that may not be read; then ask for the
+    ends of the logs. Returns when that was, too. Raises CommandError."""
     from group_coordinator.watching.watch.offsets_topic import OffsetsTopicRefusedError  # it takes its time
 
+    index = watch_index(_MEMORY_MIB, HealthSettings())
     try:
-        told = read_brokers_group(config.client_properties, group_id, (), UTC)
+        brokers = read_brokers_groups(config.client_properties, (), UTC, group_id)
     except CommandError as problem:
         if not isinstance(problem.__cause__, OffsetsTopicRefusedError):
             raise
-        index, now_ms = _read_all(config)
+        _poll(config, str(problem), index)
     else:
-        index = Index()
-        for record in told.history:
-            index.add_record(record, encode_json(record))
-        now_ms = _poll_ends(index, config)
-        _say_doubts(told.doubts)
-    found = details(index, group_id, now_ms)
-    if found.group.state in (NO_GROUP, GroupState.DEAD):
-        raise NotFound(group_id)
-    return found
+        index.doubts = brokers.doubts
+        for record in brokers.history(group_id):
+            index.add_record(record, encode_history(record))
+    _say_doubts(index.doubts)
+    if left_out := index.on_disk().total():
+        _say_doubts([f"{left_out:,} groups found no room in memory: they are left out."])
+    return index, _poll_ends(index, config)
 
 
-def _read_all(config: ReaderSettings) -> tuple[Index, int]:
-    """Read the whole offsets topic as `watch` does, or poll where that is refused; then ask for the ends of the logs.
-
-    Returns when that was, too. Raises CommandError.
-    """
+def _poll(config: ReaderSettings, refusal: str, index: Index) -> None:
     from group_coordinator.watching.watch.conditions import failures
+    from group_coordinator.watching.watch.polling import PollSource
 
-    index = watch_index(_MEMORY_MIB, HealthSettings())
-    bounds = evidence_bounds(_MEMORY_MIB, 1, every_commit=False)
-    options = WatchOptions(time_zone=UTC, follow=False, bounds=bounds, state=None)
-    source = watch_source({"": config.client_properties}, (), options)
+    _say_doubts([f"{refusal} Groups are polled instead."])
+    source = PollSource(config.client_properties, refusal)
     try:
         source.start(index)
     except SourceError as problem:
@@ -113,10 +112,6 @@ def _read_all(config: ReaderSettings) -> tuple[Index, int]:
                 time.sleep(_LOOK_S)
     finally:
         source.stop()
-    _say_doubts(index.doubts)
-    if left_out := index.on_disk().total():
-        _say_doubts([f"{left_out:,} groups found no room in memory: they are left out."])
-    return index, _poll_ends(index, config)
 
 
 def _poll_ends(index: Index, config: ReaderSettings) -> int:

@@ -7,6 +7,7 @@ from datetime import tzinfo
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 
 from group_coordinator.command_line import doubts
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
@@ -19,13 +20,13 @@ from group_coordinator.command_line.tables import print_json, print_line, print_
 from group_coordinator.command_line.times import parse_moment_ms, shown_zone
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.ground.settings.connection import ReaderSettings
-from group_coordinator.watching.commands.brokers_group import GroupTold, read_brokers_group
 from group_coordinator.watching.commands.explanation import deploys_told, explanation
+from group_coordinator.watching.commands.one_look import read_brokers_groups
 from group_coordinator.watching.commands.published_groups import read_history
 from group_coordinator.watching.commands.whose_groups import Brokers, are_own
-from group_coordinator.watching.dashboard.api import rebalance_details
 from group_coordinator.watching.dashboard.deploys import deploys_in
-from group_coordinator.watching.dashboard.sources import note_of
+from group_coordinator.watching.dashboard.notes import note_of
+from group_coordinator.watching.dashboard.rebalance_page import rebalance_details
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
 from schemas.history import History
@@ -54,6 +55,18 @@ _Episode = Annotated[
     bool, typer.Option("--episode", help="The last deploys side by side: all rebalances of a roll are one episode.")
 ]
 _Utc = Annotated[bool, typer.Option("--utc", help="Times in UTC. [default: the local time zone, or that of TZ]")]
+
+
+class GroupTold(Struct, frozen=True, kw_only=True):
+    """What a source has of one group."""
+
+    history: Sequence[History]
+    doubts: Sequence[str]
+    """Why it may not be what happened, or not all of it."""
+    other_groups: Sequence[str]
+    """Further groups that it has."""
+    source: str
+    """What was read, in words."""
 
 
 @with_settings(*CONNECTION, of=ReaderSettings)
@@ -146,7 +159,10 @@ def _live(
 
     if are_own(config, brokers=brokers or bool(broker_logs), knows=knows) and told is not None:
         return told
-    return read_brokers_group(config.client_properties, group_id, broker_logs, log_times)
+    found = read_brokers_groups(config.client_properties, broker_logs, log_times, group_id)
+    others = [each for each in found.observer.group_ids() if each != group_id]
+    history = tuple(found.history(group_id))
+    return GroupTold(history=history, doubts=found.doubts, other_groups=others, source=found.source)
 
 
 def _told(records: Iterable[History], group_id: str, source: str, noted: Sequence[str] = ()) -> GroupTold:

@@ -20,8 +20,8 @@ from group_coordinator.watching.commands.served_page import Host, Token, health_
 from group_coordinator.watching.commands.watch_settings import NAMES, WatchSettings
 from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
 from group_coordinator.watching.commands.whose_groups import Brokers, are_own
-from group_coordinator.watching.dashboard import ReplaySource, Source, SourceError
 from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.sources import ReplaySource, Source, SourceError
 from schemas.settings import PORT_MAX
 
 _CONNECTIONS_MAX = 64

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
-from group_coordinator.watching.broker_logs.kafka_json import KafkaJsonError, topic_id_from_kafka
 from group_coordinator.watching.broker_logs.text_files import INPUT_NAME, STANDARD_INPUT, named_files
 from group_coordinator.watching.dashboard.watched import Watched
 from group_coordinator.watching.narrative import words
@@ -25,6 +24,8 @@ from group_coordinator.watching.observed.doubts import doubts, unnamed_topics
 from group_coordinator.watching.observed.offsets_log import Entry, OffsetsDump, read_raw
 from group_coordinator.watching.watch.cluster_status import OFFSETS_LOG, Cluster, not_known, of_logs
 from schemas.history import History
+from schemas.kafka.json_form import JsonFormError, uuid_from_json
+from schemas.wire import topic_id_text
 
 DUMP_SUFFIXES = (".offsets.jsonl", ".offsets.jsonl.gz")
 
@@ -125,7 +126,7 @@ def _names(path: Path | None) -> Mapping[str, str]:
     try:
         names_by_id = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
         return {_hexadecimal(topic_id): name for topic_id, name in names_by_id.items()}
-    except (OSError, msgspec.DecodeError, KafkaJsonError) as problem:
+    except (OSError, msgspec.DecodeError, JsonFormError) as problem:
         raise CommandError(f"{path}: {problem}; it should be a JSON object of topic ids and names.") from problem
 
 
@@ -134,7 +135,7 @@ def _hexadecimal(topic_id: str) -> str:
     plain = topic_id.replace("-", "").lower()
     if len(plain) == 32 and all(digit in "0123456789abcdef" for digit in plain):
         return plain
-    return (topic_id_from_kafka(topic_id) or "").replace("-", "")
+    return (topic_id_text(uuid_from_json(topic_id)) or "").replace("-", "")
 
 
 def _watched(

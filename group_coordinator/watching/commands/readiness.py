@@ -21,8 +21,8 @@ from group_coordinator.command_line.tables import aligned, print_line, print_lin
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.ground.settings.connection import ReaderSettings
-from group_coordinator.watching.commands.brokers_group import read_brokers_groups
 from group_coordinator.watching.commands.observed_source import read_files
+from group_coordinator.watching.commands.one_look import read_brokers_groups
 from group_coordinator.watching.commands.published_groups import read_history, read_snapshots
 from group_coordinator.watching.dashboard.readiness import (
     NOT_SEEN,

@@ -13,15 +13,11 @@ from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.ground.settings.connection import ReaderSettings
-from group_coordinator.watching.dashboard import (
-    DashboardSettings,
-    HealthSettings,
-    KafkaSource,
-    RunningServer,
-    Source,
-    TopicNames,
-)
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.kafka_source import KafkaSource, TopicNames
+from group_coordinator.watching.dashboard.server import RunningServer
+from group_coordinator.watching.dashboard.settings import DashboardSettings, HealthSettings
+from group_coordinator.watching.dashboard.sources import Source
 from schemas.group_settings import RetentionSettings
 from schemas.settings import PORT_MAX
 

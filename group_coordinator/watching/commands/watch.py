@@ -23,15 +23,16 @@ from group_coordinator.command_line.output_options import (
     TablesOption,
 )
 from group_coordinator.command_line.tables import print_line
-from group_coordinator.ground.monitoring.metrics import Value
 from group_coordinator.ground.system.allocator import give_free_memory_back
 from group_coordinator.watching.commands.served_page import Host, Port, Token, health_settings, show
 from group_coordinator.watching.commands.watch_outputs import OutputOptions, open_outputs
 from group_coordinator.watching.commands.watch_settings import NAMES, WatchSettings
 from group_coordinator.watching.commands.watch_sources import WatchOptions, evidence_bounds, watch_index, watch_source
-from group_coordinator.watching.dashboard import DEFAULT_PORT, RunningServer, Source, SourceError, start_server
+from group_coordinator.watching.dashboard.server import DEFAULT_PORT, RunningServer, start_server
+from group_coordinator.watching.dashboard.sources import Source, SourceError
 
 if TYPE_CHECKING:
+    from group_coordinator.ground.monitoring.metrics import Value
     from group_coordinator.watching.watch.writing import HistorySource, Output
 
 _Follow = Annotated[bool, typer.Option("--follow", help="Read brokers' logs as they grow, through rotations.")]
@@ -120,14 +121,13 @@ def _start(
     stack: ExitStack,
 ) -> RunningServer:
     """Start the page, and the endpoint with the metrics where one is wanted. Raises SourceError, OSError."""
-    from group_coordinator.watching.watch.lag_metrics import lag_series
-    from group_coordinator.watching.watch.metrics import watch_endpoint
-    from group_coordinator.watching.watch.webhook import Webhook
     from group_coordinator.watching.watch.writing import WrittenSource
 
     server = serve(WrittenSource(source, outputs))
     more: Callable[[], Iterable[Value]] = tuple
     if config.webhook:
+        from group_coordinator.watching.watch.webhook import Webhook
+
         webhook = Webhook(
             config.webhook, config.webhook_format, source.name,
             rows=lambda: server.index.rows(time.time_ns() // 1_000_000),
@@ -136,6 +136,9 @@ def _start(
         more = stack.enter_context(webhook).values
         print_line(f"Verdicts are posted to {webhook.host}.")
     if config.metrics_port:
+        from group_coordinator.watching.watch.lag_metrics import lag_series
+        from group_coordinator.watching.watch.metrics import watch_endpoint
+
         host, port, series = config.metrics_host, config.metrics_port, lag_series(config, source.name)
         try:
             endpoint = stack.enter_context(watch_endpoint(source, server.index, host, port, series, more))

@@ -14,8 +14,8 @@ from group_coordinator.ground.output_files import write_files
 from group_coordinator.ground.settings.topic_names import Topics
 from group_coordinator.watching.dashboard.clusters import qualified
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.notes import Note
 from group_coordinator.watching.dashboard.report import report_of_index
-from group_coordinator.watching.dashboard.sources import Note
 from group_coordinator.watching.tables.destination import open_tables
 from group_coordinator.watching.tables.fold import fold
 

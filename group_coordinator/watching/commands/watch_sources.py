@@ -15,8 +15,8 @@ from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.tables import print_line
 from group_coordinator.ground.system.disk_store import DiskStore
 from group_coordinator.watching.broker_logs.text_files import STANDARD_INPUT
-from group_coordinator.watching.dashboard import DashboardSettings, HealthSettings
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.settings import DashboardSettings, HealthSettings
 from group_coordinator.watching.observed.evidence import BOUNDED, Bounds
 
 if TYPE_CHECKING:
@@ -82,10 +82,11 @@ def _by_cluster(clusters: Iterable[str], broker_logs: Iterable[str]) -> dict[str
 
 def _cluster_source(name: str, properties: Mapping[str, str], logs: list[str], options: WatchOptions) -> ClusterSource:
     from group_coordinator.watching.watch.clusters import ClusterSource
-    from group_coordinator.watching.watch.polling import PollSource
     from group_coordinator.watching.watch.source import WatchSource
 
     def polls(refusal: str) -> PollSource:
+        from group_coordinator.watching.watch.polling import PollSource
+
         print_line(f"{refusal} Groups are polled instead.", error=True)
         return PollSource(properties, refusal, cluster=name)
 

@@ -11,16 +11,23 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from group_coordinator.watching.dashboard import api_types as types
-from group_coordinator.watching.dashboard.api import PAGE_DEFAULT, PAGE_MAX, Api
+from group_coordinator.watching.dashboard.change import Change, GroupProtocol
+from group_coordinator.watching.dashboard.documents import Documents, NotFound
+from group_coordinator.watching.dashboard.group_page import GroupOverTime
 from group_coordinator.watching.dashboard.sources import Source
 from group_coordinator.watching.dashboard.verdicts import VerdictKind
+from group_coordinator.watching.dashboard.what_if import Comparison
 
 BASE = "/api/v1"
 _TOKEN = "token"
 """It lets in, and asks nothing."""
 
 
-_TEXT = MappingProxyType({"type": "string"})
+_TEXT: Mapping[str, Any] = MappingProxyType({"type": "string"})
+_NUMBER: Mapping[str, Any] = MappingProxyType({"type": "integer"})
+_YES_OR_NO: Mapping[str, Any] = MappingProxyType({"type": "boolean"})
+PAGE_MAX = 1_000
+PAGE_DEFAULT = 100
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -28,8 +35,6 @@ class Parameter(Struct, frozen=True, kw_only=True):
 
     name: str
     meaning: str
-    argument: str = ""
-    """What `Api` calls it; empty: the same."""
     is_required: bool = False
     schema: Mapping[str, Any] = _TEXT
 
@@ -39,94 +44,166 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     path: str
     summary: str
-    answer: type[Struct]
-    make: Callable[..., Struct]
+    answer: type[Any]
+    make: Callable[..., Any]
     parameters: tuple[Parameter, ...] = ()
 
 
-_GROUP = Parameter(name="group", meaning="The group's id.", argument="name", is_required=True)
-_PAGING = (
-    Parameter(name="page", meaning="What the answer before has named as `next_page`."),
-    Parameter(
-        name="limit", meaning="So many are on a page.",
-        schema={"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT},
-    ),
-)  # fmt: skip
+def _paging(default: int = PAGE_DEFAULT) -> tuple[Parameter, ...]:
+    bounds = {"minimum": 1, "maximum": PAGE_MAX, "default": default}
+    return (
+        Parameter(name="page", meaning="What the answer before has named as `next_page`."),
+        Parameter(name="limit", meaning="So many are on a page.", schema={**_NUMBER, **bounds}),
+    )
 
 
-def operations(api: Api, source: Source) -> tuple[Operation, ...]:
+def _choice(name: str, meaning: str, of: Any) -> Parameter:
+    return Parameter(name=name, meaning=meaning, schema={**_TEXT, "enum": list(get_args(of))})
+
+
+_GROUP = Parameter(name="group", meaning="The group's id.", is_required=True)
+_CHANGE = (
+    _choice("group_protocol", "Every client's group.protocol.", GroupProtocol),
+    Parameter(name="session_timeout_ms", meaning="Every member's session timeout.", schema=_NUMBER),
+    Parameter(name="heartbeat_interval_ms", meaning="The time between two heartbeats.", schema=_NUMBER),
+    Parameter(name="initial_delay_ms", meaning="group.initial.rebalance.delay.ms.", schema=_NUMBER),
+    Parameter(name="assignment_interval_ms", meaning="group.consumer.assignment.interval.ms.", schema=_NUMBER),
+    Parameter(name="static_members", meaning="Every client has its client id as its static id.", schema=_YES_OR_NO),
+    Parameter(name="assignor", meaning="The assignor that all members offer, or ask for."),
+)
+
+
+def operations(documents: Documents, source: Source) -> tuple[Operation, ...]:
     """Return all questions. `source`: it says how far all is read."""
+    return (*_of_all(documents, source), *_of_a_group(documents), *_of_the_log(documents, source))
 
-    def overview() -> types.Overview:
-        progress = source.progress()
-        return api.overview(source.name, bool(progress["caught_up"]), str(progress["detail"]))
 
+def _of_all(documents: Documents, source: Source) -> tuple[Operation, ...]:
     return (
         Operation(
-            path="/overview", summary="What is known, and how far.", answer=types.Overview, make=overview
+            path="/overview", summary="What is known, and how far.", answer=types.Overview,
+            make=lambda: documents.overview(source.name, source.progress()),
         ),
         Operation(
-            path="/groups", summary="The groups as they are now, by id.", answer=types.Groups, make=api.groups,
+            path="/groups", summary="The groups as they are now, by id.", answer=types.Groups, make=documents.groups,
             parameters=(
                 Parameter(name="contains", meaning="Those whose id has this in it."),
                 Parameter(name="cluster", meaning="Those of this cluster."),
                 Parameter(name="state", meaning="Those in this state."),
+                _choice("verdict", "Those with this verdict.", VerdictKind),
                 Parameter(
-                    name="verdict", meaning="Those with this verdict.",
-                    schema={"type": "string", "enum": list(get_args(VerdictKind))},
+                    name="max_wait_ms", schema={**_NUMBER, "minimum": 0},
+                    meaning="Groups that take longer to be brought up to date are as they were a moment ago, or "
+                    "missing where they are new. Without: all are up to date.",
                 ),
-                *_PAGING,
+                *_paging(),
             ),
         ),
         Operation(
+            path="/past-groups", summary="All groups as they were at a moment.", answer=types.PastGroups,
+            make=documents.past_groups,
+            parameters=(Parameter(name="at_ms", meaning="The moment.", is_required=True, schema=_NUMBER),),
+        ),
+    )  # fmt: skip
+
+
+def _of_a_group(documents: Documents) -> tuple[Operation, ...]:
+    def what_if(*, group: str, **change: Any) -> Comparison:
+        return documents.what_if(group, Change(**change))
+
+    return (
+        Operation(
             path="/group", summary="A group with its members and partitions.", answer=types.GroupDetails,
-            make=api.group, parameters=(_GROUP,),
+            make=documents.group_now, parameters=(_GROUP,),
+        ),
+        Operation(
+            path="/group-over-time", summary="A group as its page draws it.", answer=GroupOverTime,
+            make=documents.group, parameters=(_GROUP,),
         ),
         Operation(
             path="/rebalances", summary="The rebalances of a group, the newest first.", answer=types.Rebalances,
-            make=api.rebalances, parameters=(_GROUP, *_PAGING),
+            make=documents.rebalances, parameters=(_GROUP, *_paging()),
         ),
         Operation(
             path="/rebalance", summary="A rebalance of a group, step by step.", answer=types.RebalanceDetails,
-            make=api.rebalance,
-            parameters=(_GROUP, Parameter(name="rebalance", argument="key", meaning="Its key. Without: the last one.")),
+            make=documents.rebalance,
+            parameters=(_GROUP, Parameter(name="rebalance", meaning="Its key. Without: the last one.")),
         ),
         Operation(
+            path="/what-if", summary="A group under other settings.", answer=Comparison, make=what_if,
+            parameters=(_GROUP, *_CHANGE),
+        ),
+    )  # fmt: skip
+
+
+def _of_the_log(documents: Documents, source: Source) -> tuple[Operation, ...]:
+    def request(*, partition: int, offset: int) -> types.Request:
+        found = source.read_request(partition, offset)
+        if found is None:
+            raise NotFound("This request is not to be had here (any more): only its place in the log is known.")
+        return found
+
+    return (
+        Operation(
             path="/events", summary="The latest events of all groups, the newest first.", answer=types.Events,
-            make=api.events,
+            make=documents.events,
             parameters=(
-                Parameter(name="group", argument="name", meaning="Those of this group."), *_PAGING,
+                Parameter(name="group", meaning="Those of this group."),
+                Parameter(name="kind", meaning="Those of this type."),
+                Parameter(name="contains", meaning="Those that have this in their group's id or their text."),
+                *_paging(),
+            ),
+        ),
+        Operation(
+            path="/dead-letters", summary="The latest events that could not be read.", answer=types.DeadLetters,
+            make=documents.dead_letters,
+        ),
+        Operation(
+            path="/request", summary="The whole request or other event at a place of the log.", answer=types.Request,
+            make=request,
+            parameters=(
+                Parameter(name="partition", meaning="Of the events topic.", is_required=True, schema=_NUMBER),
+                Parameter(name="offset", meaning="In this partition.", is_required=True, schema=_NUMBER),
             ),
         ),
     )  # fmt: skip
 
 
-def answer(operation: Operation, request: Request) -> Struct:
+def answer(operation: Operation, request: Request) -> Any:
     """Answer a question. Raises NotFound, and ValueError where it is none."""
     query = request.query_params
     known = {parameter.name: parameter for parameter in operation.parameters}
     unknown = [name for name in query if name not in known and name != _TOKEN]
     if unknown:
         raise ValueError(f"There is no parameter {unknown[0]}; there are {', '.join(known) or 'none'}.")
-    arguments: dict[str, str | int] = {}
+    arguments: dict[str, Any] = {}
     for name, parameter in known.items():
         if name in query:
-            arguments[parameter.argument or name] = _value(parameter, query[name])
+            arguments[name] = _value(parameter, query[name])
         elif parameter.is_required:
             raise ValueError(f"{name} is missing: {parameter.meaning}")
+        elif "default" in parameter.schema:
+            arguments[name] = parameter.schema["default"]
     return operation.make(**arguments)
 
 
 def _value(parameter: Parameter, text: str) -> str | int:
-    choices = parameter.schema.get("enum")
+    name, schema = parameter.name, parameter.schema
+    choices = schema.get("enum", ("true", "false") if schema["type"] == "boolean" else None)
     if choices and text not in choices:
-        raise ValueError(f"{parameter.name} is none of {', '.join(choices)}.")
-    if parameter.schema["type"] == "string":
+        raise ValueError(f"{name} is none of {', '.join(choices)}.")
+    if schema["type"] == "string":
         return text
+    if schema["type"] == "boolean":
+        return text == "true"
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
-        raise ValueError(f"{parameter.name} is a whole number.") from None
+        raise ValueError(f"{name} is a whole number.") from None
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise ValueError(f"{name} is {number}, but must be {least}{'' if most is None else f' to {most}'}.")
+    return number
 
 
 def openapi(all_operations: tuple[Operation, ...]) -> dict[str, Any]:

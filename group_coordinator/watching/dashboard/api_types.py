@@ -1,4 +1,5 @@
-"""What the API answers, version 1: the OpenAPI document is made from these types, and `--json` prints them.
+"""What the API answers, version 1: pages are drawn from it, the OpenAPI document is made from these types, and `--json`
+prints them.
 
 A field that is here stays, with its name and meaning; new ones may come. Times are milliseconds since 1970. What is
 not known is null.
@@ -6,12 +7,15 @@ not known is null.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from group_coordinator.watching.dashboard.findings import FindingKind
-from group_coordinator.watching.dashboard.verdicts import VerdictKind
+from group_coordinator.watching.dashboard.findings import Finding, FindingKind
+from group_coordinator.watching.dashboard.verdicts import Severity, VerdictKind
+from group_coordinator.watching.dashboard.watched import Watched
+from group_coordinator.watching.narrative.seen import CertaintyInWords
+from schemas.history import Cause
 
 
 class Group(Struct, frozen=True, kw_only=True):
@@ -26,8 +30,14 @@ class Group(Struct, frozen=True, kw_only=True):
     state: str
     state_since_ms: int
     members: int
+    classic_members: int
+    """Those of the classic protocol, also in a consumer group."""
+    held_up_since_ms: int | None
+    """Since when a member has not given up what it was told to; null: nobody must."""
     generation: int
     """The group epoch, of a group that is not classic."""
+    target_epoch: int | None
+    """The epoch of the target, if the group counts epochs."""
     topics: tuple[str, ...]
     partitions: int
     lag: int | None
@@ -37,23 +47,55 @@ class Group(Struct, frozen=True, kw_only=True):
     lag_ms_is_at_least: bool
     """It may be longer: the ends of logs were not known before."""
     lost: int
-    """Messages that were deleted before they were read."""
+    """Messages that were deleted before they were read: behind committed offsets, or passed over in the last hour.
+    `lag` does not count them."""
     uncommitted_partitions: int
     """Partitions that were assigned and have no committed offset; `lag` does not count them."""
     uncommitted_messages: int
     """So many messages they have at most."""
+    partitions_beyond_end: int
+    """Partitions whose committed offset lies beyond the end of the log."""
+    loses_in_ms: int | None
+    """In about so long messages are deleted unread."""
+    finding_counts: dict[FindingKind, int]
+    """How many partitions of each kind of finding there are ..."""
+    findings: tuple[Finding, ...]
+    """... and the first ones."""
     last_commit_ms: int | None
+    last_event_ms: int
     last_rebalance_ms: int | None
+    """When it began."""
+    last_rebalance_duration_ms: int | None
     last_rebalance_cause: str
+    latest_rebalances_ms: tuple[int, ...]
+    """When each of the latest began."""
     rebalances: int
     """Those that are known."""
+    refusals: int
+    """Requests that were answered with an error, as far as they are known."""
     verdict: VerdictKind
-    severity: Literal[0, 1, 2, 3]
+    severity: Severity
     """3: somebody should look now. 2: somebody should look. 1: it passes. 0: all is well."""
     reason: str
     """Why the verdict is what it is, in words."""
     member: str | None
     """Whom the verdict is about."""
+    holds_until_ms: int | None
+    """From then on time alone may make the verdict another one."""
+
+    @property
+    def id_in_cluster(self) -> str:
+        """The id without the name of the cluster."""
+        return self.group_id.removeprefix(f"{self.cluster}/") if self.cluster else self.group_id
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The cluster and the group, as labels of metrics."""
+        return self.cluster, self.id_in_cluster
+
+    def found(self, *kinds: FindingKind) -> int:
+        """Return how many partitions of these kinds of finding there are."""
+        return sum(self.finding_counts.get(kind, 0) for kind in kinds)
 
 
 class Groups(Struct, frozen=True, kw_only=True):
@@ -63,6 +105,26 @@ class Groups(Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
     next_page: str | None
     """What to give as `page` for the groups that follow; null: there are none."""
+    groups_left_out: int
+    """Groups that memory has no room for: the list leaves them out, and each is found by its id."""
+
+
+class PastGroup(Struct, frozen=True, kw_only=True):
+    """A group as it was."""
+
+    group_id: str
+    state: str
+    state_since_ms: int
+    members: int
+    generation: int
+
+
+class PastGroups(Struct, frozen=True, kw_only=True):
+    """All groups as they were at a moment, as far back as that is remembered."""
+
+    now_ms: int
+    at_ms: int
+    groups: tuple[PastGroup, ...]
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -91,20 +153,25 @@ class Partition(Struct, frozen=True, kw_only=True):
     lag_ms: int | None
     lag_ms_is_at_least: bool
     lost: int
+    is_beyond_end: bool
+    """The committed offset lies beyond the end of the log: the topic was made anew, or truncated."""
+    uncommitted_messages: int | None
+    """Of a partition without a committed offset: so many messages wait at most."""
     metadata: str
 
 
-class Finding(Struct, frozen=True, kw_only=True):
-    """What is wrong with one partition."""
+class PartitionOverTime(Partition, frozen=True, kw_only=True):
+    """The same, with what was committed, and the ends of the log, as far as they are known."""
 
-    kind: FindingKind
-    topic: str
-    partition: int
-    member_id: str | None
-    committed_offset: int | None
-    messages: int
-    since_ms: int | None
-    in_ms: int | None
+    committed_by: str | None
+    """The member, or the client, that committed last."""
+    expires_ms: int | None
+    times_ms: tuple[int, ...]
+    """When each of these ..."""
+    offsets: tuple[int | None, ...]
+    """... was committed."""
+    end_times_ms: tuple[int, ...]
+    end_offsets: tuple[int, ...]
 
 
 class GroupDetails(Struct, frozen=True, kw_only=True):
@@ -120,6 +187,14 @@ class GroupDetails(Struct, frozen=True, kw_only=True):
     """The first ones."""
 
 
+class Seen(Struct, frozen=True, kw_only=True):
+    """Where a watched cluster, or a request log, says so."""
+
+    sources: str
+    places: str
+    certainty: CertaintyInWords
+
+
 class Rebalance(Struct, frozen=True, kw_only=True):
     """A rebalance of a group."""
 
@@ -128,12 +203,22 @@ class Rebalance(Struct, frozen=True, kw_only=True):
     ended_ms: int | None
     duration_ms: int | None
     generation: int
+    counts: Literal["generation", "epoch"]
     outcome: str | None
     trigger: str
     cause: str
     """In words."""
     initial: bool
     """The group came together for the first time."""
+    is_begin_known: bool
+    """False: only its end was seen."""
+    has_steps: bool
+    """Whether the records are there that tell it step by step."""
+    waited_for: int
+    """So many members."""
+    dropped: tuple[str, ...]
+    """Members that were put out, because they did not rejoin."""
+    seen: Seen | None
 
 
 class Rebalances(Struct, frozen=True, kw_only=True):
@@ -151,6 +236,12 @@ class Step(Struct, frozen=True, kw_only=True):
     time_ms: int
     text: str
     is_cause: bool
+    type: str | None
+    """The kind of the record that says so; null: it follows from others."""
+    cause: Cause | None
+    """The request or timer."""
+    seen: Seen | None
+    advice: str
 
 
 class WaitedFor(Struct, frozen=True, kw_only=True):
@@ -174,6 +265,27 @@ class Move(Struct, frozen=True, kw_only=True):
     member_id_target: str | None
 
 
+class Holder(Struct, frozen=True, kw_only=True):
+    """A member that must give up partitions which others wait for."""
+
+    member_id: str
+    partitions: str
+    """In words."""
+    since_ms: int | None
+    until_ms: int | None
+    """It is dropped then."""
+    waiting: tuple[str, ...]
+
+
+class Votes(Struct, frozen=True, kw_only=True):
+    """How the assignor was chosen: the members that voted for each."""
+
+    time_ms: int
+    protocol: str
+    tie: bool
+    votes: dict[str, tuple[str, ...]]
+
+
 class Identity(Struct, frozen=True, kw_only=True):
     """Whom a member's id stands for."""
 
@@ -189,9 +301,18 @@ class RebalanceDetails(Struct, frozen=True, kw_only=True):
     group_id: str
     rebalance: Rebalance
     headline: str
+    join_ms: int | None
+    """So long the join phase took."""
+    interrupts: str | None
+    """The key of the rebalance that it cut short."""
     steps: tuple[Step, ...]
+    steps_left_out: int
+    waiting: tuple[str, ...]
+    """Members that it still waits for."""
     waited_for: tuple[WaitedFor, ...]
+    holders: tuple[Holder, ...]
     moves: tuple[Move, ...]
+    votes: Votes | None
     members: tuple[Identity, ...]
 
 
@@ -203,6 +324,9 @@ class Event(Struct, frozen=True, kw_only=True):
     group_id: str
     type: str
     text: str
+    cause: Cause
+    """The request or timer."""
+    seen: Seen | None
 
 
 class Events(Struct, frozen=True, kw_only=True):
@@ -228,6 +352,46 @@ class Overview(Struct, frozen=True, kw_only=True):
     groups: int
     groups_left_out: int
     """Groups that memory has no room for: the list leaves them out, and each is found by its id."""
+    records: int
+    unreadable: int
+    dead_letters: int
+    kept_bytes: int
+    first_ms: int | None
+    last_ms: int
+    verdict_window_ms: int
+    """Verdicts look at so much of the past."""
+    has_what_if: bool
+    is_report: bool
+    watched: tuple[Watched, ...]
+    """Clusters whose own brokers coordinate the groups, and from which sources that is known."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """A request, or another event, as it lies on the events topic, and when it was appended."""
+
+    timestamp_ms: int
+    value: Any
+
+
+class DeadLetter(Struct, frozen=True, kw_only=True):
+    """An event that could not be read."""
+
+    number: int
+    """In the order in which they were seen here."""
+    timestamp_ms: int
+    group_id: str | None
+    reason: str
+    detail: str
+    partition: int | None
+    offset: int | None
+    value: str
+
+
+class DeadLetters(Struct, frozen=True, kw_only=True):
+    """The latest events that could not be read, the newest first."""
+
+    now_ms: int
+    dead_letters: tuple[DeadLetter, ...]
 
 
 class Problem(Struct, frozen=True, kw_only=True):

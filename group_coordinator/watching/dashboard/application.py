@@ -1,4 +1,4 @@
-"""The server's addresses: the page, its files, the documents as JSON, and what is new as server-sent events."""
+"""The server's addresses: the page, its files, the API, and what is new as server-sent events."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from group_coordinator.ground.http_server.access import Access, App
-from group_coordinator.watching.dashboard.api import Api
 from group_coordinator.watching.dashboard.api_routes import BASE, Operation, answer, openapi, operations
-from group_coordinator.watching.dashboard.change import Change, GroupProtocol
 from group_coordinator.watching.dashboard.documents import Documents, NotFound
 from group_coordinator.watching.dashboard.news import News
 from group_coordinator.watching.dashboard.page import MEDIA_TYPES, script_hashes, server_page, static_names, static_text
@@ -26,8 +24,6 @@ from group_coordinator.watching.dashboard.sources import Source
 
 _GZIP_MIN_BYTES = 1_000
 _KEEP_ALIVE_S = 15.0
-_PATIENCE_S = 0.05
-"""For rows of the list that have changed within the last moment: the stream brings those that are late."""
 
 
 def application(documents: Documents, source: Source, news: News, token: str | None = None) -> App:
@@ -48,8 +44,7 @@ def application(documents: Documents, source: Source, news: News, token: str | N
 
     routes = [
         *_page_routes(),
-        *_document_routes(_Requests(documents, source)),
-        *_api_routes(operations(Api(documents), source)),
+        *_api_routes(operations(documents, source)),
         Route("/api/stream", stream),
     ]
     return Access(Starlette(routes=routes, lifespan=lifespan), name="dashboard", token=token, local_only=token is None)
@@ -81,80 +76,12 @@ def _page_routes() -> list[Route]:
     return [Route("/", show), Route("/static/{name}", static)]
 
 
-def _document_routes(requests: _Requests) -> list[Route]:
-    return [
-        Route("/api/overview", _json(requests.overview)),
-        Route("/api/groups", _json(requests.groups)),
-        # A group's id may be anything, dots, slashes and line ends too: as a parameter it arrives as it is.
-        Route("/api/group", _json(requests.group)),
-        Route("/api/rebalance", _json(requests.rebalance)),
-        Route("/api/what-if", _json(requests.what_if)),
-        Route("/api/events", _json(requests.events)),
-        Route("/api/dead-letters", _json(requests.dead_letters)),
-        Route("/api/request", _json(requests.very_request)),
-    ]
-
-
 def _api_routes(all_operations: tuple[Operation, ...]) -> list[Route]:
     description = openapi(all_operations)
     return [
         Route(f"{BASE}/openapi.json", _json(lambda _: description)),
         *(Route(f"{BASE}{each.path}", _json(partial(answer, each))) for each in all_operations),
     ]
-
-
-class _Requests:
-    """A request leads to a document. Raises NotFound, and ValueError for a request that is none."""
-
-    def __init__(self, documents: Documents, source: Source) -> None:
-        self._documents = documents
-        self._source = source
-
-    def overview(self, _: Request) -> Any:
-        source = self._source
-        return {**self._documents.overview(), "source": source.name, "progress": source.progress(), "report": False}
-
-    def groups(self, request: Request) -> Any:
-        return self._documents.groups(_number(request, "at"), _PATIENCE_S)
-
-    def group(self, request: Request) -> Any:
-        return self._documents.group(_group(request))
-
-    def rebalance(self, request: Request) -> Any:
-        return self._documents.rebalance(_group(request), request.query_params.get("rebalance", ""))
-
-    def what_if(self, request: Request) -> Any:
-        change = Change(
-            group_protocol=_group_protocol(request),
-            session_timeout_ms=_number(request, "session_timeout_ms"),
-            heartbeat_interval_ms=_number(request, "heartbeat_interval_ms"),
-            initial_delay_ms=_number(request, "initial_delay_ms"),
-            assignment_interval_ms=_number(request, "assignment_interval_ms"),
-            static_members=request.query_params.get("static_members") == "true",
-            assignor=request.query_params.get("assignor") or None,
-        )
-        return self._documents.what_if(_group(request), change)
-
-    def events(self, request: Request) -> Any:
-        query = request.query_params
-        return self._documents.events(
-            group_id=query.get("group", ""),
-            kind=query.get("type", ""),
-            text=query.get("q", ""),
-            before=_number(request, "before"),
-        )
-
-    def dead_letters(self, _: Request) -> Any:
-        return self._documents.dead_letters()
-
-    def very_request(self, request: Request) -> Any:
-        partition, offset = _number(request, "partition"), _number(request, "offset")
-        if partition is None or offset is None:
-            raise ValueError("partition and offset say which request.")
-        document = self._source.read_request(partition, offset)
-        if document is None:
-            raise NotFound("This request is not to be had here (any more): only its place in the log is known.")
-        return document
 
 
 def _json(make: Callable[[Request], Any]) -> Callable[[Request], Any]:
@@ -180,34 +107,6 @@ def _packed(request: Request, body: bytes, media_type: str, cache: str = "no-cac
         body = gzip.compress(body, compresslevel=1)
         headers["content-encoding"] = "gzip"
     return Response(body, media_type=media_type, headers=headers)
-
-
-def _group(request: Request) -> str:
-    group_id = request.query_params.get("group")
-    if group_id is None:
-        raise ValueError("group says which group.")
-    return group_id
-
-
-def _group_protocol(request: Request) -> GroupProtocol | None:
-    match request.query_params.get("group_protocol"):
-        case None | "":
-            return None
-        case "classic":
-            return "classic"
-        case "consumer":
-            return "consumer"
-    raise ValueError("group_protocol is classic or consumer.")
-
-
-def _number(request: Request, name: str) -> int | None:
-    text = request.query_params.get(name)
-    if not text:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"{name} is a whole number.") from None
 
 
 async def _events(news: News) -> AsyncIterator[bytes]:

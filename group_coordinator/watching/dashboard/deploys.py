@@ -1,7 +1,7 @@
 """Deploys of a group: the rebalances of one roll are an episode, and what it cost is one row. Pure.
 
-Rebalances belong together while no more than `APART_MS` lie between the end of one and the begin of the next. They are
-a deploy where more than half of the members that were there before were replaced by others.
+Rebalances belong together while at most `HealthSettings.roll_apart_ms` lies between the end of one and the begin of the
+next. They are a deploy where more than half of the members that were there before were replaced by others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from group_coordinator.watching.tables.fold import GroupTables
 from group_coordinator.watching.tables.rows import Member, Ownership, Rebalance
 from schemas.history import History
 
-APART_MS = HealthSettings().roll_apart_ms
 DEPLOYS_SHOWN = 5
 
 
@@ -41,13 +40,14 @@ class Deploy(Struct, frozen=True, kw_only=True):
 
 
 def deploys(
-    rebalances: Iterable[Rebalance], members: Sequence[Member], group_lanes: Sequence[Lane], now_ms: int
-) -> list[Deploy]:
+    rebalances: Iterable[Rebalance], members: Sequence[Member], group_lanes: Sequence[Lane], now_ms: int,
+    settings: HealthSettings,
+) -> list[Deploy]:  # fmt: skip
     """Return the last deploys, the oldest first."""
     episodes: list[list[Rebalance]] = []
     ended_ms = 0
     for row in sorted(rebalances, key=lambda row: (row.started_ms, row.seq)):
-        if not episodes or row.started_ms - ended_ms > APART_MS:
+        if not episodes or row.started_ms - ended_ms > settings.roll_apart_ms:
             episodes.append([])
         episodes[-1].append(row)
         ended_ms = max(ended_ms, row.ended_ms or row.started_ms)
@@ -68,7 +68,8 @@ def deploys_in(history: Iterable[History], group_id: str) -> list[Deploy]:
         [row for row in rows if isinstance(row, Ownership)], facts.moments(), topics, facts.first_ms, facts.last_ms
     )
     members = [row for row in rows if isinstance(row, Member)]
-    return deploys((row for row in rows if isinstance(row, Rebalance)), members, group_lanes, facts.last_ms)
+    rebalances = (row for row in rows if isinstance(row, Rebalance))
+    return deploys(rebalances, members, group_lanes, facts.last_ms, HealthSettings())
 
 
 def _deploy(

@@ -1,27 +1,38 @@
-"""The documents that the pages are made of, by address: the same for the server and for the report."""
+"""The answers of the API, made of what the index has: the same for the server, for the report and for `--json`."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
+from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.ground.system.ended_threads import ended_threads
+from group_coordinator.watching.dashboard import api_types as api
 from group_coordinator.watching.dashboard.change import Change
 from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.epochs_page import present
+from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.feed import FeedItem
-from group_coordinator.watching.dashboard.group_page import Now, Window, group_page
+from group_coordinator.watching.dashboard.group_page import GroupOverTime, Now, Window, group_page
 from group_coordinator.watching.dashboard.health import offset_expires_ms
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.rebalance_page import rebalance_page, request
+from group_coordinator.watching.dashboard.offsets_page import partition
+from group_coordinator.watching.dashboard.rebalance_page import kind_of, rebalance_details, seen_in
 from group_coordinator.watching.dashboard.settings import DashboardSettings
-from group_coordinator.watching.dashboard.what_if import GroupPlay, ReplayFunction, assumptions, ranges, summary
+from group_coordinator.watching.dashboard.what_if import (
+    Comparison,
+    GroupPlay,
+    ReplayFunction,
+    assumptions,
+    ranges,
+    summary,
+)
 from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER
 from group_coordinator.watching.narrative import sentences, words
 from schemas.group_states import GroupState
-from schemas.history import History, RequestRefused
 
 WINDOWS_KEPT = 4
 NO_REQUESTS = (
@@ -34,6 +45,10 @@ NOT_PLAYED = (
 )
 """Why there is no *What if*."""
 EVENTS_MAX = 500
+ENDED: Mapping[str, Any] = MappingProxyType({"caught_up": True, "detail": ""})
+"""The progress of a source that does not grow."""
+_AFTER = "after:"
+_WRONG_PAGE = "page is what an answer has named as next_page."
 
 
 class NotFound(LookupError):
@@ -41,7 +56,10 @@ class NotFound(LookupError):
 
 
 class Documents:
-    """Makes documents of an index. Safe to be used by many threads."""
+    """Answers questions about an index; a page names the next one. Safe to be used by many threads.
+
+    `page` is what an answer has named, or empty. `limit`: so many are on a page; None: all.
+    """
 
     def __init__(
         self, index: Index, clock: Callable[[], int] | None = None, what_if: ReplayFunction | None = None
@@ -57,30 +75,57 @@ class Documents:
     def now_ms(self) -> int:
         return self._clock() if self._clock is not None else self.index.last_ms
 
-    def overview(self) -> dict[str, Any]:
-        """Return the data of the pages' frame."""
+    def overview(
+        self, source: str = "", progress: Mapping[str, Any] = ENDED, *, is_report: bool = False
+    ) -> api.Overview:
+        """Return what is known, and how far. `progress`: as of `Source.progress`."""
         index = self.index
-        return {
-            "now": self.now_ms,
-            "live": self._clock is not None,
-            "what_if": self._what_if is not None,
-            "groups": len(index),
-            "records": index.records,
-            "unreadable": index.unreadable,
-            "doubts": (*ended_threads(), *self._not_listed(), *index.doubts),
-            "watched": index.watched,
-            "first": index.first_ms,
-            "last": index.last_ms,
-            "kept_bytes": index.kept_bytes,
-            "window_ms": index.settings.health.window_ms,
-            "dead_letters": len(index.dead_letters),
-        }
+        return api.Overview(
+            now_ms=self.now_ms,
+            source=source,
+            is_live=self._clock is not None,
+            caught_up=progress["caught_up"],
+            progress=progress["detail"],
+            doubts=(*ended_threads(), *self._not_listed(), *index.doubts),
+            groups=len(index),
+            groups_left_out=index.on_disk().total(),
+            records=index.records,
+            unreadable=index.unreadable,
+            dead_letters=len(index.dead_letters),
+            kept_bytes=index.kept_bytes,
+            first_ms=index.first_ms,
+            last_ms=index.last_ms,
+            verdict_window_ms=index.settings.health.window_ms,
+            has_what_if=self._what_if is not None,
+            is_report=is_report,
+            watched=index.watched,
+        )
 
-    def groups(self, at_ms: int | None = None, patience_s: float | None = None) -> dict[str, Any]:
-        """The list, as it is (within `patience_s`, as of `GroupList.rows`) or as it was."""
-        now_ms = self.now_ms
-        rows = self.index.encoded_rows(now_ms, patience_s) if at_ms is None else self.index.rows_at(at_ms)
-        return {"now": now_ms, "at": at_ms, "rows": rows, "on_disk": self.index.on_disk().total()}
+    def groups(
+        self, *, contains: str = "", cluster: str = "", state: str = "", verdict: str = "", page: str = "",
+        limit: int | None = None, max_wait_ms: int | None = None,
+    ) -> api.Groups:  # fmt: skip
+        """Return the groups by id. `max_wait_ms`: rows are as of `GroupList.rows`. Raises ValueError."""
+        if page and not page.startswith(_AFTER):
+            raise ValueError(_WRONG_PAGE)
+        now_ms, after = self.now_ms, page.removeprefix(_AFTER)
+        rows = [
+            row
+            for row in self.index.rows(now_ms, None if max_wait_ms is None else max_wait_ms / 1_000)
+            if (not page or row.group_id > after)
+            and contains in row.group_id
+            and cluster in ("", row.cluster)
+            and state in ("", row.state)
+            and verdict in ("", row.verdict)
+        ]
+        shown = tuple(rows[:limit])
+        return api.Groups(
+            now_ms=now_ms, groups=shown, next_page=f"{_AFTER}{shown[-1].group_id}" if len(shown) < len(rows) else None,
+            groups_left_out=self.index.on_disk().total(),
+        )  # fmt: skip
+
+    def past_groups(self, *, at_ms: int) -> api.PastGroups:
+        return api.PastGroups(now_ms=self.now_ms, at_ms=at_ms, groups=tuple(self.index.rows_at(at_ms)))
 
     def _not_listed(self) -> Iterator[str]:
         on_disk = self.index.on_disk()
@@ -93,41 +138,62 @@ class Documents:
                 "name finds it. Their lag is not asked for, and that their offsets expire is not warned of."
             )
 
-    def group(self, group_id: str) -> dict[str, Any]:
-        """Raises NotFound."""
-        page = self._page(group_id, self.index, self.window(group_id), self.now_ms)
-        return page | {"no_what_if": self._no_what_if(page["group"].kind)}
+    def group(self, group: str) -> GroupOverTime:
+        """Return a group over time. Raises NotFound."""
+        return self._page(group, self.index, self.window(group), self.now_ms)
 
-    def rebalance(self, group_id: str, key: str) -> dict[str, Any]:
-        """Raises NotFound."""
-        rebalance = self.window(group_id).rebalance(key)
-        if rebalance is None:
-            raise NotFound(f"Group {group_id} has no rebalance {key} within this dashboard's window.")
-        return rebalance_page(rebalance)
+    def group_now(self, *, group: str) -> api.GroupDetails:
+        """Return a group with its members and partitions. Raises NotFound."""
+        return details(self.index, group, self.now_ms)
+
+    def rebalances(self, *, group: str, page: str = "", limit: int | None = None) -> api.Rebalances:
+        """Return the rebalances of a group, the newest first. Raises NotFound."""
+        newest_first = self.window(group).rebalances[::-1]
+        if page:
+            keys = [each.key for each in newest_first]
+            if page not in keys:
+                raise NotFound(f"Group {group} has no rebalance {page} any more.")
+            newest_first = newest_first[keys.index(page) + 1 :]
+        shown = tuple(newest_first[:limit])
+        next_page = shown[-1].key if len(shown) < len(newest_first) else None
+        return api.Rebalances(now_ms=self.now_ms, group_id=group, rebalances=shown, next_page=next_page)
+
+    def rebalance(self, group: str, rebalance: str = "") -> api.RebalanceDetails:
+        """Return a rebalance by its key, or the last one. Raises NotFound."""
+        window = self.window(group)
+        told = window.rebalance(rebalance) if rebalance else next(reversed(window.stories.values()), None)
+        if told is None:
+            key = f" {rebalance}" if rebalance else ""
+            raise NotFound(f"Group {group} has no rebalance{key} within this dashboard's window.")
+        return rebalance_details(told)
 
     def events(
-        self, *, group_id: str = "", kind: str = "", text: str = "", before: int | None = None, limit: int = EVENTS_MAX
-    ) -> dict[str, Any]:
-        """The latest records of all groups, the newest first."""
-        text = text.casefold()
-        documents: list[dict[str, Any]] = []
-        for item in self.index.feed(before=before):
-            if len(documents) >= min(limit, EVENTS_MAX):
-                break
+        self, *, group: str = "", kind: str = "", contains: str = "", page: str = "", limit: int = EVENTS_MAX
+    ) -> api.Events:
+        """Return the latest records of all groups, the newest first. `kind`: of this kind. Raises ValueError."""
+        if page and not page.isdigit():
+            raise ValueError(_WRONG_PAGE)
+        contains = contains.casefold()
+        found: list[api.Event] = []
+        next_page = None
+        for item in self.index.feed(before=int(page) if page else None):
             record = item.record
-            if (group_id and record.group_id != group_id) or (kind and kind != _tag(record)):
+            if (group and record.group_id != group) or (kind and kind != kind_of(record)):
                 continue
-            document = event_document(item)
-            if text and text not in f"{document['group']} {document['text']}".casefold():
+            event = event_of(item)
+            if contains and contains not in f"{event.group_id} {event.text}".casefold():
                 continue
-            documents.append(document)
-        return {"now": self.now_ms, "events": documents}
+            if len(found) >= limit:
+                next_page = str(found[-1].number)
+                break
+            found.append(event)
+        return api.Events(now_ms=self.now_ms, events=tuple(found), next_page=next_page)
 
-    def dead_letters(self) -> dict[str, Any]:
+    def dead_letters(self) -> api.DeadLetters:
         with self.index.lock:
-            return {"now": self.now_ms, "dead_letters": list(reversed(self.index.dead_letters))}
+            return api.DeadLetters(now_ms=self.now_ms, dead_letters=tuple(reversed(self.index.dead_letters)))
 
-    def what_if(self, group_id: str, change: Change) -> dict[str, Any]:
+    def what_if(self, group_id: str, change: Change) -> Comparison:
         """The group under other settings, beside what happened; and played without a change, as a check on the player.
 
         Raises NotFound, and ValueError for what cannot be.
@@ -161,7 +227,7 @@ class Documents:
             return None
         return NO_REQUESTS if kind in (CLASSIC, CONSUMER) else NOT_PLAYED.format(kind)
 
-    def _played(self, group_id: str, playing: GroupPlay, change: Change, repetition: int) -> dict[str, Any]:
+    def _played(self, group_id: str, playing: GroupPlay, change: Change, repetition: int) -> GroupOverTime:
         index = Index(DashboardSettings(health=self.index.settings.health))
         for value in playing.play(change, repetition):
             index.add(value)
@@ -170,29 +236,28 @@ class Documents:
             raise ValueError(f"Under these settings nothing happens in group {group_id}.")
         return self._page(group_id, index, Window(group_id, records), max(self.index.last_ms, index.last_ms))
 
-    def _page(self, group_id: str, index: Index, window: Window, now_ms: int) -> dict[str, Any]:
-        row = index.row(group_id, now_ms)
-        facts = index.facts(group_id)
+    def _page(self, group_id: str, index: Index, window: Window, now_ms: int) -> GroupOverTime:
+        row, facts = index.row(group_id, now_ms), index.facts(group_id)
         if row is None or facts is None:
             raise NotFound(f"There is no group {group_id}.")
         with index.lock:
-            offsets: dict[tuple[str, int], Committed] = dict(facts.offsets)
-            uncommitted = facts.uncommitted
-            moments = tuple(facts.moments())
+            offsets: dict[Partition, Committed] = dict(facts.offsets)
             settings = index.settings.health
             is_empty = facts.state == GroupState.EMPTY
-            expires = {place: offset_expires_ms(facts, each, settings) for place, each in offsets.items() if is_empty}
-            epochs = present(facts)
-        now = Now(
-            row=row,
-            moments=moments,
-            offsets=offsets,
-            uncommitted=uncommitted,
-            expires_ms=expires,
-            epochs=epochs,
-            now_ms=now_ms,
-        )
-        return group_page(window, now, index.ends_of(group_id))
+            now = Now(
+                row=row,
+                moments=tuple(facts.moments()),
+                owners=_owners(facts),
+                offsets=offsets,
+                uncommitted=facts.uncommitted,
+                expires_ms={
+                    place: offset_expires_ms(facts, each, settings) for place, each in offsets.items() if is_empty
+                },
+                epochs=present(facts),
+                settings=settings,
+                now_ms=now_ms,
+            )
+        return group_page(window, now, index.ends_of(group_id), self._no_what_if(row.type))
 
     def window(self, group_id: str) -> Window:
         """Return the records of one group within the window, decoded once. Raises NotFound."""
@@ -210,20 +275,49 @@ class Documents:
         return window
 
 
-def event_document(item: FeedItem) -> dict[str, Any]:
-    """One record of the feed."""
+def details(index: Index, group_id: str, now_ms: int) -> api.GroupDetails:
+    """Return a group with its members and partitions. Raises NotFound."""
+    row, facts, ends = index.row(group_id, now_ms), index.facts(group_id), index.ends_of(group_id)
+    if row is None or facts is None:
+        raise NotFound(f"There is no group {group_id}.")
+    with index.lock:
+        owners, offsets = _owners(facts), dict(facts.offsets)
+        members = tuple(
+            api.Member(
+                member_id=each.member_id,
+                client_id=each.client_id,
+                host=each.client_host,
+                group_instance_id=each.group_instance_id,
+                topics={topic.topic: tuple(topic.partitions) for topic in facts.owned.get(member_id, ())},
+            )
+            for member_id, each in facts.members.items()
+        )
+        assignor, leader_id = facts.protocol_name, facts.leader_id
+    places = sorted(owners.keys() | offsets.keys())
+    return api.GroupDetails(
+        now_ms=now_ms,
+        group=row,
+        assignor=assignor,
+        leader_id=leader_id,
+        members=members,
+        partitions=tuple(partition(each, owners.get(each), offsets.get(each), ends, now_ms) for each in places),
+        findings=row.findings,
+    )
+
+
+def _owners(facts: GroupFacts) -> dict[Partition, str]:
+    return {place: owner for place, owner in facts.owners().items() if owner in facts.members}
+
+
+def event_of(item: FeedItem) -> api.Event:
+    """Return a record of the feed."""
     record = item.record
-    return {
-        "n": item.number,
-        "t": record.timestamp_ms,
-        "group": record.group_id,
-        "type": _tag(record),
-        "key": f"{record.epoch}-{record.seq}",
-        "text": sentences.sentence(record),
-        "refused": isinstance(record, RequestRefused),
-        "request": request(record.cause),
-    }
-
-
-def _tag(record: History) -> str:
-    return str(type(record).__struct_config__.tag)
+    return api.Event(
+        number=item.number,
+        time_ms=record.timestamp_ms,
+        group_id=record.group_id,
+        type=kind_of(record),
+        text=sentences.sentence(record),
+        cause=record.cause,
+        seen=seen_in(record.cause),
+    )

@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from group_coordinator.watching.dashboard.rebalance_page import holder_document, request
+from group_coordinator.watching.dashboard import api_types as api
+from group_coordinator.watching.dashboard.rebalance_page import holder, seen_in
 from group_coordinator.watching.history.current_group import CurrentGroup
 from group_coordinator.watching.narrative import sentences, words
 from schemas.consumer_group_history import (
@@ -90,7 +91,8 @@ class EpochsOverTime:
         elif isinstance(record, GroupEpochBumped):
             self._bumps.append([at_ms, record.generation_id, list(record.reasons)])
         elif isinstance(record, GroupConverted):
-            self._conversions.append([at_ms, record.to_protocol, sentences.sentence(record), request(record.cause)])
+            sentence, cause = sentences.sentence(record), record.cause
+            self._conversions.append([at_ms, record.to_protocol, sentence, cause, seen_in(cause)])
         elif isinstance(record, RegexResolved):
             self._regexes.append([at_ms, record.regex, record.topics])
         classic = group.classic_members
@@ -101,19 +103,19 @@ class EpochsOverTime:
             self._note_holders(at_ms, group)
 
     def _note_holders(self, at_ms: int, group: CurrentGroup) -> None:
-        holders = {document["id"]: document for document in _holders(group)}
+        holders = {each.member_id: each for each in _holders(group)}
         for member_id, span in list(self._open.items()):
             if holders.get(member_id) != span[2]:
                 span[1] = at_ms
                 del self._open[member_id]
-        for member_id, document in holders.items():
+        for member_id, found in holders.items():
             if member_id not in self._open:
-                span = self._open[member_id] = [at_ms, None, document]
+                span = self._open[member_id] = [at_ms, None, found]
                 self._held.append(span)
 
 
-def _holders(group: CurrentGroup) -> list[dict[str, Any]]:
-    return [holder_document(holder, group.gives_up_by_ms(holder.member_id)) for holder in group.holders()]
+def _holders(group: CurrentGroup) -> list[api.Holder]:
+    return [holder(each, group.gives_up_by_ms(each.member_id)) for each in group.holders()]
 
 
 def _progress(record: MemberReconciled) -> list[Any]:

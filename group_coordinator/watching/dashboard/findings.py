@@ -30,21 +30,21 @@ class Finding(Struct, frozen=True, kw_only=True):
     member, has most of the lag. `member_has_most`: it has most of the partitions."""
     topic: str
     partition: int
-    member: str | None
+    member_id: str | None
     """The member that has the partition."""
-    offset: int | None
-    """The committed one; null: there is none."""
+    committed_offset: int | None
+    """null: there is none."""
     messages: int
     """How many are lost, were passed over, or are read again; of the others, how many wait."""
-    since: int | None
+    since_ms: int | None
     """null: since before the ends of logs were polled."""
     in_ms: int | None = None
     """In about so long messages will be lost."""
-    rebalanced: int | None = None
+    rebalance_ms: int | None = None
     """The rebalance with which it began; null: none was near."""
-    commits: bool = False
+    is_committed_again: bool = False
     """The same offset is committed again and again."""
-    says: str = ""
+    text: str = ""
     """The finding as a sentence, where it is one by itself."""
 
 
@@ -57,11 +57,11 @@ def said(
         kind=kind,
         topic=place[0],
         partition=place[1],
-        member=member,
-        offset=None if committed is None else committed.offset,
+        member_id=member,
+        committed_offset=None if committed is None else committed.offset,
         messages=messages,
-        since=since_ms,
-        says=says,
+        since_ms=since_ms,
+        text=says,
     )
 
 
@@ -72,10 +72,10 @@ def losing(group: GroupFacts, findings: Iterable[Finding], now_ms: int) -> Verdi
     if not lost and not soon:
         return None
     worst = max(lost, key=_messages) if lost else min(soon, key=lambda finding: finding.in_ms or 0)
-    who = holding.called(worst.member, group.members) if worst.member is not None else None
+    who = holding.called(worst.member_id, group.members) if worst.member_id is not None else None
     reader = who or "nobody is there, and the group"
     if lost:
-        since = "" if worst.since is None else f", since {when(worst.since, now_ms)}"
+        since = "" if worst.since_ms is None else f", since {when(worst.since_ms, now_ms)}"
         reason = (
             f"{reader} has lost {worst.messages:,} messages of {place_of(worst)}{since}: they were deleted before they "
             "were read"
@@ -94,18 +94,18 @@ def stalled(group: GroupFacts, findings: Iterable[Finding], now_ms: int) -> Verd
     if not found:
         return None
     worst = max(found, key=_messages)
-    who = None if worst.member is None else holding.called(worst.member, group.members)
-    since = "" if worst.since is None else when(worst.since, now_ms)
-    if worst.offset is None:
+    who = None if worst.member_id is None else holding.called(worst.member_id, group.members)
+    since = "" if worst.since_ms is None else when(worst.since_ms, now_ms)
+    if worst.committed_offset is None:
         reason = (
             f"{who} has committed nothing for {place_of(worst)}, where {worst.messages:,} messages came since {since}: "
             "it does not get on, never commits, or keeps its offsets elsewhere"
         )
     else:
-        how = "that same offset again and again" if worst.commits else "nothing since"
+        how = "that same offset again and again" if worst.is_committed_again else "nothing since"
         reason = (
-            f"{who} stands still in {place_of(worst)} at offset {worst.offset} since {since}, and {worst.messages:,} "
-            f"messages wait; it commits {how}"
+            f"{who} stands still in {place_of(worst)} at offset {worst.committed_offset} since {since}, and "
+            f"{worst.messages:,} messages wait; it commits {how}"
         )
     return Verdict(kind="stalled", reason=reason + _more(found) + _began(group, worst, now_ms), who=who)
 
@@ -126,7 +126,7 @@ def _said(verdict: VerdictKind, findings: Iterable[Finding], kinds: Sequence[Fin
     if not found:
         return None
     worst = max(found, key=_messages)
-    return Verdict(kind=verdict, reason=worst.says + _more(found), who=worst.member)
+    return Verdict(kind=verdict, reason=worst.text + _more(found), who=worst.member_id)
 
 
 def waits(findings: Sequence[Finding]) -> str:
@@ -136,12 +136,12 @@ def waits(findings: Sequence[Finding]) -> str:
 
 
 def _began(group: GroupFacts, finding: Finding, now_ms: int) -> str:
-    if finding.rebalanced is None:
+    if finding.rebalance_ms is None:
         return "; no rebalance was near"
     started = group.started
-    is_last = started is not None and started.timestamp_ms == finding.rebalanced
+    is_last = started is not None and started.timestamp_ms == finding.rebalance_ms
     why = f", when {sentences.because(started)}" if is_last and started is not None else ""
-    return f"; it began with the rebalance at {when(finding.rebalanced, now_ms)}{why}"
+    return f"; it began with the rebalance at {when(finding.rebalance_ms, now_ms)}{why}"
 
 
 def _more(findings: Sequence[Finding]) -> str:

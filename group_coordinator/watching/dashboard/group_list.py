@@ -7,21 +7,17 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from itertools import islice
 from threading import Lock
-from typing import TypeVar
-
-import msgspec
 
 from group_coordinator.ground.system.yielding_lock import YieldingLock
-from group_coordinator.watching.dashboard.rows import GroupRow
+from group_coordinator.watching.dashboard.api_types import Group
 
 _AT_ONCE = 32
 """Of so many groups the rows are made while the lock is held."""
 
 _DUE_MAX = 1_000
 """So many entries of the queue may be without a meaning, beside as many as have one."""
-_Row = TypeVar("_Row")
 
-Make = Callable[[str, int], GroupRow | None]
+Make = Callable[[str, int], Group | None]
 """Group, now -> its row; None: it is not in the list. The lock is held."""
 
 
@@ -33,9 +29,7 @@ class GroupList:
         self._make = make
         self._changed: dict[str, None] = {}
         """Groups whose rows are older than they are."""
-        self._rows: dict[str, GroupRow] = {}
-        self._encoded: dict[str, msgspec.Raw] = {}
-        """The same rows as JSON."""
+        self._rows: dict[str, Group] = {}
         self._untold: dict[str, None] = {}
         """Groups whose rows are others since the changed ones were taken."""
         self._due: list[tuple[int, str]] = []
@@ -50,21 +44,17 @@ class GroupList:
 
     def left(self, group_id: str) -> None:
         """Note that a group is not in memory any more. The lock is held."""
-        for of_groups in (self._rows, self._encoded, self._untold, self._changed):
+        for of_groups in (self._rows, self._untold, self._changed):
             of_groups.pop(group_id, None)
 
-    def rows(self, now_ms: int, patience_s: float | None = None) -> list[GroupRow]:
+    def rows(self, now_ms: int, patience_s: float | None = None) -> list[Group]:
         """Return the rows by group id. `patience_s`: rows that are not made anew by then are as they were, or missing
         where they are new; None: all are made. What another thread makes anew meanwhile is not waited for."""
         self._refresh_soon(now_ms, patience_s)
-        return _in_order(self._rows)
+        rows = (self._rows.get(group_id) for group_id in sorted(self._rows))
+        return [row for row in rows if row is not None]  # other threads may remove some meanwhile
 
-    def encoded(self, now_ms: int, patience_s: float | None = None) -> list[msgspec.Raw]:
-        """Return the same rows as JSON."""
-        self._refresh_soon(now_ms, patience_s)
-        return _in_order(self._encoded)
-
-    def take_changed(self, now_ms: int) -> list[GroupRow]:
+    def take_changed(self, now_ms: int) -> list[Group]:
         """Return the rows that are others than at the last call."""
         with self._refreshing:
             self._refresh(now_ms, None)
@@ -102,15 +92,8 @@ class GroupList:
             return
         if self._rows.get(group_id) != row:
             self._rows[group_id] = row
-            self._encoded[group_id] = msgspec.Raw(msgspec.json.encode(row))
             self._untold[group_id] = None
         until_ms = row.holds_until_ms
         if until_ms is not None and until_ms < self._due_ms.get(group_id, until_ms + 1):
             self._due_ms[group_id] = until_ms
             heappush(self._due, (until_ms, group_id))
-
-
-def _in_order(by_group: dict[str, _Row]) -> list[_Row]:
-    """Return the values by their keys. Other threads may add and remove some meanwhile."""
-    rows = (by_group.get(group_id) for group_id in sorted(by_group))
-    return [row for row in rows if row is not None]

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 from msgspec import Struct
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
+from group_coordinator.watching.dashboard import api_types as api
 from group_coordinator.watching.dashboard.advice import advice
 from group_coordinator.watching.dashboard.committed import Committed
-from group_coordinator.watching.dashboard.deploys import deploys
+from group_coordinator.watching.dashboard.deploys import Deploy, deploys
 from group_coordinator.watching.dashboard.epochs_page import EpochsOverTime, Present
 from group_coordinator.watching.dashboard.facts import Moment
 from group_coordinator.watching.dashboard.index import GroupRecords, decoded
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
 from group_coordinator.watching.dashboard.members_page import by_appearance, last_heard, member_documents
-from group_coordinator.watching.dashboard.offsets_page import REWINDS_MAX, Commits, offset_documents
-from group_coordinator.watching.dashboard.rebalance_page import begin_known, request, seen_in, votes
-from group_coordinator.watching.dashboard.rows import GroupRow
+from group_coordinator.watching.dashboard.offsets_page import REWINDS_MAX, Commits, over_time, partition
+from group_coordinator.watching.dashboard.rebalance_page import kind_of, rebalance, rebalance_of_row, seen_in, votes
+from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.narrative import sentences
-from group_coordinator.watching.narrative.rebalances import GroupStory, because
+from group_coordinator.watching.narrative.rebalances import GroupStory
 from group_coordinator.watching.narrative.rebalances import Rebalance as RebalanceStory
 from group_coordinator.watching.tables.fold import GroupTables, row_key
 from group_coordinator.watching.tables.rows import AnyRow, Member, Ownership, Rebalance
-from schemas.history import History, ProtocolChosen, RequestRefused
+from schemas.history import History, RequestRefused
 
 SEGMENTS_MAX = 60_000
 RECORDS_SHOWN = 1_000
@@ -37,14 +38,16 @@ Row = TypeVar("Row", bound=AnyRow)
 class Now(Struct, frozen=True, kw_only=True):
     """The group as it is, copied so that nothing changes while the page is made."""
 
-    row: GroupRow
+    row: api.Group
     moments: tuple[Moment, ...]
+    owners: Mapping[Partition, str]
     offsets: Mapping[Partition, Committed]
     uncommitted: tuple[Partition, ...]
     """They were assigned and have no committed offset."""
     expires_ms: Mapping[Partition, int]
     """It has each offset that expires if nothing happens."""
     epochs: Present
+    settings: HealthSettings
     now_ms: int
 
 
@@ -81,12 +84,47 @@ class Window:
         return self.stories.get((int(epoch), int(seq))) if epoch.isdigit() and seq.isdigit() else None
 
     @property
+    def rebalances(self) -> list[api.Rebalance]:
+        """Return all rebalances, the oldest first."""
+        rows = sorted(self.rows(Rebalance), key=lambda row: (row.started_ms, row.seq))
+        stories = ((row, self.stories.get((row.epoch, row.seq))) for row in rows)
+        return [rebalance_of_row(row) if story is None else rebalance(story) for row, story in stories]
+
+    @property
     def first_ms(self) -> int | None:
         return self.life[0].timestamp_ms if self.life else None
 
 
-def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
-    """Return the page's document. Times are milliseconds since 1970."""
+class GroupOverTime(TypedDict):
+    """A group over time, as its page draws it. What is many is a list without names."""
+
+    group: api.Group
+    now: int
+    window: dict[str, int]
+    """From when to when, and how much lies beyond."""
+    states: list[tuple[int, str, int, int]]
+    """Since when, state, generation, number of members."""
+    members: list[dict[str, Any]]
+    """All that were there, by when they came."""
+    lanes: list[dict[str, Any]]
+    """By partition its owners (number among `members`, from, to, generation, end) and gaps (from, to, kind)."""
+    unowned_ms: int
+    rebalances: list[api.Rebalance]
+    deploys: list[Deploy]
+    offsets: list[api.PartitionOverTime]
+    rewinds: list[dict[str, Any]]
+    epochs: Any
+    """Of a group that counts epochs: targets, and how far members have come, over time."""
+    votes: api.Votes | None
+    refusals: list[dict[str, Any]]
+    records: list[tuple[int, int, int, str, str]]
+    """Time, epoch, seq, type, sentence; the newest first."""
+    no_what_if: str | None
+    """Why the group cannot be played under other settings."""
+
+
+def group_page(window: Window, now: Now, ends: EndOffsets, no_what_if: str | None = None) -> GroupOverTime:
+    """Return the group over time. Times are milliseconds since 1970."""
     members = by_appearance(window.rows(Member))
     number_of = {(row.epoch, row.member_id): number for number, row in enumerate(members)}
     commits_ms = min((points[0][0] for points in window.commits.points.values()), default=now.now_ms)
@@ -97,8 +135,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
         owned = owned[left_out:]
         from_ms = owned[0].from_ms
     group_lanes = lanes(owned, now.moments, window.topics, from_ms, now.now_ms)
-    rolls = deploys(window.rows(Rebalance), members, group_lanes, now.now_ms)
-    rows = sorted(window.rows(Rebalance), key=lambda row: (row.started_ms, row.seq))
+    rolls = deploys(window.rows(Rebalance), members, group_lanes, now.now_ms, now.settings)
     return {
         "group": now.row,
         "now": now.now_ms,
@@ -110,22 +147,32 @@ def group_page(window: Window, now: Now, ends: EndOffsets) -> dict[str, Any]:
             "segments_left_out": left_out,
             "records": len(window.life),
         },
-        "states": [[moment.since_ms, moment.state, moment.generation_id, moment.members] for moment in now.moments],
+        "states": [(each.since_ms, each.state, each.generation_id, each.members) for each in now.moments],
         "members": member_documents(members, last_heard(window.life)),
         "lanes": [_lane(lane, number_of) for lane in group_lanes],
         "unowned_ms": unowned_ms(group_lanes, now.now_ms),
-        "rebalances": [_rebalance(row, window.stories.get((row.epoch, row.seq))) for row in rows],
+        "rebalances": window.rebalances,
         "deploys": rolls,
-        "offsets": offset_documents(
-            window.commits, now.offsets, ends, now.now_ms, now.expires_ms, now.uncommitted,
-            {(each.topic, each.partition): each.messages for each in now.row.findings if each.kind == "lost"},
-        ),
+        "offsets": _offsets(window.commits, now, ends),
         "rewinds": window.commits.rewinds[-REWINDS_MAX:],
         "epochs": window.epochs.document(now.epochs),
-        "votes": _votes(window.life),
+        "votes": votes(window.life),
         "refusals": _refusals(window.life),
         "records": _records(window.life),
+        "no_what_if": no_what_if,
     }
+
+
+def _offsets(commits: Commits, now: Now, ends: EndOffsets) -> list[api.PartitionOverTime]:
+    """Return each partition that has, or had, an offset, or was assigned; by topic and number."""
+    lost = {(each.topic, each.partition): each.messages for each in now.row.findings if each.kind == "lost"}
+    return [
+        over_time(
+            partition(place, now.owners.get(place), now.offsets.get(place), ends, now.now_ms, lost.get(place, 0)),
+            commits, ends, now.expires_ms.get(place),
+        )
+        for place in sorted({*now.offsets, *commits.points, *now.uncommitted})
+    ]  # fmt: skip
 
 
 def _lane(lane: Lane, number_of: Mapping[tuple[int, str], int]) -> dict[str, Any]:
@@ -138,43 +185,6 @@ def _lane(lane: Lane, number_of: Mapping[tuple[int, str], int]) -> dict[str, Any
         ],
         "gaps": [list(gap) for gap in lane.gaps],
     }
-
-
-def _rebalance(row: Rebalance, story: RebalanceStory | None) -> dict[str, Any]:
-    return {
-        "key": f"{row.epoch}-{row.seq}",
-        "started": row.started_ms,
-        "joined": row.join_ended_ms,
-        "ended": row.ended_ms,
-        "outcome": row.outcome,
-        "trigger": row.trigger,
-        "because": because(story) if story is not None else row.reason,
-        "chain": row.cause_chain,
-        "told": story is not None,
-        "seen": None if story is None else seen_in(story.started.cause),
-        "counts": "generation" if story is None else story.counts,
-        "begin_known": story is None or begin_known(story),
-        "member": row.member_id,
-        "client": row.client_id,
-        "host": row.client_host,
-        "took": row.total_ms,
-        "join": row.join_ms,
-        "sync": row.sync_ms,
-        "from_generation": row.generation_before,
-        "generation": row.generation_after,
-        "waited": [[member.member_id, member.told_ms, member.joined_ms] for member in row.waited_for],
-        "slowest": row.slowest,
-        "dropped": row.dropped,
-        "leader": row.leader_id,
-        "protocol": row.protocol_name,
-        "members": row.members,
-        "partitions": row.partitions,
-        "initial": row.initial,
-    }
-
-
-def _votes(life: Sequence[History]) -> dict[str, Any] | None:
-    return votes([record for record in life if isinstance(record, ProtocolChosen)][-1:])
 
 
 def _refusals(life: Iterable[History]) -> list[dict[str, Any]]:
@@ -190,15 +200,16 @@ def _refusals(life: Iterable[History]) -> list[dict[str, Any]]:
             "state": record.state,
             "generation": record.generation_id,
             "advice": advice(record.rule),
-            "request": request(record.cause),
+            "cause": record.cause,
+            "seen": seen_in(record.cause),
         }
         for record in reversed(refusals)
     ]
 
 
-def _records(life: Sequence[History]) -> list[list[Any]]:
+def _records(life: Sequence[History]) -> list[tuple[int, int, int, str, str]]:
     """The latest records as sentences, the newest first."""
     return [
-        [record.timestamp_ms, record.epoch, record.seq, type(record).__struct_config__.tag, sentences.sentence(record)]
+        (record.timestamp_ms, record.epoch, record.seq, kind_of(record), sentences.sentence(record))
         for record in reversed(life[-RECORDS_SHOWN:])
     ]

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition, Reach
 from group_coordinator.ground.system.disk_store import DiskStore
 from group_coordinator.ground.system.yielding_lock import YieldingLock
+from group_coordinator.watching.dashboard.api_types import DeadLetter, Group, PastGroup
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.feed import Feed, FeedItem
 from group_coordinator.watching.dashboard.group_list import GroupList
 from group_coordinator.watching.dashboard.indexed_groups import IndexedGroup, IndexedGroups, KindAndState
 from group_coordinator.watching.dashboard.lag import EndOffsets, GroupLag
 from group_coordinator.watching.dashboard.ring import Chunk, values
-from group_coordinator.watching.dashboard.rows import GroupRow, group_row
+from group_coordinator.watching.dashboard.rows import group_row
 from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.watched import Watched
 from schemas.group_states import GroupState
@@ -31,20 +32,6 @@ _ENDS_AT_ONCE = 1_000
 """The lock is held for so many partitions."""
 
 Frozen = tuple[tuple[Chunk, ...], tuple[bytes, ...]]
-
-
-class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that could not be read."""
-
-    number: int
-    """In the order in which they were seen here."""
-    timestamp_ms: int
-    group_id: str | None
-    reason: str
-    detail: str
-    partition: int | None
-    offset: int | None
-    value: str
 
 
 class GroupRecords(NamedTuple):
@@ -198,35 +185,28 @@ class Index:
 
     # ---------------------------------------------------------------------------------------------------------- reading
 
-    def rows(self, now_ms: int, patience_s: float | None = None) -> list[GroupRow]:
+    def rows(self, now_ms: int, patience_s: float | None = None) -> list[Group]:
         """Return the groups in memory as they are now, by id. `patience_s`: as of `GroupList.rows`."""
         return self._list.rows(now_ms, patience_s)
-
-    def encoded_rows(self, now_ms: int, patience_s: float | None = None) -> list[msgspec.Raw]:
-        """Return the same rows as JSON."""
-        return self._list.encoded(now_ms, patience_s)
 
     def on_disk(self) -> Counter[KindAndState]:
         """Return how many groups find no room in memory, by kind and state as they were when they went to disk."""
         return self._groups.on_disk.copy()
 
-    def rows_at(self, time_ms: int) -> list[dict[str, Any]]:
-        """Return the groups in memory as they were at a time: state, generation and number of members."""
+    def rows_at(self, time_ms: int) -> list[PastGroup]:
+        """Return the groups in memory as they were at a time."""
         groups = self._groups.held.copy()
         moments = ((group_id, groups[group_id].facts.at(time_ms)) for group_id in sorted(groups))
         return [
-            {
-                "id": group_id,
-                "state": moment.state,
-                "since": moment.since_ms,
-                "generation": moment.generation_id,
-                "members": moment.members,
-            }
+            PastGroup(
+                group_id=group_id, state=moment.state, state_since_ms=moment.since_ms, members=moment.members,
+                generation=moment.generation_id,
+            )
             for group_id, moment in moments
             if moment is not None and moment.state != GroupState.DEAD
-        ]
+        ]  # fmt: skip
 
-    def take_changed(self, now_ms: int) -> list[GroupRow]:
+    def take_changed(self, now_ms: int) -> list[Group]:
         """The rows of groups that have changed since the last call, by record or by time. For one caller only."""
         return self._list.take_changed(now_ms)
 
@@ -236,7 +216,7 @@ class Index:
             group = self._groups.get(group_id)
             return None if group is None else group.facts
 
-    def row(self, group_id: str, now_ms: int) -> GroupRow | None:
+    def row(self, group_id: str, now_ms: int) -> Group | None:
         with self._lock:
             group = self._groups.get(group_id)
             return None if group is None else self._row(group, now_ms)
@@ -340,11 +320,11 @@ class Index:
         self._groups.keep(group, group.commits if is_commit else group.life, value)
         return True
 
-    def _row_of(self, group_id: str, now_ms: int) -> GroupRow | None:
+    def _row_of(self, group_id: str, now_ms: int) -> Group | None:
         group = self._groups.held.get(group_id)
         return None if group is None else self._row(group, now_ms)
 
-    def _row(self, group: IndexedGroup, now_ms: int) -> GroupRow:
+    def _row(self, group: IndexedGroup, now_ms: int) -> Group:
         ends = self._ends_of(group.cluster)
         row, key = group.row, (group.facts.version, ends.version)
         is_old = row is None or key != group.row_key

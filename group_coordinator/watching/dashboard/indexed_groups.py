@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from heapq import nsmallest
 
 from group_coordinator.ground.system.disk_store import DiskStore
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.group_list import GroupList
 from group_coordinator.watching.dashboard.ring import Chunk, RecordRing
-from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.tables.fold import GroupTables
 from schemas.history import decode_history
@@ -46,7 +46,7 @@ class IndexedGroup:
         self.commits = RecordRing()
         self.base: tuple[bytes, bytes] | None = None
         self.dropped = self.dropped_commits = 0
-        self.row: GroupRow | None = None
+        self.row: Group | None = None
         self.row_key: tuple[int, int] = (-1, -1)
         self.bytes = 0
         """What it takes in memory, nearly, as it was counted last."""

@@ -13,6 +13,7 @@ from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.ground.kafka_topics.errors import NoSuchTopicError, TopicReadError, explaining
 from group_coordinator.ground.kafka_topics.follower import TopicFollower
 from group_coordinator.ground.kafka_topics.reader import TopicReader, headers_of
+from group_coordinator.watching.dashboard.api_types import Request
 from group_coordinator.watching.dashboard.end_poller import EndPoller
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.sources import SourceError, request_of_event
@@ -67,7 +68,7 @@ class KafkaSource:
         detail = f"{follower.taken_of_unread:,} of {follower.unread_at_start:,} records read"
         return {"caught_up": follower.has_caught_up, "detail": "" if follower.has_caught_up else detail}
 
-    def read_request(self, partition: int, offset: int) -> Any:
+    def read_request(self, partition: int, offset: int) -> Request | None:
         """Return the event at a place of the events topic: the very request. None: it is not there (any more)."""
         if self._topics.events is None:
             return None
@@ -77,7 +78,7 @@ class KafkaSource:
                 begin, end = reader.bounds(*place)
                 stretch = Bounds(offset, offset + 1) if begin <= offset < end else Bounds(end, end)
                 for message in reader.read({place: stretch}):
-                    return {"timestamp_ms": message.timestamp()[1], "value": request_of_event(message.value())}
+                    return Request(timestamp_ms=message.timestamp()[1], value=request_of_event(message.value()))
         except KafkaException:
             pass
         return None

@@ -46,7 +46,7 @@ def lost_and_losing(group: GroupFacts, ends: EndOffsets, settings: HealthSetting
             continue  # nobody reads this topic any more
         finding = _look(group, place, committed, bounds, ends, settings)
         if finding is not None:
-            yield replace(finding, member=member if member in group.members else None)
+            yield replace(finding, member_id=member if member in group.members else None)
 
 
 def _look(
@@ -72,10 +72,10 @@ def _look(
         kind="will_lose" if in_ms is not None else "lost",
         topic=place[0],
         partition=place[1],
-        member=None,
-        offset=committed.offset,
+        member_id=None,
+        committed_offset=committed.offset,
         messages=near.lost + gone if in_ms is None else bounds.unread(committed.offset),
-        since=since_ms,
+        since_ms=since_ms,
         in_ms=in_ms,
     )
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from group_coordinator.watching.dashboard.documents import Documents, event_document
+from group_coordinator.watching.dashboard.documents import Documents, event_of
 
 INTERVAL_S = 0.4
 ROWS_MAX = 1_000
@@ -70,7 +70,7 @@ class News:
             items.append(("rows", msgspec.json.encode(changed)))
         if items_new:
             left_out = max(len(items_new) - EVENTS_MAX, 0)
-            shown = [event_document(item) for item in items_new[:EVENTS_MAX]]
+            shown = [event_of(item) for item in items_new[:EVENTS_MAX]]
             items.append(("events", msgspec.json.encode({"events": shown, "left_out": left_out})))
         return items
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from msgspec import structs
+
 from group_coordinator.ground.kafka_topics.bounds import Partition
+from group_coordinator.watching.dashboard import api_types as api
 from group_coordinator.watching.dashboard.committed import Committed
-from group_coordinator.watching.dashboard.lag import EndOffsets
+from group_coordinator.watching.dashboard.lag import EndOffsets, Lag
 from group_coordinator.watching.tables.record_rows import commit_rows
 from schemas.history import History, OffsetsCommitted
 
@@ -41,50 +44,47 @@ class Commits:
                     )  # fmt: skip
 
 
-def offset_documents(
-    commits: Commits,
-    offsets: Mapping[Partition, Committed],
-    ends: EndOffsets,
-    now_ms: int,
-    expires_ms: Mapping[Partition, int],
-    uncommitted: Iterable[Partition] = (),
-    lost: Mapping[Partition, int] | None = None,
-) -> list[dict[str, Any]]:
-    """Return a document for each partition that has, or had, an offset, or was assigned; by topic and number.
+def partition(
+    place: Partition, owner: str | None, committed: Committed | None, ends: EndOffsets, now_ms: int, lost: int = 0
+) -> api.Partition:
+    """Return a partition as it is now. `lost`: so many messages are gone at least: the offset jumped over them."""
+    bounds = ends.bounds.get(place)
+    known = None if committed is None else ends.lag(place, committed.offset, now_ms, committed.committed_ms)
+    lag = known or Lag(0, None, False, 0)
+    return api.Partition(
+        topic=place[0],
+        partition=place[1],
+        member_id=owner,
+        committed_offset=None if committed is None else committed.offset,
+        committed_ms=None if committed is None else committed.committed_ms,
+        log_start_offset=None if bounds is None else bounds.begin,
+        log_end_offset=None if bounds is None else bounds.end,
+        lag=None if known is None else lag.messages,
+        lag_ms=lag.behind_ms,
+        lag_ms_is_at_least=lag.at_least,
+        lost=max(lost, lag.gone),
+        is_beyond_end=lag.beyond_end > 0,
+        uncommitted_messages=bounds.end - bounds.begin if committed is None and bounds is not None else None,
+        metadata="" if committed is None else committed.metadata,
+    )
 
-    `lost`: messages that are gone where that is more than what the offset shows: it has jumped over the log's begin.
-    """
-    documents = []
-    for place in sorted({*offsets, *commits.points, *uncommitted}):
-        committed, bounds = offsets.get(place), ends.bounds.get(place)
-        lag = None if committed is None else ends.lag(place, committed.offset, now_ms, committed.committed_ms)
-        points = _thinned(commits.points.get(place, []))
-        times, highs = ends.samples(place)
-        documents.append(
-            {
-                "topic": place[0],
-                "partition": place[1],
-                "offset": None if committed is None else committed.offset,
-                "committed": None if committed is None else committed.committed_ms,
-                "metadata": "" if committed is None else committed.metadata,
-                "by": commits.by.get(place),
-                "lag": None if lag is None else lag.messages,
-                "lag_ms": None if lag is None else lag.behind_ms,
-                "lag_at_least": lag is not None and lag.at_least,
-                "lost": max((lost or {}).get(place, 0), 0 if lag is None else lag.gone),
-                "up_to": bounds.end - bounds.begin if committed is None and bounds is not None else None,
-                "moved": None if committed is None else committed.moved_ms,
-                "begin": None if bounds is None else bounds.begin,
-                "end": None if bounds is None else bounds.end,
-                "beyond_end": lag is not None and lag.beyond_end > 0,
-                "expires": expires_ms.get(place),
-                "times": [at_ms for at_ms, _ in points],
-                "offsets": [offset for _, offset in points],
-                "end_times": times,
-                "ends": highs,
-            }
-        )
-    return documents
+
+def over_time(
+    now: api.Partition, commits: Commits, ends: EndOffsets, expires_ms: int | None
+) -> api.PartitionOverTime:
+    """Return the same partition with what was committed."""
+    place = now.topic, now.partition
+    points = _thinned(commits.points.get(place, []))
+    end_times_ms, end_offsets = ends.samples(place)
+    return api.PartitionOverTime(
+        **structs.asdict(now),
+        committed_by=commits.by.get(place),
+        expires_ms=expires_ms,
+        times_ms=tuple(at_ms for at_ms, _ in points),
+        offsets=tuple(offset for _, offset in points),
+        end_times_ms=tuple(end_times_ms),
+        end_offsets=tuple(end_offsets),
+    )
 
 
 def _thinned(points: list[tuple[int, int | None]]) -> list[tuple[int, int | None]]:

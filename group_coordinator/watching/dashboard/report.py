@@ -37,12 +37,7 @@ def report_of_index(index: Index, title: str, go_on: Callable[[], None] = lambda
     `go_on` is called for each document; what it raises ends the work.
     """
     documents = Documents(index)
-    overview = {
-        **documents.overview(),
-        "source": title,
-        "progress": {"caught_up": True, "detail": ""},
-        "report": True,
-    }
+    overview = documents.overview(title, is_report=True)
     parts = [_part("overview", overview), _part("groups", documents.groups())]
     for name, document in _of_groups(documents):
         go_on()
@@ -61,7 +56,7 @@ def _of_groups(documents: Documents) -> Iterator[tuple[str, Any]]:
         stories = {}
         for row in page["rebalances"][-REBALANCES_MAX:]:
             try:
-                stories[row["key"]] = documents.rebalance(group_id, row["key"])
+                stories[row.key] = documents.rebalance(group_id, row.key)
             except NotFound:
                 continue
         yield _of_group("rebalances", group_id), stories

@@ -8,39 +8,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import Struct
 
 from group_coordinator.ground.output_files import OutputFileError, read_output
+from group_coordinator.watching.dashboard.api_types import Request
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.watched import Watched
+from group_coordinator.watching.dashboard.notes import note_of
 from schemas.foreign_json import json_decoder
-
-NOTE_FILE = "replay.json"
-"""In a replay's output directory: what was replayed, and what is doubtful about it."""
-
-
-class Note(Struct, frozen=True, kw_only=True):
-    """What a replay notes beside its outputs."""
-
-    doubts: tuple[str, ...] = ()
-    """Why they may not be what happened."""
-    watched: tuple[Watched, ...] = ()
-    """From which sources they are known, where they are another coordinator's groups."""
-
-    def write(self, directory: Path) -> None:
-        """Raises OSError."""
-        (directory / NOTE_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(self)) + b"\n")
-
-
-def note_of(directory: Path) -> Note:
-    """Return what a replay noted about its log; a directory without such a note has no doubts."""
-    try:
-        return msgspec.json.decode((directory / NOTE_FILE).read_bytes(), type=Note)
-    except FileNotFoundError:
-        return Note()
-    except (OSError, msgspec.DecodeError) as problem:
-        doubt = f"{NOTE_FILE} cannot be read, so what was wrong with the log that was replayed is not known: {problem}"
-        return Note(doubts=(doubt,))
 
 
 class SourceError(RuntimeError):
@@ -61,8 +34,8 @@ class Source(Protocol):
     def stop(self) -> None:
         """Stop feeding."""
 
-    def read_request(self, partition: int, offset: int) -> Any:
-        """The event at a place of the events topic, as a document: the very request. None: it is not to be had."""
+    def read_request(self, partition: int, offset: int) -> Request | None:
+        """The event at a place of the events topic: the very request. None: it is not to be had."""
 
     def progress(self) -> dict[str, Any]:
         """Return the progress of reading: `caught_up`, and for people `detail`."""
@@ -76,7 +49,7 @@ class EndedSource:
     def stop(self) -> None:
         """Nothing runs, so nothing stops."""
 
-    def read_request(self, partition: int, offset: int) -> Any:
+    def read_request(self, partition: int, offset: int) -> Request | None:
         return None
 
     def progress(self) -> dict[str, Any]:

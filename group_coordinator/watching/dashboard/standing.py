@@ -82,12 +82,12 @@ def _standing(
         kind="stalled" if is_readable else "transaction",
         topic=place[0],
         partition=place[1],
-        member=member,
-        offset=committed.offset,
+        member_id=member,
+        committed_offset=committed.offset,
         messages=ends.bounds[place].end - position,
-        since=since_ms,
-        rebalanced=_rebalance_near(group, committed.moved_ms, since_ms),
-        commits=committed.committed_ms > committed.moved_ms,
+        since_ms=since_ms,
+        rebalance_ms=_rebalance_near(group, committed.moved_ms, since_ms),
+        is_committed_again=committed.committed_ms > committed.moved_ms,
     )
 
 
@@ -113,11 +113,11 @@ def _never_committed(
         kind="stalled" if reach.stable_end > growths[0][1] else "transaction",
         topic=place[0],
         partition=place[1],
-        member=member,
-        offset=None,
+        member_id=member,
+        committed_offset=None,
         messages=came,
-        since=since_ms,
-        rebalanced=_rebalance_near(group, group.assigned_ms, group.assigned_ms),
+        since_ms=since_ms,
+        rebalance_ms=_rebalance_near(group, group.assigned_ms, group.assigned_ms),
     )
 
 

@@ -11,7 +11,9 @@ VerdictKind = Literal[
     "deploying", "rebalancing", "stable", "empty", "unknown", "dead",
 ]
 """The worst first: the order in which groups are listed."""
-SEVERITY: dict[VerdictKind, int] = {
+Severity = Literal[0, 1, 2, 3]
+"""3: somebody should look now. 2: somebody should look. 1: it passes. 0: all is well."""
+SEVERITY: dict[VerdictKind, Severity] = {
     "stuck": 3,
     "losing": 3,
     "stalled": 3,

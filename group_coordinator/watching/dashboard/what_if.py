@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypedDict
 
 from msgspec import Struct
 
 from group_coordinator.watching.dashboard.change import Change
+from group_coordinator.watching.dashboard.group_page import GroupOverTime
 
 
 class GroupPlay(Struct, frozen=True, kw_only=True):
@@ -29,20 +30,34 @@ class GroupPlay(Struct, frozen=True, kw_only=True):
 ReplayFunction = Callable[[str], GroupPlay]
 """It plays the group of an id. It raises ValueError, as `GroupPlay.play` does."""
 
-Page = Mapping[str, Any]
+Page = GroupOverTime
+
+
+class Comparison(TypedDict):
+    """A group under other settings, beside what happened; and played without a change."""
+
+    page: Page
+    before: dict[str, Any]
+    after: dict[str, Any]
+    unchanged: dict[str, Any]
+    ranges: dict[str, dict[str, list[int]]]
+    """Of `after` and `unchanged`: the least and the most of each number, where it is not always the same."""
+    assumptions: list[str]
+
+
 _PUT_OUT = ("expired", "dropped")
 
 
 def summary(page: Page) -> dict[str, Any]:
     """Return the few numbers of a group's page that are compared."""
     rebalances = page["rebalances"]
-    durations_ms = sorted(rebalance["took"] for rebalance in rebalances if rebalance["took"] is not None)
+    durations_ms = sorted(each.duration_ms for each in rebalances if each.duration_ms is not None)
     unowned_ms = _unowned_ms(page)
     stopped_ms = [after - before for before, after in _stops(page)]
     return {
         "protocols": protocols(page),
         "rebalances": len(rebalances),
-        "by_trigger": dict(Counter(rebalance["trigger"] for rebalance in rebalances)),
+        "by_trigger": dict(Counter(each.trigger for each in rebalances)),
         "rebalancing_ms": sum(durations_ms),
         "median_ms": durations_ms[len(durations_ms) // 2] if durations_ms else None,
         "longest_ms": durations_ms[-1] if durations_ms else None,
@@ -72,7 +87,7 @@ def ranges(summaries: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
 
 def protocols(page: Page) -> list[str]:
     """Return the group protocols by which the group has rebalanced, or to which it went over without a rebalance."""
-    counts = {rebalance["counts"] for rebalance in page["rebalances"]}
+    counts = {each.counts for each in page["rebalances"]}
     if any(to_protocol == "consumer" for _, to_protocol, *_ in (page["epochs"] or {}).get("conversions", ())):
         counts.add("epoch")
     return [name for name, counted in (("classic", "generation"), ("consumer", "epoch")) if counted in counts]

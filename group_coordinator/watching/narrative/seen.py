@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from schemas.history import Cause, Evidence
+from typing import Literal
 
-CERTAINTIES = {"told": "", "inferred": "inferred", "not_known": "not known", "not_confirmed": "not confirmed"}
+from schemas.history import Cause, Certainty, Evidence
+
+CertaintyInWords = Literal["", "inferred", "not known", "not confirmed"]
+CERTAINTIES: dict[Certainty, CertaintyInWords] = {
+    "told": "", "inferred": "inferred", "not_known": "not known", "not_confirmed": "not confirmed",
+}
 """What is said of a record that no evidence tells outright."""
 
 

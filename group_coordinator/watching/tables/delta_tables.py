@@ -49,7 +49,8 @@ class DeltaTables:
         self._address = address.rstrip("/")
         self._has_clusters = has_clusters
         self._written: dict[str, dict[Key, int]] | None = None
-        """What each table has, by key: a hash of the row. None: it is not known, and all is written."""
+        """What each table has, by key: a hash of the row. None: it is not known, and all is written. It does not grow
+        with time: it has just the rows of the last write, and these are made of evidence that has its bounds."""
 
     def write(self, rows: Iterable[tuple[str, AnyRow]]) -> int:
         """Bring all tables to these rows, given with their clusters. Returns how many bytes were written, about.

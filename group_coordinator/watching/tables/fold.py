@@ -35,7 +35,6 @@ from schemas.consumer_group_history import (
     MemberReconciled,
     TargetAssignmentComputed,
 )
-from schemas.events import encode_json
 from schemas.history import (
     AssignedTopic,
     AssignmentReceived,
@@ -56,6 +55,7 @@ from schemas.history import (
     RebalanceStarted,
     RecordingGap,
     RequestRefused,
+    encode_history,
 )
 from schemas.observed_history import GroupRestored, OwnershipNotKnown
 
@@ -343,7 +343,7 @@ def fold(records: Iterable[History]) -> Iterator[AnyRow]:
     for _, history in groupby(in_order(records), key=attrgetter("group_id")):
         tables = GroupTables()
         for record in history:
-            tables.add(record, encode_json(record).decode())
+            tables.add(record, encode_history(record).decode())
         yield from tables.take()
 
 

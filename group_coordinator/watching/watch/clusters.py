@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from group_coordinator.ground.kafka_topics.errors import STOP_S
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.sources import SourceError
 from group_coordinator.watching.watch.cluster_status import OFFSETS_LOG, Cluster, in_cluster, watched
 from group_coordinator.watching.watch.conditions import Condition, Conditions, failure_of
-from group_coordinator.watching.watch.polling import PollSource
 from group_coordinator.watching.watch.source import TopicRefusedError, WatchSource
 from group_coordinator.watching.watch.writing import GroupHistory, HistorySource
+
+if TYPE_CHECKING:
+    from group_coordinator.watching.watch.polling import PollSource
 
 RETRY_S = 30.0
 """Between two tries to reach a cluster, or to read its offsets topic."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from group_coordinator.ground.monitoring.metrics import Metric, Value
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.lag import GroupLag, PartitionLag, total
-from group_coordinator.watching.dashboard.rows import GroupRow
 from schemas.group_states import GroupState
 
 OK, WARN, ERR = 1, 2, 3
 """Burrow's numbers of a group's status."""
 
-Names = Callable[[GroupRow, GroupLag, str], Iterator[Value]]
+Names = Callable[[Group, GroupLag, str], Iterator[Value]]
 """Yields the series of a group. The text is the name of its cluster."""
 
 
@@ -57,9 +57,9 @@ _OF_KMINION = {
 }  # fmt: skip
 
 
-def kminion(row: GroupRow, lag: GroupLag, _: str) -> Iterator[Value]:
+def kminion(row: Group, lag: GroupLag, _: str) -> Iterator[Value]:
     """KMinion has one cluster: the groups of several begin with its name."""
-    of, group_id = _OF_KMINION, row.id
+    of, group_id = _OF_KMINION, row.group_id
     labels = "", group_id, lag.assignor or "", "", row.state
     yield Value(of["consumer_group_info"], labels, row.state == GroupState.STABLE)
     yield Value(of["consumer_group_members"], (group_id,), row.members)
@@ -108,7 +108,7 @@ _OF_LAG_EXPORTER = {
 }  # fmt: skip
 
 
-def lag_exporter(row: GroupRow, lag: GroupLag, cluster: str) -> Iterator[Value]:
+def lag_exporter(row: Group, lag: GroupLag, cluster: str) -> Iterator[Value]:
     """Kafka Lag Exporter: series of each partition, with its owner."""
     of, group_id = _OF_LAG_EXPORTER, row.id_in_cluster
     of_group = cluster, group_id
@@ -160,10 +160,11 @@ _OF_BURROW = {
 }  # fmt: skip
 
 
-def burrow(row: GroupRow, lag: GroupLag, cluster: str) -> Iterator[Value]:
+def burrow(row: Group, lag: GroupLag, cluster: str) -> Iterator[Value]:
     """Burrow: series of each partition; the status is that of our verdicts on committed offsets."""
     of, of_group = _OF_BURROW, (cluster, row.id_in_cluster)
-    status = ERR if row.stalled or row.verdict == "empty_with_lag" else WARN if row.losing else OK
+    is_loss = row.found("lost", "will_lose") > 0
+    status = ERR if row.found("stalled") or row.verdict == "empty_with_lag" else WARN if is_loss else OK
     yield Value(of["consumer_status"], of_group, status)
     if (known := _messages(lag.partitions)) is not None:
         yield Value(of["consumer_lag_total"], of_group, sum(known))

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from group_coordinator.watching.dashboard.clusters import qualified, qualified_id
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.observed.observer import GroupUpdate
-from schemas.events import encode_json
-from schemas.history import History
+from schemas.history import History, encode_history
 
 _KNOWN_MAX, _ALL_KNOWN_MAX = 4_096, 2_000_000
 """What was told of one group is forgotten if it is more than the first number. If it is more than the second for all
@@ -97,7 +96,7 @@ class IndexUpdater:
 
     def _told(self, history: Iterable[History]) -> _Told:
         records = [qualified(self._cluster, record) for record in history]
-        values = [encode_json(record) for record in records]
+        values = [encode_history(record) for record in records]
         return _Told(records, values, _hashes(hash(value) for value in values))
 
     def _add(self, told: _Told, begin: int) -> None:

@@ -12,9 +12,9 @@ from msgspec import Struct
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.metrics import Value
 from group_coordinator.ground.settings.operations import SeriesSettings
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.lag import GroupLag, total
-from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.dashboard.verdicts import IN_TROUBLE
 from group_coordinator.watching.group_metrics.group_table import largest
 from group_coordinator.watching.watch.foreign_names import NAMES, Names
@@ -57,36 +57,36 @@ def lag_gauges(index: Index, series: LagSeries) -> Iterator[Value]:
     return lag_values(index, index.rows(now_ms, PATIENCE_S), now_ms, series)
 
 
-def lag_values(index: Index, rows: Sequence[GroupRow], now_ms: int, series: LagSeries) -> Iterator[Value]:
+def lag_values(index: Index, rows: Sequence[Group], now_ms: int, series: LagSeries) -> Iterator[Value]:
     """Yield the gauges."""
-    by_id = {row.id: row for row in rows}
+    by_id = {row.group_id: row for row in rows}
     yield from _lags(index, rows, by_id, now_ms, series)
     told = (row for row in rows if row.severity >= IN_TROUBLE or row.verdict == "deploying")
-    worst_first = ((row.id, row.severity) for row in told)
+    worst_first = ((row.group_id, row.severity) for row in told)
     for group_id in _with_series(worst_first, by_id, series):
         yield Value(m.GROUP_VERDICT, (*by_id[group_id].labels, by_id[group_id].verdict), 1)
     for metric, numbers in (
-        (m.GROUP_STALLED, {row.id: row.stalled for row in rows if row.stalled}),
-        (m.GROUP_LOST, {row.id: row.lost for row in rows if row.lost}),
-        (m.GROUP_UNCOMMITTED, {row.id: row.uncommitted for row in rows if row.uncommitted}),
+        (m.GROUP_STALLED, {row.group_id: count for row in rows if (count := row.found("stalled"))}),
+        (m.GROUP_LOST, {row.group_id: row.lost for row in rows if row.lost}),
+        (m.GROUP_UNCOMMITTED, {row.group_id: row.uncommitted_partitions for row in rows if row.uncommitted_partitions}),
     ):
         for group_id, number in largest(numbers.items(), series.groups_max):
             yield Value(metric, by_id[group_id].labels, number)
-    found = ((row.id, sum(row.found.values())) for row in rows if row.found)
+    found = ((row.group_id, sum(row.finding_counts.values())) for row in rows if row.finding_counts)
     for group_id, _ in largest(found, series.groups_max):
-        for kind, number in by_id[group_id].found.items():
+        for kind, number in by_id[group_id].finding_counts.items():
             yield Value(m.GROUP_FOUND, (*by_id[group_id].labels, kind), number)
-    soonest = ((row.id, -row.loses_in_ms) for row in rows if row.loses_in_ms is not None)
+    soonest = ((row.group_id, -row.loses_in_ms) for row in rows if row.loses_in_ms is not None)
     for group_id, in_ms in largest(soonest, series.groups_max):
         yield Value(m.GROUP_LOSES_IN, by_id[group_id].labels, -in_ms / 1_000)
 
 
 def _lags(
-    index: Index, rows: Sequence[GroupRow], by_id: Mapping[str, GroupRow], now_ms: int, series: LagSeries
+    index: Index, rows: Sequence[Group], by_id: Mapping[str, Group], now_ms: int, series: LagSeries
 ) -> Iterator[Value]:
-    worst = ((row.id, row.lag + (row.severity >= IN_TROUBLE) * 2**63) for row in rows if row.lag is not None)
+    worst = ((row.group_id, row.lag + (row.severity >= IN_TROUBLE) * 2**63) for row in rows if row.lag is not None)
     left = series.series_max
-    groups_out = {row.id for row in rows if row.lag}
+    groups_out = {row.group_id for row in rows if row.lag}
     series_out = 0
     told: set[tuple[m.Metric, tuple[str, ...]]] = set()
     for group_id in _with_series(worst, by_id, series):
@@ -108,7 +108,7 @@ def _lags(
     yield Value(m.LAG_SERIES_LEFT_OUT, (), series_out)
 
 
-def _with_series(pairs: Iterator[tuple[str, int]], by_id: Mapping[str, GroupRow], series: LagSeries) -> list[str]:
+def _with_series(pairs: Iterator[tuple[str, int]], by_id: Mapping[str, Group], series: LagSeries) -> list[str]:
     """Return the groups that have series, those with the largest numbers first."""
     pattern = series.pattern
     in_order = [group_id for group_id, _ in largest(pairs, series.groups_max if pattern is None else len(by_id))]
@@ -120,7 +120,7 @@ def _with_series(pairs: Iterator[tuple[str, int]], by_id: Mapping[str, GroupRow]
     ]
 
 
-def _own(row: GroupRow, lag: GroupLag, now_ms: int, series: LagSeries) -> Iterator[Value]:
+def _own(row: Group, lag: GroupLag, now_ms: int, series: LagSeries) -> Iterator[Value]:
     for topic, of_topic in lag.by_topic().items():
         known = total([each.lag for each in of_topic if each.lag is not None])
         if known is not None:
@@ -134,5 +134,5 @@ def _own(row: GroupRow, lag: GroupLag, now_ms: int, series: LagSeries) -> Iterat
                 yield Value(m.GROUP_PARTITION_LAG, labels, each.lag.messages)
                 if each.lag.behind_ms is not None:
                     yield Value(m.GROUP_PARTITION_LAG_SECONDS, labels, each.lag.behind_ms / 1_000)
-    if row.committed is not None:
-        yield Value(m.GROUP_LAST_COMMIT, row.labels, max(0, now_ms - row.committed) / 1_000)
+    if row.last_commit_ms is not None:
+        yield Value(m.GROUP_LAST_COMMIT, row.labels, max(0, now_ms - row.last_commit_ms) / 1_000)

@@ -13,8 +13,8 @@ from group_coordinator.ground.monitoring.health import reasons_not_ready
 from group_coordinator.ground.monitoring.metrics import Metric, Value
 from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.ground.monitoring.server import operations_server
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.group_metrics.group_table import STATES, GroupTable, labels_of, largest, pending_values
 from group_coordinator.watching.group_metrics.tally import HistoryCounts
 from group_coordinator.watching.history.fold import tell
@@ -71,34 +71,34 @@ class WatchedGroups(GroupTable):
     def values(self) -> Iterator[Value]:
         time_ms = self._now_ms()
         rows = [row for row in self._index.rows(time_ms, PATIENCE_S) if row.state not in (NO_GROUP, GroupState.DEAD)]
-        states = Counter((row.kind, row.state) for row in rows) + self._index.on_disk()
+        states = Counter((row.type, row.state) for row in rows) + self._index.on_disk()
         yield from [Value(m.GROUPS, (kind, state), states[kind, state]) for kind in _KINDS for state in _STATES]
         members: Counter[str] = Counter()
         for row in rows:
             members["classic"] += row.classic_members
-            members[row.kind] += row.members - row.classic_members
+            members[row.type] += row.members - row.classic_members
         yield from [Value(m.MEMBERS, (kind,), members[kind]) for kind in _KINDS]
         if self._named_groups or self._series.pattern is not None:
             yield from self._of_rows(rows, time_ms)
             yield from lag_values(self._index, rows, time_ms, self._series)
 
-    def _of_rows(self, rows: list[GroupRow], time_ms: int) -> Iterator[Value]:
+    def _of_rows(self, rows: list[Group], time_ms: int) -> Iterator[Value]:
         has_clusters = any(row.cluster for row in rows)
         running = (
-            ((row.id, row.state), max(0, time_ms - (row.rebalanced or row.since)))
+            ((row.group_id, row.state), max(0, time_ms - (row.last_rebalance_ms or row.state_since_ms)))
             for row in rows
             if row.state in _REBALANCING
         )
         for (group_id, state), running_ms in largest(running, self._named_groups):
             labels = labels_of(group_id, has_clusters=has_clusters)
             yield Value(m.GROUP_REBALANCING, (*labels, state), running_ms / 1_000)
-        held_up = ((row.id, time_ms - row.told) for row in rows if row.told is not None)
+        held_up = ((row.group_id, time_ms - row.held_up_since_ms) for row in rows if row.held_up_since_ms is not None)
         for group_id, held_ms in largest(held_up, self._named_groups):
             yield Value(
                 m.GROUP_HELD_UP, labels_of(group_id, has_clusters=has_clusters), max(0, held_ms) / 1_000
             )
         yield from pending_values(self.pending, lambda _: time_ms, self._named_groups, has_clusters=has_clusters)
-        sizes = ((row.id, row.members) for row in rows if row.members)
+        sizes = ((row.group_id, row.members) for row in rows if row.members)
         largest_groups: dict[Metric, list[tuple[str, int]]] = {m.GROUP_MEMBERS: largest(sizes, self._named_groups)}
         with self._lock:
             largest_groups[m.GROUP_REBALANCES] = self.rebalances.most(self._named_groups)

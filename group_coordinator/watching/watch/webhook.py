@@ -27,9 +27,7 @@ from group_coordinator.ground.kafka_topics.errors import STOP_S
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.metrics import Value
 from group_coordinator.ground.monitoring.printable import printable
-from group_coordinator.watching.dashboard.api import group
 from group_coordinator.watching.dashboard.api_types import Group
-from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.dashboard.verdicts import IN_TROUBLE
 
 Form = Literal["cloudevents", "slack"]
@@ -74,7 +72,7 @@ class Webhook:
         url: str,
         form: Form,
         source: str,
-        rows: Callable[[], Iterable[GroupRow]],
+        rows: Callable[[], Iterable[Group]],
         is_ready: Callable[[], bool],
         look_s: float = LOOK_S,
         retry_s: float = RETRY_MIN_S,
@@ -121,17 +119,16 @@ class Webhook:
     def look(self) -> None:
         """Look once, and put what began and ended into the queue."""
         now_ms = time.time_ns() // 1_000_000
-        rows = {row.id: row for row in self._rows() if row.severity >= IN_TROUBLE or row.id in self._known}
+        rows = {row.group_id: row for row in self._rows() if row.severity >= IN_TROUBLE or row.group_id in self._known}
         for group_id, told in list(self._known.items()):
             row = rows.get(group_id)
             if row is None or row.severity < IN_TROUBLE or row.verdict != told.verdict:
                 del self._known[group_id]
-                now = told.group if row is None else group(row)
-                self._put(msgspec.structs.replace(told, ended_ms=now_ms, group=now))
+                self._put(msgspec.structs.replace(told, ended_ms=now_ms, group=row or told.group))
         for group_id, row in rows.items():
             if row.severity >= IN_TROUBLE and group_id not in self._known:
                 self._known[group_id] = begun = Told(
-                    verdict_id=uuid.uuid4().hex, verdict=row.verdict, began_ms=now_ms, ended_ms=None, group=group(row)
+                    verdict_id=uuid.uuid4().hex, verdict=row.verdict, began_ms=now_ms, ended_ms=None, group=row
                 )
                 self._put(begun)
 

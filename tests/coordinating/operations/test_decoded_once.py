@@ -15,8 +15,8 @@ from group_coordinator.coordinating.commands.live_groups import LiveGroups, grou
 from group_coordinator.coordinating.operations.operations import Operations
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.ground.monitoring import metrics as m
-from group_coordinator.watching.dashboard import RunningServer
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.server import RunningServer
 from schemas.foreign_json import json_decoder
 from schemas.history import History, MemberJoined, decode_history
 from streaming.topics import TopicReport

@@ -61,7 +61,7 @@ def test_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
         assert b"group_coordinator_ended_threads 1.0" in urllib.request.urlopen(f"{endpoint.url}/metrics").read()
         assert json.load(urllib.request.urlopen(f"{endpoint.url}/health/live"))["status"] == "ok"
     assert "Traceback" in caplog.text
-    assert Documents(Index()).overview()["doubts"] == (reason,)
+    assert Documents(Index()).overview().doubts == (reason,)
 
 
 def test_a_thread_that_ends_itself_is_none() -> None:

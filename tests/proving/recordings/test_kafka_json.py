@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from group_coordinator.watching.broker_logs.kafka_json import (
+from group_coordinator.proving.recordings.kafka_json import (
     KafkaJsonError,
     list_groups_from_kafka,
     merge,

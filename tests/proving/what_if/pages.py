@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.group_page import GroupOverTime
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.what_if import summary
 
@@ -21,7 +22,7 @@ class Handover(NamedTuple):
     without_owner_ms: int
 
 
-def page_of(history: Iterable[bytes], group_id: str) -> dict[str, Any]:
+def page_of(history: Iterable[bytes], group_id: str) -> GroupOverTime:
     """Return the data of the group's page."""
     index = Index()
     for value in history:

@@ -12,9 +12,10 @@ from random import Random
 from msgspec import Struct
 
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Reach
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.lag import EndOffsets
-from group_coordinator.watching.dashboard.rows import GroupRow, group_row
+from group_coordinator.watching.dashboard.rows import group_row
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.observed.polled import PolledGroup, Polls
 from schemas.history import (
@@ -233,7 +234,7 @@ class Life:
             for record in update.history:
                 self.facts.follow(record)
 
-    def poll(self, at_ms: int, settings: HealthSettings) -> GroupRow:
+    def poll(self, at_ms: int, settings: HealthSettings) -> Group:
         reaches = {
             (topic, number): Reach(self.stable_ends.get(number, self.logs[number].end), self.logs[number].first_ms)
             for topic, number in self.ends.take_wanted()
@@ -243,7 +244,7 @@ class Life:
         return group_row(self.facts, self.ends, START_MS + at_ms, settings)
 
 
-def live(life: Life, until_ms: int, settings: HealthSettings, from_ms: int = 0) -> Iterator[tuple[int, GroupRow]]:
+def live(life: Life, until_ms: int, settings: HealthSettings, from_ms: int = 0) -> Iterator[tuple[int, Group]]:
     """Live on, and yield when it was polled, and what is said of it then."""
     for at_ms in range(from_ms, until_ms, STEP_MS):
         life.step(at_ms)

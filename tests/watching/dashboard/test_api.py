@@ -14,25 +14,51 @@ from tests.watching.dashboard.http import ask, document
 
 BASE = "/api/v1"
 FIELDS_OF_VERSION_1 = {
-    "Overview": "api_version caught_up doubts groups groups_left_out is_live now_ms progress source",
-    "Groups": "groups next_page now_ms",
-    "Group": "cluster generation group_id lag lag_ms lag_ms_is_at_least last_commit_ms last_rebalance_cause "
-    "last_rebalance_ms lost member members partitions reason rebalances severity state state_since_ms topics type "
-    "uncommitted_messages uncommitted_partitions verdict",
+    "Overview": "api_version caught_up dead_letters doubts first_ms groups groups_left_out has_what_if is_live "
+    "is_report kept_bytes last_ms now_ms progress records source unreadable verdict_window_ms watched",
+    "Watched": "cluster detail not_known sources",
+    "WatchedSource": "detail kind last_ms name problem to_ms",
+    "Groups": "groups groups_left_out next_page now_ms",
+    "Group": "classic_members cluster finding_counts findings generation group_id held_up_since_ms holds_until_ms "
+    "lag lag_ms lag_ms_is_at_least last_commit_ms last_event_ms last_rebalance_cause last_rebalance_duration_ms "
+    "last_rebalance_ms latest_rebalances_ms loses_in_ms lost member members partitions partitions_beyond_end reason "
+    "rebalances refusals severity state state_since_ms target_epoch topics type uncommitted_messages "
+    "uncommitted_partitions verdict",
+    "Finding": "committed_offset in_ms is_committed_again kind member_id messages partition rebalance_ms since_ms text "
+    "topic",
+    "PastGroups": "at_ms groups now_ms",
+    "PastGroup": "generation group_id members state state_since_ms",
     "GroupDetails": "assignor findings group leader_id members now_ms partitions",
     "Member": "client_id group_instance_id host member_id topics",
-    "Partition": "committed_ms committed_offset lag lag_ms lag_ms_is_at_least log_end_offset log_start_offset lost "
-    "member_id metadata partition topic",
-    "Finding": "committed_offset in_ms kind member_id messages partition since_ms topic",
+    "Partition": "committed_ms committed_offset is_beyond_end lag lag_ms lag_ms_is_at_least log_end_offset "
+    "log_start_offset lost member_id metadata partition topic uncommitted_messages",
+    "GroupOverTime": "deploys epochs group lanes members no_what_if now offsets rebalances records refusals rewinds "
+    "states unowned_ms votes window",
+    "Deploy": "ended longest_ms members not_known_ms rebalances replaced started unowned_ms",
+    "PartitionOverTime": "committed_by committed_ms committed_offset end_offsets end_times_ms expires_ms "
+    "is_beyond_end lag lag_ms lag_ms_is_at_least log_end_offset log_start_offset lost member_id metadata offsets "
+    "partition times_ms topic uncommitted_messages",
+    "Rebalance": "cause counts dropped duration_ms ended_ms generation has_steps initial is_begin_known key outcome "
+    "seen started_ms trigger waited_for",
+    "Seen": "certainty places sources",
+    "Votes": "protocol tie time_ms votes",
     "Rebalances": "group_id next_page now_ms rebalances",
-    "Rebalance": "cause duration_ms ended_ms generation initial key outcome started_ms trigger",
-    "RebalanceDetails": "group_id headline members moves rebalance steps waited_for",
-    "Step": "is_cause text time_ms",
+    "RebalanceDetails": "group_id headline holders interrupts join_ms members moves rebalance steps steps_left_out "
+    "votes waited_for waiting",
+    "Step": "advice cause is_cause seen text time_ms type",
+    "Cause": "api api_version armed_ms certainty client_host client_id deadline_ms evidence group_instance_id kind "
+    "member_id offset partition producer_id reason request_id timer",
+    "Evidence": "broker file line offset partition source",
     "WaitedFor": "fate gone_ms is_slowest joined_ms member_id told_ms",
+    "Holder": "member_id partitions since_ms until_ms waiting",
     "Move": "member_id_after member_id_before member_id_target partitions topic",
     "Identity": "client_id group_instance_id host member_id",
+    "Comparison": "after assumptions before page ranges unchanged",
     "Events": "events next_page now_ms",
-    "Event": "group_id number text time_ms type",
+    "Event": "cause group_id number seen text time_ms type",
+    "DeadLetters": "dead_letters now_ms",
+    "DeadLetter": "detail group_id number offset partition reason timestamp_ms value",
+    "Request": "timestamp_ms value",
     "Problem": "error",
 }
 """Programs of other people read them: a new one may come, none may go."""
@@ -115,16 +141,19 @@ def test_groups_are_chosen(served: RunningServer) -> None:
     assert [each["group_id"] for each in document(served, f"{BASE}/groups?contains=aymen")["groups"]] == ["payments"]
 
 
-def test_it_tells_what_the_pages_tell(served: RunningServer) -> None:
-    page = document(served, "/api/group?group=payments")
+def test_its_answers_are_of_one_form(served: RunningServer) -> None:
+    page = document(served, f"{BASE}/group-over-time?group=payments")
     told = document(served, f"{BASE}/rebalances?group=payments")["rebalances"]
-    assert [each["key"] for each in reversed(told)] == [each["key"] for each in page["rebalances"]]
+    assert told[::-1] == page["rebalances"]
     last = document(served, f"{BASE}/rebalance?group=payments")
     assert last["rebalance"] == told[0]
-    of_page = document(served, f"/api/rebalance?{urlencode({'group': 'payments', 'rebalance': told[0]['key']})}")
-    assert [each["text"] for each in last["steps"]] == [each["text"] for each in of_page["steps"]]
-    group = document(served, f"{BASE}/group?group=payments")["group"]
-    assert (group["state"], group["verdict"]) == (page["group"]["state"], page["group"]["verdict"])
+    named = urlencode({"group": "payments", "rebalance": told[0]["key"]})
+    assert document(served, f"{BASE}/rebalance?{named}") == last
+    details = document(served, f"{BASE}/group?group=payments")
+    assert details["group"] == page["group"]
+    assert details["group"] in document(served, f"{BASE}/groups")["groups"]
+    for now, over_time in zip(details["partitions"], page["offsets"], strict=True):
+        assert now.items() <= over_time.items()
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_a_list_of_the_past_names_topics_as_soon_as_they_are_known(page: Page, s
         page.wait_for_timeout(400)
         route.continue_()
 
-    page.route("**/api/groups", late)
+    page.route("**/api/v1/groups?*", late)
     page.goto(f"{served.address}#/groups?at={scene.CRASH_MS - 1_000}")
     expect(row_of(page, "ledger").locator(".name small")).to_have_text("orders, payments")
 
@@ -166,7 +166,7 @@ def test_nothing_serious_for_axe_and_nothing_wider_than_the_window(
     page = context.new_page()
     expired = next(
         entry
-        for entry in document(served, "/api/group?group=payments")["rebalances"]
+        for entry in document(served, "/api/v1/group-over-time?group=payments")["rebalances"]
         if entry["trigger"] == "member_expired"
     )
     for view in (*VIEWS, f"#/group/payments?rebalance={expired['key']}"):

@@ -210,10 +210,10 @@ def test_the_page_tells_target_and_holders_at_any_moment() -> None:
     assert epochs["now"]["holders"] == []
     before, told = epochs["holders"]
     # Before it has heard of the target, and since it was told, until it has given up.
-    assert (before[1], before[2]["since"]) == (told_ms, None)
-    assert (told[0], told[2]["since"], told[2]["until"]) == (told_ms, told_ms, told_ms + a.rebalance_timeout_ms)
-    assert told[2]["what"] == f"orders {words.ranges(revoked)}"
-    assert told[2]["waiting"] == [IDS["b"]]
+    assert (before[1], before[2].since_ms) == (told_ms, None)
+    assert (told[0], told[2].since_ms, told[2].until_ms) == (told_ms, told_ms, told_ms + a.rebalance_timeout_ms)
+    assert told[2].partitions == f"orders {words.ranges(revoked)}"
+    assert told[2].waiting == (IDS["b"],)
     assert told_ms + 20_000 < told[1] <= told_ms + 30_000
     assert epochs["now"]["targets"] == {
         each.member_id: f"orders {words.ranges(partition for _, partition in each.owned)}"
@@ -234,15 +234,17 @@ def test_target_and_assignment_are_compared_whatever_the_order_of_topics() -> No
 def test_a_rebalance_tells_who_holds_it_up_and_whom_the_target_moves() -> None:
     story = held_up()
     a, pages = story.members["orders-a"], documents(story)
-    key = pages.group("orders")["rebalances"][-1]["key"]
+    key = pages.group("orders")["rebalances"][-1].key
     told = pages.rebalance("orders", key)
-    assert [holder["id"] for holder in told["holders"]] == [a.member_id]
-    to_move = {move["partitions"]: (move["before"], move["after"], move["target"]) for move in told["moves"]}
-    assert to_move[words.ranges(partition for _, partition in a.must_go)] == (a.member_id, a.member_id, IDS["b"])
+    assert [holder.member_id for holder in told.holders] == [a.member_id]
+    to_move = {
+        move.partitions: (move.member_id_before, move.member_id_after, move.member_id_target) for move in told.moves
+    }
+    assert to_move[tuple(sorted(partition for _, partition in a.must_go))] == (a.member_id, a.member_id, IDS["b"])
     story.go_on(330_000)  # until it is dropped
     told = documents(story).rebalance("orders", key)
-    assert (told["outcome"], told["dropped"]) == ("interrupted", [a.member_id])
-    assert [(waited["id"], waited["fate"]) for waited in told["waited"]] == [(a.member_id, "dropped")]
+    assert (told.rebalance.outcome, told.rebalance.dropped) == ("interrupted", (a.member_id,))
+    assert [(waited.member_id, waited.fate) for waited in told.waited_for] == [(a.member_id, "dropped")]
 
 
 def test_offsets_of_an_empty_consumer_group_expire_by_their_commits() -> None:
@@ -256,7 +258,7 @@ def test_offsets_of_an_empty_consumer_group_expire_by_their_commits() -> None:
         committed_ms[partition] = story.now_ms
     story.go_on(3_600_000)
     story.leave("orders-a")
-    told = {each["partition"]: each["expires"] for each in documents(story).group("orders")["offsets"]}
+    told = {each.partition: each.expires_ms for each in documents(story).group("orders")["offsets"]}
     assert told == {each: at_ms + SETTINGS.offsets_retention_ms for each, at_ms in committed_ms.items()}
     assert expires_ms(facts_of(story), SETTINGS) == told[0]
     expired = [
@@ -264,7 +266,7 @@ def test_offsets_of_an_empty_consumer_group_expire_by_their_commits() -> None:
     ]  # fmt: skip
     for record in expired:
         (change,) = record.offsets
-        assert 0 <= record.timestamp_ms - told[change.partition] <= 600_000
+        assert 0 <= record.timestamp_ms - committed_ms[change.partition] - SETTINGS.offsets_retention_ms <= 600_000
     assert len(expired) == 2
 
 

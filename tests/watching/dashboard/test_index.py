@@ -49,26 +49,26 @@ def test_what_cannot_be_read_is_counted_and_does_no_harm() -> None:
 
 
 def test_the_list_says_what_the_groups_are() -> None:
-    rows = {row.id: row for row in scene.index_of_scene().rows(scene.scene()[-1].timestamp_ms)}
+    rows = {row.group_id: row for row in scene.index_of_scene().rows(scene.scene()[-1].timestamp_ms)}
     assert (rows["payments"].state, rows["payments"].members, rows["payments"].generation) == ("Stable", 3, 3)
-    assert rows["payments"].cause.startswith("payments-b")
+    assert rows["payments"].last_rebalance_cause.startswith("payments-b")
     assert rows["nightly"].verdict == "empty"
     assert rows["clicks"].verdict == "flapping"
-    assert rows["clicks"].who == "clicks-flapping@127.0.0.1"
+    assert rows["clicks"].member == "clicks-flapping@127.0.0.1"
     assert rows["nobodys"].state == "none"
 
 
 def test_the_past_is_as_it_was() -> None:
     documents = full()
-    before = {row["id"]: row for row in documents.groups(scene.CRASH_MS - 1_000)["rows"]}
-    after = {row["id"]: row for row in documents.groups(scene.CRASH_MS + 30_000)["rows"]}
-    assert (before["payments"]["state"], before["payments"]["members"], before["payments"]["generation"]) == (
+    before = {row.group_id: row for row in documents.past_groups(at_ms=scene.CRASH_MS - 1_000).groups}
+    after = {row.group_id: row for row in documents.past_groups(at_ms=scene.CRASH_MS + 30_000).groups}
+    assert (before["payments"].state, before["payments"].members, before["payments"].generation) == (
         "Stable",
         3,
         1,
     )
-    assert (after["payments"]["members"], after["payments"]["generation"]) == (2, 2)
-    assert documents.groups(START_MS - 1)["rows"] == []
+    assert (after["payments"].members, after["payments"].generation) == (2, 2)
+    assert documents.past_groups(at_ms=START_MS - 1).groups == ()
 
 
 def test_a_small_window_shows_the_same_end_of_the_story() -> None:
@@ -84,7 +84,8 @@ def test_a_small_window_shows_the_same_end_of_the_story() -> None:
         large_owned = [entry for entry in large_lane["owned"] if entry[2] is None or entry[2] >= from_ms]
         assert names == [large["members"][entry[0]]["id"] for entry in large_owned]
         assert [entry[1:3] for entry in small_lane["owned"]] == [entry[1:3] for entry in large_owned]
-    assert [entry["offset"] for entry in small["offsets"]] == [entry["offset"] for entry in large["offsets"]]
+    small_offsets, large_offsets = ([each.committed_offset for each in page["offsets"]] for page in (small, large))
+    assert small_offsets == large_offsets
 
 
 def test_what_is_known_of_a_group_is_seldom_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +110,7 @@ def test_memory_is_bounded_over_all_groups() -> None:
     # Of each group the last few records stay, whatever the bound: less than a chunk of either kind.
     assert index.kept_bytes <= 40_000 + 2 * len(index) * CHUNK_BYTES < scene.index_of_scene().kept_bytes
     for row in index.rows(index.last_ms):
-        page = Documents(index).group(row.id)
+        page = Documents(index).group(row.group_id)
         assert page["group"].state == row.state
 
 
@@ -136,10 +137,11 @@ def test_the_feed_is_bounded_in_bytes_too() -> None:
 
 def test_only_changed_rows_are_told() -> None:
     index = scene.index_of_scene()
-    assert {row.id for row in index.take_changed(index.last_ms)} == {row.id for row in index.rows(index.last_ms)}
+    changed = {row.group_id for row in index.take_changed(index.last_ms)}
+    assert changed == {row.group_id for row in index.rows(index.last_ms)}
     assert index.take_changed(index.last_ms) == []
     # Time alone ends a storm.
-    assert {row.id for row in index.take_changed(index.last_ms + 3_600_000)} >= {"clicks"}
+    assert {row.group_id for row in index.take_changed(index.last_ms + 3_600_000)} >= {"clicks"}
 
 
 def test_dead_letters_have_their_reason_and_place() -> None:
@@ -149,7 +151,7 @@ def test_dead_letters_have_their_reason_and_place() -> None:
             "reason": "bad_body", "detail": "no members", "partition": "1", "offset": str(number), "timestamp_ms": "17",
         }  # fmt: skip
         index.add_dead_letter(b"g", b"\xff{", headers, 99)
-    letters = Documents(index).dead_letters()["dead_letters"]
+    letters = Documents(index).dead_letters().dead_letters
     assert [letter.offset for letter in letters] == [2, 1]
     assert (letters[0].reason, letters[0].group_id, letters[0].timestamp_ms, letters[0].value) == (
         "bad_body",
@@ -230,16 +232,16 @@ def test_the_list_waits_for_nobody_who_adds_records() -> None:
     documents = Documents(index)
     whole = msgspec.json.encode(documents.groups())
     with index.lock:
-        assert msgspec.json.encode(documents.groups(patience_s=0)) == whole
-        assert documents.groups(scene.CRASH_MS)["rows"]
-        assert documents.overview()["groups"] == len(index)
+        assert msgspec.json.encode(documents.groups(max_wait_ms=0)) == whole
+        assert documents.past_groups(at_ms=scene.CRASH_MS).groups
+        assert documents.overview().groups == len(index)
 
 
 def test_rows_that_are_late_come_with_the_next_ones() -> None:
     index = scene.index_of_scene()
     assert index.rows(index.last_ms, patience_s=0) == []
     told = index.take_changed(index.last_ms)
-    assert sorted(told, key=lambda row: row.id) == index.rows(index.last_ms, patience_s=0) != []
+    assert sorted(told, key=lambda row: row.group_id) == index.rows(index.last_ms, patience_s=0) != []
 
 
 def test_a_group_on_disk_is_not_in_the_list_until_it_is_asked_for() -> None:
@@ -247,9 +249,9 @@ def test_a_group_on_disk_is_not_in_the_list_until_it_is_asked_for() -> None:
     for value in scene.values():
         index.add(value)
     (row,) = index.rows(index.last_ms)
-    other = next(group_id for group_id in index.group_ids() if group_id != row.id)
-    assert Documents(index).group(other)["group"].id == other
-    assert other in {row.id for row in index.rows(index.last_ms)}
+    other = next(group_id for group_id in index.group_ids() if group_id != row.group_id)
+    assert Documents(index).group(other)["group"].group_id == other
+    assert other in {row.group_id for row in index.rows(index.last_ms)}
     assert index.take_asked() == [other]
     assert index.take_asked() == []
 

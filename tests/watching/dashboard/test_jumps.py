@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.findings import Finding
-from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from schemas.history import Cause, OffsetChange, OffsetsCommitted
 from tests.watching.dashboard.lives import HOUR, MINUTE, POLL_MS, SECOND, START_MS, STEP_MS, Life, Plan, live, steady
@@ -25,11 +25,11 @@ def lived(plan: Plan | None = None) -> Life:
     return life
 
 
-def after(life: Life, for_ms: int) -> list[GroupRow]:
+def after(life: Life, for_ms: int) -> list[Group]:
     return [row for _, row in live(life, HOUR + for_ms, SETTINGS, HOUR)]
 
 
-def only(row: GroupRow) -> Finding:
+def only(row: Group) -> Finding:
     (finding,) = row.findings
     return finding
 
@@ -43,8 +43,8 @@ def test_a_member_that_goes_back_is_named_by_what_it_has_and_told_for_an_hour() 
     assert first.reason.startswith(f"a member (m1 has it) went back in t-1 from offset {high:,} to 500 at 00:59:55: ")
     assert first.reason.endswith(f": {high - 500:,} messages are read again")
     finding = only(first)
-    assert (first.verdict, finding.kind, finding.member, finding.partition) == ("rewound", "rewound", "m1", 1)
-    assert (finding.messages, finding.since) == (high - 500, START_MS + HOUR - 5 * SECOND)
+    assert (first.verdict, finding.kind, finding.member_id, finding.partition) == ("rewound", "rewound", "m1", 1)
+    assert (finding.messages, finding.since_ms) == (high - 500, START_MS + HOUR - 5 * SECOND)
     assert [row.verdict for row in later[: HOUR // POLL_MS - 2]] == ["rewound"] * (HOUR // POLL_MS - 2)
     assert later[-1].verdict == "stable"
 
@@ -73,7 +73,7 @@ def test_a_tool_that_sets_the_offset_of_a_group_without_members_is_told(
     life.commit(0, move(offset), HOUR + 10 * MINUTE)
     rows = [row for _, row in live(life, HOUR + 12 * MINUTE, SETTINGS, HOUR + 10 * MINUTE)]
     finding = only(rows[-1])
-    assert (rows[-1].verdict, finding.kind, finding.member) == (kind, kind, None)
+    assert (rows[-1].verdict, finding.kind, finding.member_id) == (kind, kind, None)
     assert finding.messages == (offset if messages is None else messages)
     assert rows[-1].reason.startswith(f"{TOOL} {says} {offset:,} to {move(offset):,} at 01:10:00")
 
@@ -97,7 +97,7 @@ def test_a_commit_beyond_the_end_of_the_log_is_told_and_whose_it_is() -> None:
     life.stuck_from_ms[1] = HOUR
     rows = after(life, 2 * MINUTE)
     finding = only(rows[-1])
-    assert (rows[-1].verdict, finding.kind, finding.member) == ("skipped", "skipped", "m1")
+    assert (rows[-1].verdict, finding.kind, finding.member_id) == ("skipped", "skipped", "m1")
     assert rows[-1].reason.startswith(f"m1 committed {end + 1_000_000:,} at 01:00:00 in the log of t-1, which ends at ")
 
 

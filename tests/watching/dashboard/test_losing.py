@@ -58,9 +58,9 @@ def test_who_stands_still_until_all_is_deleted_has_lost_it_since_then() -> None:
     first_ms = next(at_ms for at_ms, row in polls if row.lost)
     _, row = polls[-1]
     log, (finding,) = life.logs[0], row.findings
-    assert finding.offset is not None
-    assert (log.begin, row.lag, row.lost) == (log.end, 0, log.end - finding.offset)
-    assert (finding.kind, finding.messages, finding.since) == ("lost", row.lost, START_MS + first_ms)
+    assert finding.committed_offset is not None
+    assert (log.begin, row.lag, row.lost) == (log.end, 0, log.end - finding.committed_offset)
+    assert (finding.kind, finding.messages, finding.since_ms) == ("lost", row.lost, START_MS + first_ms)
     assert row.verdict == "losing"
     assert row.reason.startswith(f"m0.1 has lost {row.lost:,} messages of t-0, since 0")
 

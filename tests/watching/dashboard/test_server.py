@@ -27,40 +27,39 @@ CAUSE = Cause(kind="request", partition=0, offset=0)
 
 
 def test_documents(served: RunningServer) -> None:
-    overview = document(served, "/api/overview")
-    assert (overview["groups"], overview["live"], overview["what_if"]) == (8, False, False)
-    rows = document(served, "/api/groups")["rows"]
-    assert [row["id"] for row in rows] == sorted(row["id"] for row in rows)
-    page = document(served, "/api/group?group=payments")
+    overview = document(served, "/api/v1/overview")
+    assert (overview["groups"], overview["is_live"], overview["has_what_if"]) == (8, False, False)
+    rows = document(served, "/api/v1/groups")["groups"]
+    assert [row["group_id"] for row in rows] == sorted(row["group_id"] for row in rows)
+    page = document(served, "/api/v1/group-over-time?group=payments")
     expired = next(entry for entry in page["rebalances"] if entry["trigger"] == "member_expired")
-    story = document(served, f"/api/rebalance?group=payments&rebalance={expired['key']}")
-    assert "payments-b" in story["because"]
+    story = document(served, f"/api/v1/rebalance?group=payments&rebalance={expired['key']}")
+    assert "payments-b" in story["rebalance"]["cause"]
     assert story["steps"][0]["text"].endswith("is heard for the last time")
-    assert story["steps"][0]["request"]["member"].startswith("payments-b")
-    assert {entry["name"][:10] for entry in story["waited"]} == {"payments-a", "payments-c"}
-    events = document(served, "/api/events?group=payments&type=member_expired")["events"]
-    assert [entry["group"] for entry in events] == ["payments"]
-    assert document(served, "/api/events?q=EXPIRES")["events"]
+    assert story["steps"][0]["cause"]["member_id"].startswith("payments-b")
+    assert {entry["member_id"][:10] for entry in story["waited_for"]} == {"payments-a", "payments-c"}
+    events = document(served, "/api/v1/events?group=payments&kind=member_expired")["events"]
+    assert [entry["group_id"] for entry in events] == ["payments"]
+    assert document(served, "/api/v1/events?contains=EXPIRES")["events"]
 
 
 def test_what_is_not_there_and_what_is_no_number(served: RunningServer) -> None:
-    assert ask(served, "/api/group?group=nowhere")[0] == 404
-    assert json.loads(ask(served, "/api/group?group=nowhere")[2])["error"] == "There is no group nowhere."
-    assert ask(served, "/api/groups?at=yesterday")[0] == 400
-    assert ask(served, "/api/what-if?group=payments")[0] == 404
-    assert ask(served, "/api/request?partition=0&offset=1")[0] == 404
+    assert ask(served, "/api/v1/group-over-time?group=nowhere")[0] == 404
+    assert ask(served, "/api/v1/past-groups?at_ms=yesterday")[0] == 400
+    assert ask(served, "/api/v1/what-if?group=payments")[0] == 404
+    assert ask(served, "/api/v1/request?partition=0&offset=1")[0] == 404
     assert ask(served, "/static/../server.py")[0] == 404
 
 
 def test_it_changes_nothing(served: RunningServer) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH"):
-        assert ask(served, "/api/groups", method)[0] == 405
+        assert ask(served, "/api/v1/groups", method)[0] == 405
 
 
 def test_large_documents_are_compressed(served: RunningServer) -> None:
-    _, headers, body = ask(served, "/api/groups", accept_encoding="gzip")
+    _, headers, body = ask(served, "/api/v1/groups", accept_encoding="gzip")
     assert headers["content-encoding"] == "gzip"
-    assert json.loads(gzip.decompress(body)) == document(served, "/api/groups")
+    assert json.loads(gzip.decompress(body)) == document(served, "/api/v1/groups")
 
 
 def test_the_page_may_load_nothing_from_elsewhere(served: RunningServer) -> None:
@@ -73,25 +72,25 @@ def test_the_page_may_load_nothing_from_elsewhere(served: RunningServer) -> None
 
 def test_on_loopback_only_this_machine_is_answered(served: RunningServer) -> None:
     for host in ("localhost:1", "127.0.0.1:1", "[::1]:1", "127.0.0.1"):
-        assert ask(served, "/api/overview", host=host)[0] == 200, host
+        assert ask(served, "/api/v1/overview", host=host)[0] == 200, host
     for host in ("evil.example", "evil.example:8450", "127.0.0.1.evil.example", ""):
-        assert ask(served, "/api/overview", host=host)[0] == 403, host
+        assert ask(served, "/api/v1/overview", host=host)[0] == 403, host
 
 
 def test_elsewhere_the_token_is_needed() -> None:
     with start_server(ValuesSource("x", scene.values()[:50]), host="0.0.0.0") as server:
         token = server.address.split("?token=")[1]
         assert len(token) >= 24
-        for path in ("/", "/api/overview", "/static/main.js", "/api/stream", "/?token=wrong"):
+        for path in ("/", "/api/v1/overview", "/static/main.js", "/api/stream", "/?token=wrong"):
             assert ask(server, path)[0] == 401, path
-        assert ask(server, "/api/overview", authorization=f"Bearer {token}", host="anything")[0] == 200
-        assert ask(server, "/api/overview", authorization="Bearer wrong")[0] == 401
+        assert ask(server, "/api/v1/overview", authorization=f"Bearer {token}", host="anything")[0] == 200
+        assert ask(server, "/api/v1/overview", authorization="Bearer wrong")[0] == 401
         status, headers, _ = ask(server, f"/?x=1&token={token}")
         assert (status, headers["location"]) == (303, "/?x=1")
         cookie = headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
-        assert ask(server, "/api/overview", cookie=cookie.split(";")[0])[0] == 200
+        assert ask(server, "/api/v1/overview", cookie=cookie.split(";")[0])[0] == 200
 
 
 OTHER_COOKIES = [
@@ -185,8 +184,9 @@ HOSTILE_GROUPS = [
 def test_every_group_can_be_opened(group_id: str) -> None:
     record = GroupCreated(group_id=group_id, epoch=0, seq=1, time_ms=1, timestamp_ms=1, generation_id=0, cause=CAUSE)
     with start_server(ValuesSource("x", [encode_json(record)])) as server:
-        assert document(server, f"/api/group?{urlencode({'group': group_id})}")["group"]["id"] == group_id
-        assert ask(server, f"/api/rebalance?{urlencode({'group': group_id, 'rebalance': '0-1'})}")[0] == 404
+        page = document(server, f"/api/v1/group-over-time?{urlencode({'group': group_id})}")
+        assert page["group"]["group_id"] == group_id
+        assert ask(server, f"/api/v1/rebalance?{urlencode({'group': group_id, 'rebalance': '0-1'})}")[0] == 404
 
 
 def test_what_is_new_is_told() -> None:

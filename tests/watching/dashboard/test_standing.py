@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition, Reach
 from group_coordinator.watching.commands.observed_source import observed_source
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.committed import PAUSES_KEPT, next_commit
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from schemas.events import encode_json
 from schemas.history import OffsetsCommitted
@@ -70,7 +70,7 @@ ORDINARY = [
 
 
 
-def alarms(life: Life, until_ms: int, from_ms: int = 0) -> list[tuple[int, GroupRow]]:
+def alarms(life: Life, until_ms: int, from_ms: int = 0) -> list[tuple[int, Group]]:
     """Return the polls at which something is wrong."""
     polls = live(life, until_ms, SETTINGS, from_ms)
     return [(at_ms, row) for at_ms, row in polls if row.findings]
@@ -97,12 +97,12 @@ def test_who_stops_is_found_in_time(plan: Plan, fault: str) -> None:
     assert stops_ms < at_ms
     (finding,) = row.findings
     assert (row.verdict, finding.kind, finding.partition) == ("stalled", "stalled", 0)
-    assert finding.since is not None
-    assert abs(finding.since - START_MS - stops_ms) <= 4 * POLL_MS
+    assert finding.since_ms is not None
+    assert abs(finding.since_ms - START_MS - stops_ms) <= 4 * POLL_MS
     assert row.reason.startswith("m0.1 stands still in t-0 at offset ")
-    how = "that same offset again and again" if finding.commits else "nothing since"
+    how = "that same offset again and again" if finding.is_committed_again else "nothing since"
     assert row.reason.endswith(f"; it commits {how}; no rebalance was near")
-    assert finding.commits == (plan.commits_same and fault == "silent_from_ms")
+    assert finding.is_committed_again == (plan.commits_same and fault == "silent_from_ms")
 
 
 def test_who_never_commits_is_found_when_messages_come() -> None:
@@ -110,9 +110,9 @@ def test_who_never_commits_is_found_when_messages_come() -> None:
     life.silent_from_ms[0] = 0
     at_ms, row = alarms(life, HOUR + FLOOR_MS + 4 * POLL_MS)[0]
     assert HOUR + FLOOR_MS < at_ms <= HOUR + FLOOR_MS + 4 * POLL_MS
-    assert row.findings[0].offset is None
-    assert (row.lag, row.uncommitted) == (0, 1)
-    assert row.up_to > row.findings[0].messages
+    assert row.findings[0].committed_offset is None
+    assert (row.lag, row.uncommitted_partitions) == (0, 1)
+    assert row.uncommitted_messages > row.findings[0].messages
     assert "m0.1 has committed nothing for t-0, where " in row.reason
 
 
@@ -128,7 +128,7 @@ def test_a_transaction_that_hangs_is_told_apart() -> None:
     alarms(life, HOUR)
     life.stable_ends[1] = life.logs[1].end
     polls = list(live(life, HOUR + 3 * FLOOR_MS, SETTINGS, HOUR))
-    assert all(row.stalled == 0 for _, row in polls)
+    assert all(row.found("stalled") == 0 for _, row in polls)
     _, row = polls[-1]
     assert (row.verdict, [finding.kind for finding in row.findings]) == ("stable", ["transaction"])
     assert row.reason.endswith("; t-1 can be read up to a transaction that does not end")
@@ -138,7 +138,7 @@ def test_a_standstill_that_begins_with_a_rebalance_says_so() -> None:
     life = Life(replace(ORDINARY[0], deploys_every_ms=HOUR), Random(3))
     life.stuck_from_ms[0] = HOUR
     _, row = alarms(life, HOUR + 30 * MINUTE)[0]
-    assert row.findings[0].rebalanced is not None
+    assert row.findings[0].rebalance_ms is not None
     assert "; it began with the rebalance at 01:0" in row.reason
 
 
@@ -152,7 +152,7 @@ def test_recordings_raise_no_alarm(dump: Path) -> None:
             polled_ms = record.timestamp_ms
             reaches = {place: Reach(bounds[place].end, polled_ms - DAY) for place in index.wanted_reaches()}
             index.poll_ends(polled_ms, bounds, reaches=reaches)
-            alarms += [(row.id, row.reason) for row in index.rows(polled_ms) if row.findings]
+            alarms += [(row.group_id, row.reason) for row in index.rows(polled_ms) if row.findings]
         index.add_record(record, encode_json(record))
         if isinstance(record, OffsetsCommitted):
             for change in record.offsets:

@@ -8,8 +8,9 @@ import pytest
 
 from group_coordinator.coordinating.assignors import ASSIGNORS, MemberSubscription, TopicMetadata
 from group_coordinator.ground.kafka_topics.bounds import Bounds
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.lag import EndOffsets
-from group_coordinator.watching.dashboard.rows import GroupRow, group_row
+from group_coordinator.watching.dashboard.rows import group_row
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from schemas.consumer_protocol import Assignment, Subscription, encode_assignment
 from tests.coordinator_state.harness import GroupHarness, subscription
@@ -18,7 +19,7 @@ from tests.watching.dashboard.lives import HOUR, MINUTE, POLL_MS, START_MS, Life
 SETTINGS = HealthSettings()
 
 
-def found(life: Life, until_ms: int, from_ms: int = 0) -> list[tuple[int, GroupRow]]:
+def found(life: Life, until_ms: int, from_ms: int = 0) -> list[tuple[int, Group]]:
     return [(at_ms, row) for at_ms, row in live(life, until_ms, SETTINGS, from_ms) if row.findings]
 
 
@@ -30,9 +31,9 @@ def test_a_partition_that_gets_more_than_is_read_is_found_within_two_minutes() -
     at_ms, row = rows[0]
     assert at_ms <= HOUR + 2 * MINUTE
     (finding,) = row.findings
-    assert (row.verdict, finding.kind, finding.partition, finding.member) == ("uneven", "hot_partition", 0, "m0.1")
-    assert finding.since is not None
-    assert START_MS + HOUR <= finding.since <= START_MS + at_ms - MINUTE
+    assert (row.verdict, finding.kind, finding.partition, finding.member_id) == ("uneven", "hot_partition", 0, "m0.1")
+    assert finding.since_ms is not None
+    assert START_MS + HOUR <= finding.since_ms <= START_MS + at_ms - MINUTE
     assert row.reason.startswith(f"{finding.messages:,} of ")
     assert " messages that wait in t wait in partition 0, one of 4, and it is m0.1's" in row.reason
     assert len(rows) == (HOUR + 5 * MINUTE - at_ms) // POLL_MS
@@ -47,10 +48,10 @@ def test_a_member_that_reads_less_than_comes_is_told_apart_from_its_partitions()
     life.reads_per_s[2] = 5
     at_ms, row = found(life, HOUR + 5 * MINUTE, HOUR)[0]
     assert at_ms <= HOUR + 2 * MINUTE
-    assert (row.verdict, row.who, row.findings[0].partition) == ("uneven", "m2", 2)
+    assert (row.verdict, row.member, row.findings[0].partition) == ("uneven", "m2", 2)
 
 
-def owning(protocol_name: str, topics: dict[str, int], members: int, *, same: bool = True) -> GroupRow:
+def owning(protocol_name: str, topics: dict[str, int], members: int, *, same: bool = True) -> Group:
     """Return the row of a group a minute after Kafka's assignor has parted the topics, of so many partitions each."""
     asked = {f"m{number}": tuple(topics) if same or number == 0 else (min(topics),) for number in range(members)}
     group = GroupHarness("g", now_ms=START_MS)
@@ -76,7 +77,7 @@ def owning(protocol_name: str, topics: dict[str, int], members: int, *, same: bo
 def test_what_other_assignors_would_give_is_what_they_give(topics: dict[str, int], members: int) -> None:
     row = owning("range", topics, members)
     (finding,) = row.findings
-    assert (row.verdict, finding.kind, finding.member) == ("uneven", "member_has_most", "m0")
+    assert (row.verdict, finding.kind, finding.member_id) == ("uneven", "member_has_most", "m0")
     share = len(topics) // members
     each = f"{share} or {share + 1}" if len(topics) % members else str(share)
     assert row.reason == (

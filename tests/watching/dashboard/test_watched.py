@@ -39,11 +39,12 @@ def watched() -> Index:
 
 def test_a_rebalance_says_where_it_was_seen(watched: Index) -> None:
     page = Documents(watched).group("mixed")
-    sources = [entry["seen"]["sources"] for entry in page["rebalances"]]
+    sources = [entry.seen.sources for entry in page["rebalances"] if entry.seen]
     assert sources == ["log of broker 3", "log of broker 3"]
-    story = Documents(watched).rebalance("mixed", page["rebalances"][1]["key"])
-    assert story["seen"]["places"].startswith("log of broker 3, three-brokers.broker-3.server.log.gz, line ")
-    assert {entry["request"]["seen"]["sources"] for entry in story["steps"]} == {"log of broker 3", "offsets topic"}
+    story = Documents(watched).rebalance("mixed", page["rebalances"][1].key)
+    assert story.rebalance.seen is not None
+    assert story.rebalance.seen.places.startswith("log of broker 3, three-brokers.broker-3.server.log.gz, line ")
+    assert {entry.seen.sources for entry in story.steps if entry.seen} == {"log of broker 3", "offsets topic"}
 
 
 def test_how_long_a_member_kept_its_partitions_is_not_known(watched: Index) -> None:
@@ -55,7 +56,7 @@ def test_how_long_a_member_kept_its_partitions_is_not_known(watched: Index) -> N
 def test_without_logs_no_reason_is_claimed() -> None:
     index = index_of("three-brokers", with_logs=False)
     page = Documents(index).group("mixed")
-    assert {rebalance["seen"]["certainty"] for rebalance in page["rebalances"]} == {"not known"}
+    assert {rebalance.seen and rebalance.seen.certainty for rebalance in page["rebalances"]} == {"not known"}
     assert index.watched[0].not_known[0].startswith("No broker's log is read")
 
 
@@ -84,11 +85,11 @@ def of_consumer_protocol() -> Index:
 
 def test_groups_that_count_epochs(of_consumer_protocol: Index) -> None:
     documents = Documents(of_consumer_protocol)
-    assert {row.id: row.kind for row in of_consumer_protocol.rows(documents.now_ms)} == dict.fromkeys(
+    assert {row.group_id: row.type for row in of_consumer_protocol.rows(documents.now_ms)} == dict.fromkeys(
         ("pattern", "shop", "site"), "consumer"
     )
     page = documents.group("pattern")
-    assert {entry["counts"] for entry in page["rebalances"]} == {"epoch"}
+    assert {entry.counts for entry in page["rebalances"]} == {"epoch"}
     before = [entry for entry in page["epochs"]["members"] if entry[0] <= REVOKING_MS]
     assert before[-1][2:] == ["unrevoked_partitions", 5, "orders 5-8; orders-us 1", "orders-eu 2"]
     assert page["epochs"]["targets"][-1][1] == page["group"].generation
@@ -97,12 +98,12 @@ def test_groups_that_count_epochs(of_consumer_protocol: Index) -> None:
 def test_share_and_streams_groups() -> None:
     index = index_of("share-streams")
     rows = index.rows(index.last_ms)
-    assert {row.id: row.kind for row in rows} == {"workers": "share", "letters": "streams"}
+    assert {row.group_id: row.type for row in rows} == {"workers": "share", "letters": "streams"}
 
 
 def test_a_group_that_was_converted_and_back() -> None:
     page = Documents(index_of("migration")).group("live")
-    assert page["group"].kind == "classic"
+    assert page["group"].type == "classic"
     assert {conversion[1] for conversion in page["epochs"]["conversions"]} == {"consumer", "classic"}
     assert page["epochs"]["now"] == {}
 
@@ -128,7 +129,7 @@ def test_what_if_says_why_it_cannot_be_played(of_consumer_protocol: Index, watch
         (of_consumer_protocol, "shop", "brokers' logs and polls do not say which requests each client sent"),
     ):
         documents = Documents(index)
-        assert reason in documents.group(group_id)["no_what_if"]
+        assert reason in (documents.group(group_id)["no_what_if"] or "")
         with pytest.raises(NotFound, match=reason):
             documents.what_if(group_id, Change())
 

@@ -35,7 +35,7 @@ def of_a_deploy() -> Iterator[RunningServer]:
 
 
 def test_the_other_protocol_is_a_parameter(of_a_deploy: RunningServer) -> None:
-    answer = document(of_a_deploy, "/api/what-if?group=deploy&group_protocol=consumer&session_timeout_ms=6000")
+    answer = document(of_a_deploy, "/api/v1/what-if?group=deploy&group_protocol=consumer&session_timeout_ms=6000")
     assert answer["before"]["protocols"] == answer["unchanged"]["protocols"] == ["classic"]
     assert answer["after"]["protocols"] == ["consumer"]
     assert answer["after"]["unowned_ms"] < answer["before"]["unowned_ms"] / 2
@@ -44,10 +44,10 @@ def test_the_other_protocol_is_a_parameter(of_a_deploy: RunningServer) -> None:
     assert any("in each of which what clients do comes later" in words for words in answer["assumptions"])
     assert any("hear of a new assignment with their next heartbeat" in words for words in answer["assumptions"])
     for query, words in (
-        ("group_protocol=mine", "classic or consumer"),
+        ("group_protocol=mine", "classic, consumer"),
         ("group_protocol=consumer&initial_delay_ms=0", "An initial delay is of classic groups"),
     ):
-        status, _, body = ask(of_a_deploy, f"/api/what-if?group=deploy&{query}")
+        status, _, body = ask(of_a_deploy, f"/api/v1/what-if?group=deploy&{query}")
         assert status == 400
         assert words in body.decode()
 

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from coordinator_state import AssignmentChange, Output
-from group_coordinator.watching.broker_logs.kafka_json import topic_id_from_kafka
+from group_coordinator.proving.recordings.kafka_json import topic_id_from_kafka
 from schemas.history import AssignedTopic, GroupSnapshot, History, HistoryRecord
 from schemas.kafka.json_form import uuid_to_json
 from schemas.wire import encode_uuid

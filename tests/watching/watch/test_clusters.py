@@ -18,8 +18,8 @@ from group_coordinator.ground.settings.loading import ConfigError, load
 from group_coordinator.watching.commands.watch_outputs import open_outputs
 from group_coordinator.watching.commands.watch_settings import WatchSettings
 from group_coordinator.watching.commands.watch_sources import WatchOptions, watch_source
-from group_coordinator.watching.dashboard import RunningServer, start_server
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.server import RunningServer, start_server
 from group_coordinator.watching.dashboard.sources import SourceError
 from group_coordinator.watching.observed.evidence import BOUNDED
 from group_coordinator.watching.watch.clusters import ClusterSources
@@ -51,7 +51,7 @@ def recorded(cluster: str, seed: int) -> Callable[[], Recorded]:
 
 
 def page(server: RunningServer, group_id: str) -> dict[str, object]:
-    answer = document(server, f"/api/group?{urlencode({'group': group_id})}")
+    answer = document(server, f"/api/v1/group-over-time?{urlencode({'group': group_id})}")
     assert isinstance(answer, dict)
     return answer
 
@@ -61,17 +61,17 @@ def test_two_clusters_with_the_same_groups(tmp_path: Path) -> None:
     written = WrittenSource(source, open_outputs(outputs(tmp_path), TOPICS, source.name, has_clusters=True), 0.1)
     with start_server(written) as server:
         wait_until(lambda: (tmp_path / "report.html").exists())
-        overview = document(server, "/api/overview")
-        assert overview["progress"]["caught_up"]
+        overview = document(server, "/api/v1/overview")
+        assert overview["caught_up"]
         assert any(doubt.startswith("test: it is not watched") for doubt in overview["doubts"])
         assert "not reached" in [watched["sources"][0]["problem"] for watched in overview["watched"]]
-        names = [row["id"] for row in document(server, "/api/groups")["rows"]]
+        names = [row["group_id"] for row in document(server, "/api/v1/groups")["groups"]]
         of_one = sorted(name.removeprefix("prod/") for name in names if name.startswith("prod/"))
         assert of_one
         assert sorted(names) == sorted(f"{cluster}/{name}" for cluster in ("prod", "eu-1") for name in of_one)
         prod_page, eu_page = (page(server, f"{cluster}/{of_one[0]}") for cluster in ("prod", "eu-1"))
         assert prod_page["rebalances"] == eu_page["rebalances"]
-        assert len({event["group"] for event in document(server, "/api/events")["events"]}) > 1
+        assert len({event["group_id"] for event in document(server, "/api/v1/events")["events"]}) > 1
     group_ids = {record.group_id for record in read_history_files(tmp_path / "out")}
     assert group_ids == set(names)
     rows = ds.dataset(tmp_path / "tables" / "rebalances", format="parquet", partitioning="hive").to_table()
@@ -91,7 +91,7 @@ def test_lag_is_of_the_groups_own_cluster() -> None:
     assert places == index.places("test")
     now_ms = index.last_ms
     index.poll_ends(now_ms, {place: Bounds(0, 1_000_000) for place in places}, "prod")
-    lags = {row.id: row.lag for row in index.rows(now_ms)}
+    lags = {row.group_id: row.lag for row in index.rows(now_ms)}
     assert {lag for name, lag in lags.items() if name.startswith("test/")} == {None}
     assert any((lag or 0) > 100_000 for name, lag in lags.items() if name.startswith("prod/"))
 

@@ -18,8 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from group_coordinator.watching.commands import watch
 from group_coordinator.watching.commands.watch_outputs import open_outputs
-from group_coordinator.watching.dashboard import start_server
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.server import start_server
 from group_coordinator.watching.observed.polled import Polls
 from group_coordinator.watching.watch import polling, source
 from group_coordinator.watching.watch.clusters import ClusterSources
@@ -74,14 +74,14 @@ def test_a_cluster_whose_start_fails(
     ):
         wait_until(lambda: states(clusters) == {"prod": "watched", "test": "failed"})
         wait_until(lambda: (tmp_path / "report.html").exists())
-        overview = document(server, "/api/overview")
+        overview = document(server, "/api/v1/overview")
         assert any(sentence.startswith("test: it is not watched") for sentence in overview["doubts"])
         assert any(DEFECT in sentence for sentence in overview["doubts"])
-        assert not overview["progress"]["caught_up"]
-        assert DEFECT in overview["progress"]["detail"]
+        assert not overview["caught_up"]
+        assert DEFECT in overview["progress"]
         (watched,) = [each for each in overview["watched"] if each["cluster"].startswith("test")]
         assert watched["sources"][0]["problem"] == "failed"
-        assert {row["id"].split("/")[0] for row in document(server, "/api/groups")["rows"]} == {"prod"}
+        assert {row["group_id"].split("/")[0] for row in document(server, "/api/v1/groups")["groups"]} == {"prod"}
         with pytest.raises(HTTPError) as answer:
             urllib.request.urlopen(f"{endpoint.url}/health/ready")
         assert answer.value.code == 503

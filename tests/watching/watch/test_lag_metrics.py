@@ -134,7 +134,7 @@ def _parsed(registry: CollectorRegistry) -> Iterator[tuple[str, dict[str, str], 
 
 def known_groups(index: Index, truth: Offsets) -> set[str]:
     """Those that have the offsets still: a group that was deleted after the last poll has none."""
-    rows = {row.id: row for row in index.rows(index.last_ms)}
+    rows = {row.group_id: row for row in index.rows(index.last_ms)}
     return {group_id for group_id in truth if group_id in rows and rows[group_id].lag is not None}
 
 

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.watching.commands.watch_settings import WatchSettings
 from group_coordinator.watching.commands.watch_sources import WatchOptions, watch_source
-from group_coordinator.watching.dashboard import start_server
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.server import start_server
 from group_coordinator.watching.observed.evidence import BOUNDED
 from tests.waiting import wait_until
 from tests.watching.dashboard.http import document
@@ -51,10 +51,10 @@ def test_one_view_of_two_brokers(kafka: EmbeddedKafka, admin: AdminClient, topic
             wait_until(lambda: any(doubt.startswith("away: it is not watched") for doubt in server.index.doubts))
             for number, cluster in enumerate(("first", "second")):
                 wait_until(partial(has_lag, server.index, f"{cluster}/{name}"))
-                answer = document(server, f"/api/group?group={cluster}%2F{name}")
-                assert answer["group"]["id"] == f"{cluster}/{name}"
+                answer = document(server, f"/api/v1/group-over-time?group={cluster}%2F{name}")
+                assert answer["group"]["group_id"] == f"{cluster}/{name}"
                 (offset,) = [partition for partition in answer["offsets"] if partition["partition"] == 0]
-                assert (offset["offset"], offset["lag"]) == (3 + number, 5 - 3 - number)
-            watched = document(server, "/api/overview")["watched"]
+                assert (offset["committed_offset"], offset["lag"]) == (3 + number, 5 - 3 - number)
+            watched = document(server, "/api/v1/overview")["watched"]
             assert sorted(cluster["cluster"].split()[0] for cluster in watched) == sorted(servers)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]

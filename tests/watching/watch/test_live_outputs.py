@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from group_coordinator.watching.commands.watch_outputs import open_outputs
-from group_coordinator.watching.dashboard import start_server
+from group_coordinator.watching.dashboard.server import start_server
 from group_coordinator.watching.observed.evidence import ALL
 from group_coordinator.watching.watch.source import WatchSource
 from group_coordinator.watching.watch.writing import WrittenSource

@@ -14,10 +14,10 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.ground.monitoring.metrics import GROUP_FOUND
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.documents import Documents
 from group_coordinator.watching.dashboard.end_poller import EndPoller
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.dashboard.settings import DashboardSettings, HealthSettings
 from group_coordinator.watching.watch.lag_metrics import LagSeries, lag_values
 from group_coordinator.watching.watch.source import WatchSource
@@ -47,7 +47,7 @@ def watched(kafka: EmbeddedKafka) -> Iterator[Index]:
         source.stop()
 
 
-def row(index: Index, group_id: str) -> GroupRow:
+def row(index: Index, group_id: str) -> Group:
     found = index.row(group_id, time.time_ns() // 1_000_000)
     assert found is not None
     return found
@@ -56,7 +56,7 @@ def row(index: Index, group_id: str) -> GroupRow:
 def shown(index: Index, group_id: str) -> dict[Partition, tuple[int | None, int, int | None]]:
     """Return lag, lost messages, and what an uncommitted partition may have, as the page shows them."""
     page = Documents(index, lambda: time.time_ns() // 1_000_000).group(group_id)
-    return {(each["topic"], each["partition"]): (each["lag"], each["lost"], each["up_to"]) for each in page["offsets"]}
+    return {(each.topic, each.partition): (each.lag, each.lost, each.uncommitted_messages) for each in page["offsets"]}
 
 
 def true_lag(admin: AdminClient, group_id: str) -> dict[Partition, int]:
@@ -132,9 +132,9 @@ def test_lag_is_the_admin_clients_with_deleted_records_transactions_and_compacti
         assert {place: (lag or 0) + lost for place, (lag, lost, _) in lags.items()} == true_lag(admin, group_id)
         of_group = row(index, group_id)
         assert (of_group.lag, of_group.lost) == (sum(true_lag(admin, group_id).values()) - 40, 40)
-        assert (of_group.uncommitted, of_group.up_to) == (1, 105)
+        assert (of_group.uncommitted_partitions, of_group.uncommitted_messages) == (1, 105)
         assert of_group.verdict == "losing"
-        assert of_group.who is not None
+        assert of_group.member is not None
         assert f"has lost 40 messages of {topic}-1" in of_group.reason
     open_transaction.abort_transaction()
     member.close()
@@ -143,10 +143,10 @@ def test_lag_is_the_admin_clients_with_deleted_records_transactions_and_compacti
 def they_are_named(index: Index, topics: dict[str, str]) -> None:
     stuck, never = row(index, topics["stuck"]), row(index, topics["never"])
     (finding,) = stuck.findings
-    assert (finding.topic, finding.partition, finding.offset) == (topics["stuck"], 0, 50)
-    assert stuck.who is not None
-    assert stuck.who.startswith("app-stuck")
-    assert finding.rebalanced is not None
+    assert (finding.topic, finding.partition, finding.committed_offset) == (topics["stuck"], 0, 50)
+    assert stuck.member is not None
+    assert stuck.member.startswith("app-stuck")
+    assert finding.rebalance_ms is not None
     assert "it began with the rebalance at " in stuck.reason
     assert "has committed nothing for" in never.reason
 
@@ -209,7 +209,7 @@ def test_planted_faults_are_found_by_name_and_quiet_groups_stay_green(
 
 def jumps_are_told(index: Index, topics: dict[str, str]) -> None:
     findings = {name: row(index, topics[name]).findings for name in topics}
-    reasons = {name: " ".join(finding.says for finding in findings[name]).strip() for name in topics}
+    reasons = {name: " ".join(finding.text for finding in findings[name]).strip() for name in topics}
     says = "an admin tool or another client that is no member went back in"
     assert reasons["tool"].startswith(f"{says} {topics['tool']}-2 from offset 50 to 5 at ")
     assert reasons["tool"].endswith(": 45 messages are read again")
@@ -267,7 +267,7 @@ def test_jumps_and_a_hot_partition_are_found_by_name_and_quiet_groups_stay_green
             for member in members.values():
                 member.poll(0.05)
             assert row(index, topics["well"]).verdict == "stable"
-            found = {name: row(index, topics[name]).found for name in names}
+            found = {name: row(index, topics[name]).finding_counts for name in names}
             wanted = {"tool": "rewound", "ahead": "skipped", "back": "rewound", "hot": "hot_partition"}
             return all(kind in found[name] for name, kind in wanted.items())
 

@@ -115,8 +115,8 @@ def test_polls(broker: tuple[EmbeddedKafka, str]) -> None:
 
 
 def members_on(page: str) -> dict[str, int]:
-    with urllib.request.urlopen(f"{page}api/groups", timeout=10) as answer:
-        return {row["id"]: row["members"] for row in json.load(answer)["rows"]}
+    with urllib.request.urlopen(f"{page}api/v1/groups", timeout=10) as answer:
+        return {row["group_id"]: row["members"] for row in json.load(answer)["groups"]}
 
 
 def owners(index: Index, group_id: str) -> int:

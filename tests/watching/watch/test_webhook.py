@@ -16,8 +16,8 @@ from group_coordinator.command_line.errors import HIDDEN, message_and_exit_code
 from group_coordinator.command_line.options import load_as
 from group_coordinator.ground.settings.loading import ConfigError
 from group_coordinator.watching.commands.watch_settings import WatchSettings
+from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.rows import GroupRow
 from group_coordinator.watching.dashboard.sources import ValuesSource
 from group_coordinator.watching.watch import webhook
 from group_coordinator.watching.watch.webhook import Form, Webhook
@@ -82,7 +82,7 @@ class Groups:
         index = Index()
         ValuesSource("r", [encode_json(record) for record in crash()]).start(index)
         (self.well,) = index.rows(index.last_ms)
-        self.rows: list[GroupRow] = [self.well]
+        self.rows: list[Group] = [self.well]
         self.is_ready = True
         self.asked = 0
 
@@ -91,7 +91,8 @@ class Groups:
         return self.is_ready
 
     def become(self, verdict: str, severity: int, reason: str = "it stands still", group_id: str = "") -> None:
-        changes = {"verdict": verdict, "severity": severity, "reason": reason, "id": group_id or self.well.id}
+        group_id = group_id or self.well.group_id
+        changes = {"verdict": verdict, "severity": severity, "reason": reason, "group_id": group_id}
         self.rows = [msgspec.structs.replace(self.well, **changes)]
 
 
@@ -122,7 +123,7 @@ def test_begin_and_end_of_a_verdict(receiver: Receiver) -> None:
             "specversion", "id", "source", "type", "subject", "time", "datacontenttype", "data",
         }  # fmt: skip
         assert event["specversion"] == "1.0"
-        assert event["subject"] == event["data"]["group"]["group_id"] == groups.well.id
+        assert event["subject"] == event["data"]["group"]["group_id"] == groups.well.group_id
     events = [event for _, _, event in receiver.got]
     assert len({(event["source"], event["id"]) for event in events}) == 4
     assert [(event["type"].rpartition(".")[2], event["data"]["verdict"]) for event in events] == [

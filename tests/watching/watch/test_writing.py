@@ -13,7 +13,7 @@ import pytest
 from group_coordinator.command_line.replay_output import read_history_files
 from group_coordinator.watching.commands.watch_outputs import open_outputs
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.sources import Note, note_of
+from group_coordinator.watching.dashboard.notes import Note, note_of
 from group_coordinator.watching.observed.evidence import BOUNDED
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.observed.state import encode_state, restore_state

@@ -25,7 +25,7 @@ export function compareView(app, id, page) {
 
   /** Only what makes sense with the protocol. */
   function offer() {
-    const chosen = protocol.value || (page.group.kind === "classic" ? "classic" : "consumer");
+    const chosen = protocol.value || (page.group.type === "classic" ? "classic" : "consumer");
     for (const [label, input, of] of [[ofClassic, delay, "classic"], [ofConsumer, interval, "consumer"]]) {
       label.hidden = chosen !== of;
       if (label.hidden) input.value = "";

@@ -20,7 +20,7 @@ async function unpack(name) {
 
 async function ask(path, parameters = {}) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== ""));
-  const response = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, { headers: { accept: "application/json" } });
+  const response = await fetch(`/api/v1/${path}${query.size ? `?${query}` : ""}`, { headers: { accept: "application/json" } });
   const document = await response.json().catch(() => ({ error: `The server answered ${response.status}.` }));
   if (!response.ok) throw new Error(document.error ?? `The server answered ${response.status}.`);
   return document;
@@ -33,14 +33,21 @@ export function overview() {
   return isReport ? unpack("overview") : ask("overview");
 }
 
+/** All of them, page by page; those that take long to be brought up to date come with the stream. */
 export async function groups(at = null) {
-  if (!isReport) return ask("groups", { at });
-  const list = await unpack("groups");
-  return at === null ? list : { now: list.now, at, rows: rowsAt(await unpack("timelines"), at) };
+  if (isReport) return at === null ? unpack("groups") : { now_ms: (await unpack("groups")).now_ms, groups: groupsAt(await unpack("timelines"), at) };
+  if (at !== null) return ask("past-groups", { at_ms: at });
+  const all = [];
+  let answer = { next_page: null };
+  do {
+    answer = await ask("groups", { page: answer.next_page, limit: 1000, max_wait_ms: 50 });
+    all.push(...answer.groups);
+  } while (answer.next_page !== null);
+  return { ...answer, groups: all };
 }
 
 export function group(id) {
-  return isReport ? unpack(ofGroup("group", id)) : ask("group", { group: id });
+  return isReport ? unpack(ofGroup("group", id)) : ask("group-over-time", { group: id });
 }
 
 export async function rebalance(id, key) {
@@ -54,14 +61,14 @@ export function whatIf(id, change) {
   return ask("what-if", { group: id, ...change });
 }
 
-export async function events(filter) {
-  if (!isReport) return ask("events", filter);
-  const { now, events: all } = await unpack("events");
-  const text = (filter.q ?? "").toLowerCase();
+/** The newest first; `before` is the number of an event. */
+export async function events({ group, type, q, before }) {
+  if (!isReport) return ask("events", { group, kind: type, contains: q, page: before, limit: 500 });
+  const text = (q ?? "").toLowerCase();
+  const { events: all } = await unpack("events");
   return {
-    now,
-    events: all.filter((item) => (!filter.group || item.group === filter.group) && (!filter.type || item.type === filter.type)
-      && (!text || `${item.group} ${item.text}`.toLowerCase().includes(text)) && (!filter.before || item.n < filter.before)),
+    events: all.filter((item) => (!group || item.group_id === group) && (!type || item.type === type)
+      && (!text || `${item.group_id} ${item.text}`.toLowerCase().includes(text)) && (!before || item.number < before)),
   };
 }
 
@@ -98,11 +105,11 @@ export function lastBefore(entries, at) {
   return low ? entries[low - 1] : null;
 }
 
-function rowsAt(timelines, at) {
-  const rows = [];
+function groupsAt(timelines, at) {
+  const groups = [];
   for (const [id, states] of Object.entries(timelines)) {
     const state = lastBefore(states, at);
-    if (state && state[1] !== "Dead") rows.push({ id, since: state[0], state: state[1], generation: state[2], members: state[3] });
+    if (state && state[1] !== "Dead") groups.push({ group_id: id, state_since_ms: state[0], state: state[1], generation: state[2], members: state[3] });
   }
-  return rows;
+  return groups;
 }

@@ -9,7 +9,7 @@ import { requestDetails } from "dashboard/requests";
 export const KINDS = { consumer: "consumer group (KIP-848)", share: "share group", streams: "streams group" };
 
 /** What a group counts: "generation" or "epoch". */
-export const counts = (group) => (KINDS[group.kind] ? "epoch" : "generation");
+export const counts = (group) => (KINDS[group.type] ? "epoch" : "generation");
 
 /** The same at a moment: a group that went over to the other protocol counted the other thing before. */
 export function countsAt(page, at) {
@@ -27,7 +27,7 @@ export function assignor(page) {
 /** The group as it is, in the form of `epochsAt`. */
 function epochsNow(page) {
   const { now } = page.epochs;
-  return KINDS[page.group.kind] && now.targets ? { ...now, epoch: now.target_epoch, assignor: null, progress: now.members } : null;
+  return KINDS[page.group.type] && now.targets ? { ...now, epoch: now.target_epoch, assignor: null, progress: now.members } : null;
 }
 
 /** The target, how far each member had come and who held up whom, at a moment; null where the group was a classic one then. */
@@ -57,7 +57,7 @@ export function epochsPanel(page, members, at, now) {
   const name = (id) => memberName(page.members.findLast((member) => member.id === id), id);
   const rows = members.map((member) => row(member, shown, name, at));
   const late = rows.filter((entry) => !entry.holds && !entry.settled).length;
-  const holders = shown.holders.map((holder) => h("li", { class: holder.since === null ? "" : "culprit" }, heldUp(holder, name, at)));
+  const holders = shown.holders.map((holder) => h("li", { class: holder.since_ms === null ? "" : "culprit" }, heldUp(holder, name, at)));
   const quiet = late ? `${count(late, "member")} ${late === 1 ? "is" : "are"} on the way to the target.` : "Every member has what the target gives it.";
   return [h("h3", {}, `Target of epoch ${shown.epoch}${shown.assignor ? `, by ${shown.assignor}` : ""}`),
     holders.length ? h("ul", { class: "holders", "aria-label": "Who holds up the group" }, holders) : h("p", { class: late ? "because" : "note" }, quiet),
@@ -66,25 +66,25 @@ export function epochsPanel(page, members, at, now) {
 }
 
 /** Who must give up what, since when, until when, and who waits for it. */
-export function heldUp({ id, what, since, until, waiting }, name, at) {
+export function heldUp({ member_id: id, partitions, since_ms: since, until_ms: until, waiting }, name, at) {
   const waits = waiting.length ? ["; ", waiting.flatMap((each, number) => [number ? ", " : "", name(each)]), waiting.length === 1 ? " waits for it" : " wait for it"] : null;
   const time = since === null ? " and has not heard of it yet" : h("span", { title: `${moment(since)} UTC` }, ` since ${clock(since)}`, at > since ? `, for ${duration(at - since)}` : null);
-  return [name(id), " must give up ", h("span", { class: "mono" }, what), time, waits, until ? h("span", { class: "muted" }, ` (else it is dropped at ${clock(until)})`) : null];
+  return [name(id), " must give up ", h("span", { class: "mono" }, partitions), time, waits, until ? h("span", { class: "muted" }, ` (else it is dropped at ${clock(until)})`) : null];
 }
 
 function row(member, shown, name, at) {
   const target = shown.targets[member.id];
   const [status, epoch, has, pending] = shown.progress[member.id] ?? ["unknown", null, null, ""];
-  const holder = shown.holders.find((each) => each.id === member.id);
+  const holder = shown.holders.find((each) => each.member_id === member.id);
   const settled = status === "stable" && (target === undefined || target === has);
-  const awaited = shown.holders.filter((each) => each.waiting.includes(member.id)).map((each) => each.id);
+  const awaited = shown.holders.filter((each) => each.waiting.includes(member.id)).map((each) => each.member_id);
   const isBehind = epoch !== null && epoch >= 0 && epoch < shown.epoch;
   const waits = status === "unreleased_partitions" ? (awaited.length ? ["waits for ", awaited.flatMap((each, number) => [number ? ", " : "", name(each)])] : "waits for what others give up")
     : status === "stable" && !settled && !holder ? "has not heard of it yet" : null;
   return { holds: Boolean(holder), settled, element: h("li", {},
     h("div", { class: "line" }, memberName(member, member.id), shown.classic.includes(member.id) ? h("span", { class: "tag", title: "It speaks the classic protocol, and goes on with it in this group" }, "classic protocol") : null, h("span", { class: "space" }),
       h("span", { class: isBehind ? "behind" : "muted", title: isBehind ? "Behind the target's epoch" : "" }, epoch === null ? "" : epoch === -2 ? "away" : `epoch ${epoch}`)),
-    holder ? h("span", { class: "tag warn" }, `must give up ${holder.what}`, holder.since === null || at <= holder.since ? null : ` for ${duration(at - holder.since)}`) : pending ? h("span", { class: "tag warn" }, `must give up ${pending}`) : null,
+    holder ? h("span", { class: "tag warn" }, `must give up ${holder.partitions}`, holder.since_ms === null || at <= holder.since_ms ? null : ` for ${duration(at - holder.since_ms)}`) : pending ? h("span", { class: "tag warn" }, `must give up ${pending}`) : null,
     waits ? h("span", { class: "tag busy" }, waits) : null,
     h("dl", {}, h("dt", {}, "has"), h("dd", { class: "mono" }, has === null ? (target === undefined ? "not known" : "nothing yet") : held(has, pending)), h("dt", {}, "target"), h("dd", { class: "mono" }, target === undefined ? "–" : target === has && !pending ? h("span", { class: "muted" }, "the same") : target))) };
 }
@@ -106,6 +106,6 @@ function regexes(found) {
 export function conversions(page) {
   const all = page.epochs?.conversions ?? [];
   if (all.length === 0) return null;
-  return [h("h3", {}, "Migrations"), h("ul", { class: "conversions" }, all.map(([time, , text, request]) => h("li", {},
-    h("details", {}, h("summary", {}, h("time", { title: `${moment(time)} UTC` }, clock(time)), " ", text), requestDetails(request)))))];
+  return [h("h3", {}, "Migrations"), h("ul", { class: "conversions" }, all.map(([time, , text, cause, seen]) => h("li", {},
+    h("details", {}, h("summary", {}, h("time", { title: `${moment(time)} UTC` }, clock(time)), " ", text), requestDetails(cause, seen)))))];
 }

@@ -28,7 +28,7 @@ export function kindTag(kind) {
 
 /** Groups are told batch by batch, so what comes later may have happened before. */
 function latestFirst(events) {
-  return events.toSorted((left, right) => right.t - left.t || right.n - left.n);
+  return events.toSorted((left, right) => right.time_ms - left.time_ms || right.number - left.number);
 }
 
 export function eventsView(app, _, parameters) {
@@ -44,14 +44,14 @@ export function eventsView(app, _, parameters) {
   const pause = h("button", { type: "button", "aria-pressed": "false", onclick: () => { paused = !paused; pause.setAttribute("aria-pressed", String(paused)); if (!paused) load(); tell(); } }, "Pause");
   const tally = h("p", { class: "tally" });
   const list = h("ol", { class: "feed" });
-  const more = h("button", { type: "button", onclick: () => load(Math.min(...events.map((item) => item.n))) }, "Older ones");
+  const more = h("button", { type: "button", onclick: () => load(Math.min(...events.map((item) => item.number))) }, "Older ones");
   const element = h("div", { class: "events" }, h("h1", { class: "hidden" }, "Events"),
     h("div", { class: "tools" }, search, group, type, h("label", { class: "check" }, commits, " with commits"), app.live ? pause : null, tally),
     h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Events, the newest first" }, list, h("p", { class: "more" }, more)));
 
-  const wanted = (item) => (!filter.group || item.group === filter.group) && (!filter.type || item.type === filter.type)
+  const wanted = (item) => (!filter.group || item.group_id === filter.group) && (!filter.type || item.type === filter.type)
     && (filter.commits || filter.type === "offsets_committed" || item.type !== "offsets_committed")
-    && (!filter.q || `${item.group} ${item.text}`.toLowerCase().includes(filter.q.toLowerCase()));
+    && (!filter.q || `${item.group_id} ${item.text}`.toLowerCase().includes(filter.q.toLowerCase()));
 
   function set(changes) {
     Object.assign(filter, changes);
@@ -74,10 +74,10 @@ export function eventsView(app, _, parameters) {
   }
 
   function item(record) {
-    return h("li", { class: record.refused ? "refused" : "" },
+    return h("li", { class: record.type === "request_refused" ? "refused" : "" },
       h("details", {}, h("summary", {},
-        h("time", { title: `${moment(record.t)} UTC` }, preciseClock(record.t)), h("span", { class: "mono of" }, record.group), kindTag(record.type), h("span", { class: "said" }, record.text)),
-      h("p", { class: "lead" }, h("a", { href: address("group", record.group, { at: record.t }) }, `Group ${record.group} at this moment`)), requestDetails(record.request)));
+        h("time", { title: `${moment(record.time_ms)} UTC` }, preciseClock(record.time_ms)), h("span", { class: "mono of" }, record.group_id), kindTag(record.type), h("span", { class: "said" }, record.text)),
+      h("p", { class: "lead" }, h("a", { href: address("group", record.group_id, { at: record.time_ms }) }, `Group ${record.group_id} at this moment`)), requestDetails(record.cause, record.seen)));
   }
 
   function news({ events: fresh }) {

@@ -55,6 +55,16 @@ export function partitionName(partition) {
   return partition < 0 ? "connector" : String(partition);
 }
 
+/** 0-2, 5 */
+export function ranges(partitions) {
+  const runs = [];
+  for (const partition of [...partitions].sort((a, b) => a - b)) {
+    if (partition > 0 && runs.at(-1)?.[1] === partition - 1) runs.at(-1)[1] = partition;
+    else runs.push([partition, partition]);
+  }
+  return runs.map(([first, last]) => (first === last ? partitionName(first) : `${first}-${last}`)).join(", ");
+}
+
 /** 12,345 */
 export function number(value) {
   return value === null || value === undefined ? "–" : value.toLocaleString("en-US");

@@ -99,16 +99,16 @@ export function groupView(app, id, parameters) {
     replace(head,
       h("p", { class: "crumb" }, h("a", { href: address("groups") }, "Groups"), " /"),
       h("h1", {}, id), verdict(group.verdict), h("p", { class: "reason" }, group.reason),
-      app.overview.what_if || shown.compare ? h("a", { class: "asked", href: shown.compare ? address("group", id) : address("group", id, { compare: "yes" }) }, shown.compare ? "Back to what happened" : "What if …?") : null,
+      app.overview.has_what_if || shown.compare ? h("a", { class: "asked", href: shown.compare ? address("group", id) : address("group", id, { compare: "yes" }) }, shown.compare ? "Back to what happened" : "What if …?") : null,
       h("dl", { class: "facts" },
-        fact("state", [state(group.state), ` for ${roughly(now - group.since)}`]), KINDS[group.kind] ? fact("kind", KINDS[group.kind]) : null, fact(counts(group), number(group.generation)), group.target_epoch !== null && group.target_epoch !== group.generation ? fact("target of epoch", number(group.target_epoch), "The target assignment of the newest epoch is not computed yet") : null, fact("members", number(group.members)),
+        fact("state", [state(group.state), ` for ${roughly(now - group.state_since_ms)}`]), KINDS[group.type] ? fact("kind", KINDS[group.type]) : null, fact(counts(group), number(group.generation)), group.target_epoch !== null && group.target_epoch !== group.generation ? fact("target of epoch", number(group.target_epoch), "The target assignment of the newest epoch is not computed yet") : null, fact("members", number(group.members)),
         fact("partitions", number(group.partitions)), protocol ? fact("assignor", h("span", { class: "mono" }, protocol)) : null,
         fact("lag", group.lag === null ? "not known" : number(group.lag), group.lag === null ? "The ends of the logs are not known here" : null),
         group.lost ? fact("lost", number(group.lost), "Messages that were deleted before they were read") : null,
-        group.up_to ? fact("no commit", `${number(group.uncommitted)}, up to ${number(group.up_to)}`, "Partitions without a commit, and all their messages: nobody knows how many wait") : null,
-        group.lag_ms === null ? null : fact("behind", `${group.lag_at_least ? "more than " : ""}${duration(group.lag_ms)}`),
+        group.uncommitted_messages ? fact("no commit", `${number(group.uncommitted_partitions)}, up to ${number(group.uncommitted_messages)}`, "Partitions without a commit, and all their messages: nobody knows how many wait") : null,
+        group.lag_ms === null ? null : fact("behind", `${group.lag_ms_is_at_least ? "more than " : ""}${duration(group.lag_ms)}`),
         fact("rebalances", number(group.rebalances)), fact("refused requests", isUnheard() && !group.refusals ? "not known" : number(group.refusals)),
-        fact("last commit", group.committed ? `${roughly(now - group.committed)} ago` : "–")));
+        fact("last commit", group.last_commit_ms ? `${roughly(now - group.last_commit_ms)} ago` : "–")));
   }
 
   function drawTabs() {
@@ -214,7 +214,7 @@ export function groupView(app, id, parameters) {
   load();
   return {
     element, key,
-    rows: (changes) => { if (!shown.compare && changes.some((row) => row.id === id)) reload(); },
+    rows: (changes) => { if (!shown.compare && changes.some((row) => row.group_id === id)) reload(); },
     reload,
     restyle: () => { lanes?.restyle(); if (page && !shown.compare) { drawTabs(); drawSide(); } },
     amended: (given) => { read(given); lanes?.close(); lanes = null; load(); },

@@ -9,17 +9,17 @@ import { ORDER, VERDICTS, state, verdict } from "dashboard/verdicts";
 import { VirtualList } from "dashboard/virtual";
 
 const COLUMNS = [
-  ["id", "Group", "name"],
+  ["group_id", "Group", "name"],
   ["severity", "Health", "health"],
   ["state", "State", "group-state"],
   ["members", "Members", "number"],
   ["generation", "Gen.", "number gen"],
   ["lag", "Lag", "number"],
   ["lag_ms", "Behind", "number behind"],
-  ["rebalanced", "Last rebalance", "cause"],
+  ["last_rebalance_ms", "Last rebalance", "cause"],
   ["rebalances", "Rebalances", "spark"],
 ];
-const DESCENDING = new Set(["severity", "members", "generation", "lag", "lag_ms", "rebalanced", "rebalances"]);
+const DESCENDING = new Set(["severity", "members", "generation", "lag", "lag_ms", "last_rebalance_ms", "rebalances"]);
 const SPARK = { width: 96, height: 20, bins: 24 };
 const narrow = matchMedia("(max-width: 760px)");
 
@@ -36,7 +36,7 @@ export function groupsView(app, _, parameters) {
   const list = new VirtualList({
     label: "Groups", columns: heads(), row, rowHeight: () => (narrow.matches ? (options.at === null ? 84 : 50) : 46),
   });
-  const timeBar = new TimeBar({ first: app.overview.first, last: Math.max(app.clock(), app.overview.last), onTime: (at) => set({ at }) });
+  const timeBar = new TimeBar({ first: app.overview.first_ms, last: Math.max(app.clock(), app.overview.last_ms), onTime: (at) => set({ at }) });
   const element = h("div", { class: "groups" },
     h("h1", { class: "hidden" }, "Groups"),
     h("div", { class: "tools" }, search, chips, tally), list.element, timeBar.element);
@@ -64,26 +64,26 @@ export function groupsView(app, _, parameters) {
     const asked = options.at;
     const answer = await data.groups(asked);
     if (asked !== options.at) return;
-    rows = answer.rows;
-    onDisk = answer.on_disk ?? 0;
+    rows = answer.groups;
+    onDisk = answer.groups_left_out ?? 0;
     draw();
-    if (asked === null) mark(rows, answer.now);
+    if (asked === null) mark(rows, answer.now_ms);
     else if (timeBar.marks.length === 0) {
       const present = await data.groups();
-      mark(present.rows, present.now);
+      mark(present.groups, present.now_ms);
       if (asked === options.at) draw();
     }
   });
 
   function mark(present, now) {
-    topics = new Map(present.map((row) => [row.id, row.topics]));
-    timeBar.setMarks(present.flatMap((row) => row.spark), now);
+    topics = new Map(present.map((row) => [row.group_id, row.topics]));
+    timeBar.setMarks(present.flatMap((row) => row.latest_rebalances_ms), now);
   }
 
   function draw() {
     const words = options.q.toLowerCase().split(/\s+/).filter(Boolean);
     const matching = words.length === 0 ? rows : rows.filter((group) => {
-      const text = `${group.id} ${(group.topics ?? topics.get(group.id) ?? []).join(" ")} ${group.cause ?? ""} ${group.who ?? ""}`.toLowerCase();
+      const text = `${group.group_id} ${(group.topics ?? topics.get(group.group_id) ?? []).join(" ")} ${group.last_rebalance_cause ?? ""} ${group.member ?? ""}`.toLowerCase();
       return words.every((word) => text.includes(word));
     });
     const past = options.at !== null;
@@ -110,7 +110,7 @@ export function groupsView(app, _, parameters) {
       const b = value(right);
       if (a !== b) return a < b ? -sign : sign;
       if (key === "severity" && left.verdict !== right.verdict) return ORDER.indexOf(left.verdict) - ORDER.indexOf(right.verdict);
-      return left.id < right.id ? -1 : 1;
+      return left.group_id < right.group_id ? -1 : 1;
     };
   }
 
@@ -125,31 +125,31 @@ export function groupsView(app, _, parameters) {
   function row(group, position) {
     const past = options.at !== null;
     const now = past ? options.at : app.clock();
-    const link = h("a", { href: address("group", group.id, { at: options.at }), tabindex: "-1" }, group.id);
+    const link = h("a", { href: address("group", group.group_id, { at: options.at }), tabindex: "-1" }, group.group_id);
     const cell = (kind, ...content) => h("span", { class: kind, role: "cell" }, content);
     return h("div", { class: `row ${group.severity === 3 ? "alarm" : ""}`, role: "row", onclick: (event) => { if (!event.target.closest("a")) { list.selected = position; link.click(); } } },
-      cell("name", link, h("small", {}, (group.topics ?? topics.get(group.id) ?? []).join(", "))),
+      cell("name", link, h("small", {}, (group.topics ?? topics.get(group.group_id) ?? []).join(", "))),
       cell("health", past ? "" : verdict(group.verdict), h("small", { title: group.reason }, group.reason)),
-      cell("group-state", state(group.state), h("small", {}, group.state === "none" ? "" : `for ${roughly(now - group.since)}`)),
+      cell("group-state", state(group.state), h("small", {}, group.state === "none" ? "" : `for ${roughly(now - group.state_since_ms)}`)),
       cell("number members", number(group.members), h("small", { class: "unit" }, group.members === 1 ? "member" : "members")),
-      cell("number gen", number(group.generation), group.kind && group.kind !== "classic" ? h("small", {}, "epoch") : null),
+      cell("number gen", number(group.generation), group.type && group.type !== "classic" ? h("small", {}, "epoch") : null),
       cell("number lag", short(group.lag), h("small", { class: "unit" }, "lag"), beside(group)),
-      cell("number behind", group.lag_ms === null || group.lag_ms === undefined ? "–" : `${group.lag_at_least ? ">" : ""}${roughly(group.lag_ms)}`),
-      cell("cause", group.rebalanced ? h("span", {}, ago(group.rebalanced, now), group.took_ms === null ? ", not over" : `, took ${duration(group.took_ms)}`) : "–", h("small", { title: group.cause }, group.cause)),
-      cell("spark", sparkline(group.spark ?? [], now), h("span", { class: "total" }, short(group.rebalances))),
+      cell("number behind", group.lag_ms === null || group.lag_ms === undefined ? "–" : `${group.lag_ms_is_at_least ? ">" : ""}${roughly(group.lag_ms)}`),
+      cell("cause", group.last_rebalance_ms ? h("span", {}, ago(group.last_rebalance_ms, now), group.last_rebalance_duration_ms === null ? ", not over" : `, took ${duration(group.last_rebalance_duration_ms)}`) : "–", h("small", { title: group.last_rebalance_cause }, group.last_rebalance_cause)),
+      cell("spark", sparkline(group.latest_rebalances_ms ?? [], now), h("span", { class: "total" }, short(group.rebalances))),
     );
   }
 
   /** What the lag does not count. */
   function beside(group) {
     if (group.lost) return h("small", { class: "bad", title: `${count(group.lost, "message")} deleted before they were read` }, `${short(group.lost)} lost`);
-    if (group.beyond_end) return h("small", { class: "bad", title: "Committed offsets lie beyond the end of the log: the topic was made anew, or truncated." }, "beyond end");
-    return group.up_to ? h("small", { title: `${count(group.uncommitted, "partition")} without a commit: ${count(group.up_to, "message")}, of which nobody knows how many wait` }, `+ up to ${short(group.up_to)}`) : null;
+    if (group.partitions_beyond_end) return h("small", { class: "bad", title: "Committed offsets lie beyond the end of the log: the topic was made anew, or truncated." }, "beyond end");
+    return group.uncommitted_messages ? h("small", { title: `${count(group.uncommitted_partitions, "partition")} without a commit: ${count(group.uncommitted_messages, "message")}, of which nobody knows how many wait` }, `+ up to ${short(group.uncommitted_messages)}`) : null;
   }
 
   /** Rebalances over the window of the verdicts, a bar for each part of it. */
   function sparkline(starts, now) {
-    const span = app.overview.window_ms;
+    const span = app.overview.verdict_window_ms;
     const bins = new Array(SPARK.bins).fill(0);
     for (const start of starts) {
       const bin = Math.floor(((start - (now - span)) / span) * SPARK.bins);
@@ -167,10 +167,10 @@ export function groupsView(app, _, parameters) {
 
   function take(changes) {
     if (options.at !== null) return;
-    const byId = new Map(changes.map((change) => [change.id, change]));
+    const byId = new Map(changes.map((change) => [change.group_id, change]));
     rows = rows.map((group) => {
-      const changed = byId.get(group.id);
-      byId.delete(group.id);
+      const changed = byId.get(group.group_id);
+      byId.delete(group.group_id);
       return changed ?? group;
     });
     rows.push(...byId.values());

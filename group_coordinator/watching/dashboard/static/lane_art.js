@@ -295,17 +295,17 @@ export class LaneArt {
     paint.fillRect(this.gutter, base, this.width - this.gutter, 1);
     paint.fillStyle = this.ink.muted;
     if (this.gutter > 80) paint.fillText("Rebalances", 8, 20);
-    const longest = Math.max(1000, ...page.rebalances.map((rebalance) => rebalance.took ?? page.now - rebalance.started));
+    const longest = Math.max(1000, ...page.rebalances.map((rebalance) => rebalance.duration_ms ?? page.now - rebalance.started_ms));
     paint.save();
     paint.beginPath();
     paint.rect(this.gutter, 0, this.width - this.gutter, STRIP);
     paint.clip();
     let labelled = -100;
     for (const rebalance of page.rebalances) {
-      const left = this.lanes.xOf(rebalance.started);
-      const right = Math.max(this.lanes.xOf(rebalance.ended ?? page.window.to), left + 3);
+      const left = this.lanes.xOf(rebalance.started_ms);
+      const right = Math.max(this.lanes.xOf(rebalance.ended_ms ?? page.window.to), left + 3);
       if (right < this.gutter || left > this.width) continue;
-      const tall = 6 + 18 * Math.sqrt((rebalance.took ?? page.now - rebalance.started) / longest);
+      const tall = 6 + 18 * Math.sqrt((rebalance.duration_ms ?? page.now - rebalance.started_ms) / longest);
       const chosen = rebalance.key === this.lanes.selected;
       const bad = ["member_expired", "members_did_not_sync", "assignment_too_large"].includes(rebalance.trigger) || rebalance.dropped.length > 0;
       paint.fillStyle = chosen ? this.ink.accent : bad ? this.ink.bad : this.ink.busy;
@@ -316,7 +316,7 @@ export class LaneArt {
       }
       if (left - labelled > 52) {
         paint.fillStyle = chosen ? this.ink.accent : this.ink.muted;
-        paint.fillText(rebalance.took === null ? "not over" : duration(rebalance.took), left, base + 8);
+        paint.fillText(rebalance.duration_ms === null ? "not over" : duration(rebalance.duration_ms), left, base + 8);
         labelled = left;
       }
     }

@@ -56,8 +56,8 @@ export class Lanes {
     this.fitAll();
     const some = rebalances.slice(-12);
     if (window.to - window.from < 7_200_000 || some.length === 0) return;
-    const start = some[0].started;
-    const end = some[some.length - 1].ended ?? window.to;
+    const start = some[0].started_ms;
+    const end = some[some.length - 1].ended_ms ?? window.to;
     const span = Math.max(end - start, 60_000);
     this.from = start - span * 0.1;
     this.to = Math.min(window.to + span * 0.02, end + span * 0.35);
@@ -93,10 +93,10 @@ export class Lanes {
   select(rebalance) {
     this.selected = rebalance?.key ?? null;
     if (rebalance) {
-      const end = rebalance.ended ?? this.page.window.to;
-      if (end < this.from || rebalance.started > this.to) {
+      const end = rebalance.ended_ms ?? this.page.window.to;
+      if (end < this.from || rebalance.started_ms > this.to) {
         const span = this.to - this.from;
-        this.show(rebalance.started - span / 2, rebalance.started + span / 2);
+        this.show(rebalance.started_ms - span / 2, rebalance.started_ms + span / 2);
       }
     }
     this.draw();
@@ -212,8 +212,8 @@ export class Lanes {
   #rebalanceAt(x, near) {
     let best = null;
     for (const rebalance of this.page.rebalances) {
-      const left = this.xOf(rebalance.started);
-      const right = Math.max(this.xOf(rebalance.ended ?? this.page.window.to), left + 3);
+      const left = this.xOf(rebalance.started_ms);
+      const right = Math.max(this.xOf(rebalance.ended_ms ?? this.page.window.to), left + 3);
       const distance = x < left ? left - x : x > right ? x - right : 0;
       if (distance <= near && (!best || distance < best.distance)) best = { distance, rebalance };
     }
@@ -270,7 +270,7 @@ export class Lanes {
       this.tip.hidden = true;
       return;
     }
-    this.#tell(event, [h("strong", {}, `Rebalance to ${rebalance.counts} ${rebalance.generation ?? rebalance.from_generation + 1}`), h("span", {}, rebalance.because), h("span", {}, `${preciseClock(rebalance.started)}, ${rebalance.took === null ? "not over" : rebalance.begin_known ? `took ${duration(rebalance.took)}` : "its beginning is not known"}`)]);
+    this.#tell(event, [h("strong", {}, `Rebalance to ${rebalance.counts} ${rebalance.generation}`), h("span", {}, rebalance.cause), h("span", {}, `${preciseClock(rebalance.started_ms)}, ${rebalance.duration_ms === null ? "not over" : rebalance.is_begin_known ? `took ${duration(rebalance.duration_ms)}` : "its beginning is not known"}`)]);
   }
 
   #tell(event, content) {

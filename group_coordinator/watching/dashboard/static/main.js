@@ -50,7 +50,7 @@ function drawBar() {
     h("a", { class: "brand", href: address("groups"), "aria-label": "Group Coordinator: all groups" }, logo(), h("span", { class: "wide" }, "Group Coordinator")),
     h("nav", { "aria-label": "Pages" }, link("groups", "Groups"), link("events", "Events"), link("dead-letters", "Dead letters", overview.dead_letters)),
     h("span", { class: "space" }),
-    h("span", { class: "source wide", title: sourceTitle() }, overview.report ? "report of " : "", overview.source),
+    h("span", { class: "source wide", title: sourceTitle() }, overview.is_report ? "report of " : "", overview.source),
     clockElement(),
     h("button", { type: "button", class: "quiet", title: "Dark or light (d)", "aria-label": "Dark or light", onclick: turnTheme }, "◐"),
     h("button", { type: "button", class: "quiet", title: "Keys (?)", "aria-label": "Keyboard shortcuts", onclick: showHelp }, "?"),
@@ -62,7 +62,7 @@ function drawWatched() {
   const clusters = app.overview.watched;
   watched.hidden = clusters.length === 0;
   const before = [...watched.querySelectorAll("details")].map((details) => ({ open: details.open, focus: details.contains(document.activeElement) }));
-  replace(watched, watchedStrip(clusters, app.overview.progress.caught_up, app.live ? app.clock() : null));
+  replace(watched, watchedStrip(clusters, app.overview.caught_up, app.live ? app.clock() : null));
   [...watched.querySelectorAll("details")].forEach((details, number) => {
     details.open = before[number]?.open ?? false;
     if (before[number]?.focus) details.firstElementChild.focus();
@@ -88,7 +88,7 @@ function logo() {
 }
 
 function sourceTitle() {
-  const { source, records, groups, kept_bytes: kept, first, last } = app.overview;
+  const { source, records, groups, kept_bytes: kept, first_ms: first, last_ms: last } = app.overview;
   const span = first === null ? "" : `, ${day(first)} ${clock(first)} to ${day(last)} ${clock(last)} UTC`;
   return `${source}: ${count(records, "record")} of ${count(groups, "group")}${span}; ${bytes(kept)} kept`;
 }
@@ -102,11 +102,11 @@ function clockElement() {
 function drawClock() {
   if (!app.clockElement) return;
   const now = app.clock();
-  const { progress, report } = app.overview;
+  const { caught_up: caughtUp, progress, is_report: report } = app.overview;
   const [tone, word] = report ? ["calm", "report"]
     : !app.live ? ["calm", "replay"]
       : app.link === "lost" ? ["bad", "no connection"]
-        : progress.caught_up ? ["good", "live"] : ["busy", progress.detail || "reading"];
+        : caughtUp ? ["good", "live"] : ["busy", progress || "reading"];
   replace(app.clockElement, h("span", { class: `dot ${tone}` }), h("span", { class: "wide" }, word, " · "), h("time", { title: "The present of this dashboard, UTC" }, h("span", { class: "utc" }, now ? `${day(now)} ` : ""), now ? clock(now) : "", h("span", { class: "utc" }, " UTC")));
 }
 
@@ -155,7 +155,7 @@ function listen() {
       Object.assign(app.overview, { records, groups });
       drawClock();
       const again = app.overview.watched.length > 0 && performance.now() - app.looked > LOOK_AGAIN_MS;
-      if (again || !app.overview.progress.caught_up) look();
+      if (again || !app.overview.caught_up) look();
     },
     rows: (rows) => app.view?.rows?.(rows),
     reload: () => app.view?.reload?.(),
@@ -178,9 +178,9 @@ async function begin() {
     replace(main, h("p", { class: "loading" }, `The dashboard does not answer: ${problem.message}`));
     return;
   }
-  app.now = app.overview.now;
+  app.now = app.overview.now_ms;
   app.heard = performance.now();
-  app.live = app.overview.live;
+  app.live = app.overview.is_live;
   drawWatched();
   onRoute(show);
   start();

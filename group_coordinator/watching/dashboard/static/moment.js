@@ -18,8 +18,8 @@ export function ownerAt(lane, at) {
 /** The last committed offset that is not after the moment; null: there was none within the window. */
 export function offsetAt(offsets, at) {
   let index = null;
-  for (let number = 0; number < offsets.times.length && offsets.times[number] <= at; number++) index = number;
-  return index === null ? null : { offset: offsets.offsets[index], committed: offsets.times[index] };
+  for (let number = 0; number < offsets.times_ms.length && offsets.times_ms[number] <= at; number++) index = number;
+  return index === null ? null : { offset: offsets.offsets[index], committed: offsets.times_ms[index] };
 }
 
 export function momentPanel(page, at, { onPresent, onRebalance }) {
@@ -27,14 +27,14 @@ export function momentPanel(page, at, { onPresent, onRebalance }) {
   const now = at === null;
   const [, name, generation] = lastBefore(page.states, time) ?? [0, "none", 0];
   const members = page.members.filter((member) => member.joined !== null && member.joined <= time && time < (member.ended ?? Infinity));
-  const running = page.rebalances.find((rebalance) => rebalance.started <= time && time < (rebalance.ended ?? Infinity));
+  const running = page.rebalances.find((rebalance) => rebalance.started_ms <= time && time < (rebalance.ended_ms ?? Infinity));
   const latest = now ? page.rebalances[page.rebalances.length - 1] : null;
   return h("section", { class: "panel moment", "aria-label": "The group at a moment" },
     h("header", {}, h("h2", {}, now ? (page.live ? "Now" : "At the end") : preciseClock(time)), now ? h("span", { class: "muted" }, clock(time)) : h("span", { class: "muted" }, day(time), " UTC"), h("span", { class: "space" }),
       now ? null : h("button", { type: "button", class: "quiet", title: "Back to the present (Esc)", "aria-label": "Back to the present", onclick: onPresent }, "✕")),
     h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "state"), h("dd", {}, state(name))), h("div", {}, h("dt", {}, countsAt(page, time)), h("dd", {}, number(generation))), h("div", {}, h("dt", {}, "members"), h("dd", {}, number(members.length)))),
-    running ? h("p", { class: "because" }, "In a rebalance since ", duration(time - running.started), ": ", running.because, ". ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(running.key) }, "Step by step")) : null,
-    latest && !running ? [h("h3", {}, "Last rebalance"), h("p", { class: "because" }, trigger(latest.trigger), " ", latest.because, h("span", { class: "muted" }, `, ${roughly(time - latest.started)} ago, took ${duration(latest.took)}. `), h("button", { type: "button", class: "linklike", onclick: () => onRebalance(latest.key) }, "Step by step"))] : null,
+    running ? h("p", { class: "because" }, "In a rebalance since ", duration(time - running.started_ms), ": ", running.cause, ". ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(running.key) }, "Step by step")) : null,
+    latest && !running ? [h("h3", {}, "Last rebalance"), h("p", { class: "because" }, trigger(latest.trigger), " ", latest.cause, h("span", { class: "muted" }, `, ${roughly(time - latest.started_ms)} ago, took ${duration(latest.duration_ms)}. `), h("button", { type: "button", class: "linklike", onclick: () => onRebalance(latest.key) }, "Step by step"))] : null,
     epochsPanel(page, members, time, now), now ? conversions(page) : null,
     owners(page, time, now), lonely(page, members, time));
 }
@@ -48,8 +48,8 @@ function owners(page, time, now) {
     const offset = offsets.get(place);
     const owned = lane ? ownerAt(lane, time) : null;
     const member = owned ? page.members[owned[0]] : null;
-    const was = now && offset ? { offset: offset.offset, committed: offset.committed } : offset ? offsetAt(offset, time) : null;
-    const end = offset ? lastBefore(offset.end_times.map((each, at) => [each, offset.ends[at]]), time) : null;
+    const was = now && offset ? { offset: offset.committed_offset, committed: offset.committed_ms } : offset ? offsetAt(offset, time) : null;
+    const end = offset ? lastBefore(offset.end_times_ms.map((each, at) => [each, offset.end_offsets[at]]), time) : null;
     const lag = now ? offset?.lag ?? null : end && was && was.offset !== null ? Math.max(0, end[1] - was.offset) : null;
     return h("tr", {}, h("td", { class: "mono" }, place.replace(/ (-?\d+)$/, (_, partition) => `-${partitionName(Number(partition))}`)), h("td", {}, member ? memberName(member, member.id) : lane ? (gapAt(lane, time) === "not_known" ? h("span", { class: "muted" }, "not known") : h("span", { class: "nobody" }, "nobody")) : h("span", { class: "muted" }, "not assigned")),
       h("td", { class: "number" }, was === null ? "–" : number(was.offset)), h("td", { class: "number" }, lag === null ? "–" : number(lag)));

@@ -1,7 +1,7 @@
 // One rebalance told in full: why, who was waited for, what happened step by step, whose partitions moved.
 
 import { h, s } from "dashboard/dom";
-import { duration, host, moment, preciseClock } from "dashboard/format";
+import { duration, host, moment, preciseClock, ranges } from "dashboard/format";
 import { colour } from "dashboard/palette";
 import { requestDetails, seenMark } from "dashboard/requests";
 import { trigger } from "dashboard/verdicts";
@@ -11,8 +11,9 @@ import { kindTag } from "dashboard/events";
 const OUTCOMES = { stable: ["good", "stable"], empty: ["calm", "group empty"], interrupted: ["warn", "interrupted"], coordinator_changed: ["warn", "ended with its coordinator"], unknown: ["calm", "unknown"] };
 const MOVES_SHOWN = 60;
 
-/** `story` is the document of a rebalance; `page` the group's, for names and colours. */
-export function rebalancePanel(story, page, { onClose, onMoment, onRebalance, neighbours }) {
+/** `details` are those of a rebalance; `page` is the group's, for names and colours. */
+export function rebalancePanel(details, page, { onClose, onMoment, onRebalance, neighbours }) {
+  const story = { ...details.rebalance, ...details };
   const bySlot = new Map(page.members.map((member) => [member.id, member]));
   const name = (id) => memberName(bySlot.get(id), id);
   const [tone, outcome] = story.outcome === null ? ["busy", "not over"] : OUTCOMES[story.outcome];
@@ -21,22 +22,22 @@ export function rebalancePanel(story, page, { onClose, onMoment, onRebalance, ne
     h("header", {}, h("h2", {}, `${story.counts === "epoch" ? "Epoch" : "Generation"} ${story.generation}`), h("span", { class: `state ${tone}` }, outcome), h("span", { class: "space" }),
       step("←", "The rebalance before (←)", neighbours[0], onRebalance), step("→", "The next rebalance (→)", neighbours[1], onRebalance),
       h("button", { type: "button", class: "quiet", "aria-label": "Close", title: "Close (Esc)", onclick: onClose }, "✕")),
-    h("p", { class: "because" }, trigger(story.trigger), " ", story.because),
+    h("p", { class: "because" }, trigger(story.trigger), " ", story.cause),
     story.seen ? h("p", { class: "note" }, beginning(story)) : null,
-    h("dl", { class: "numbers" }, number(story.begin_known ? "began" : "known from", h("button", { type: "button", class: "linklike", title: "Show this moment", onclick: () => onMoment(story.started) }, preciseClock(story.started))),
-      number("took", story.begin_known ? duration(story.took) : "not known"), story.counts === "epoch" ? null : [number("join phase", story.begin_known ? duration(story.join) : "not known"), number("sync phase", story.took !== null && story.join !== null ? duration(story.took - story.join) : "–")]),
+    h("dl", { class: "numbers" }, number(story.is_begin_known ? "began" : "known from", h("button", { type: "button", class: "linklike", title: "Show this moment", onclick: () => onMoment(story.started_ms) }, preciseClock(story.started_ms))),
+      number("took", story.is_begin_known ? duration(story.duration_ms) : "not known"), story.counts === "epoch" ? null : [number("join phase", story.is_begin_known ? duration(story.join_ms) : "not known"), number("sync phase", story.duration_ms !== null && story.join_ms !== null ? duration(story.duration_ms - story.join_ms) : "–")]),
     story.interrupts ? h("p", { class: "note" }, "It cut short ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(story.interrupts) }, "the rebalance before"), story.counts === "epoch" ? ": not every member had come to its target." : ": its members had not all synced.") : null,
-    story.holders.length ? [h("h3", {}, story.outcome === null ? "Who holds it up" : "Who held it up when it ended"), h("ul", { class: "holders" }, story.holders.map((holder) => h("li", { class: holder.since === null ? "" : "culprit" }, heldUp(holder, name, story.ended ?? page.now))))] : null,
+    story.holders.length ? [h("h3", {}, story.outcome === null ? "Who holds it up" : "Who held it up when it ended"), h("ul", { class: "holders" }, story.holders.map((holder) => h("li", { class: holder.since_ms === null ? "" : "culprit" }, heldUp(holder, name, story.ended_ms ?? page.now))))] : null,
     waitedFor(story, name, bySlot),
     h("h3", {}, "Chain of cause, and what followed"),
-    h("ol", { class: "steps" }, story.steps.map((entry) => stepItem(entry, story.started))),
+    h("ol", { class: "steps" }, story.steps.map((entry) => stepItem(entry, story.started_ms))),
     story.steps_left_out ? h("p", { class: "note" }, `… and ${story.steps_left_out} more`) : null,
     moved(story, name),
     votesOf(story.votes, name),
     whoIsWho(story));
 }
 
-function beginning({ begin_known: isKnown, seen }) {
+function beginning({ is_begin_known: isKnown, seen }) {
   if (!isKnown) return `Its beginning is not known. Its end stands in: ${seen.places}.`;
   const reason = { inferred: "The reason follows from the records of the same step", "not known": "No source tells the reason", "not confirmed": "No later line and no record confirms it" }[seen.certainty];
   return `Its beginning stands in: ${seen.places}.${reason ? ` ${reason}.` : ""}`;
@@ -51,51 +52,51 @@ function step(sign, title, key, onRebalance) {
 }
 
 function stepItem(entry, started) {
-  const offset = entry.t - started;
+  const offset = entry.time_ms - started;
   const since = offset < 0 ? `−${duration(-offset)}` : `+${duration(offset)}`;
-  const line = [h("time", { title: `${moment(entry.t)} UTC` }, h("span", { class: "at" }, preciseClock(entry.t)), h("span", { class: "since" }, since)),
-    h("span", { class: "said" }, entry.text, entry.advice ? h("span", { class: "advice" }, entry.advice) : null, seenMark(entry.request?.seen))];
-  const kind = `${entry.cause ? "cause" : ""} ${entry.type ?? "note"}`;
-  return h("li", { class: kind }, entry.request ? h("details", {}, h("summary", {}, line), h("div", { class: "more" }, entry.type ? kindTag(entry.type) : null, requestDetails(entry.request))) : h("div", { class: "plainstep" }, line));
+  const line = [h("time", { title: `${moment(entry.time_ms)} UTC` }, h("span", { class: "at" }, preciseClock(entry.time_ms)), h("span", { class: "since" }, since)),
+    h("span", { class: "said" }, entry.text, entry.advice ? h("span", { class: "advice" }, entry.advice) : null, seenMark(entry.seen))];
+  const kind = `${entry.is_cause ? "cause" : ""} ${entry.type ?? "note"}`;
+  return h("li", { class: kind }, entry.cause ? h("details", {}, h("summary", {}, line), h("div", { class: "more" }, entry.type ? kindTag(entry.type) : null, requestDetails(entry.cause, entry.seen))) : h("div", { class: "plainstep" }, line));
 }
 
 /** Whom it waited for, as bars: from the start until told, from told until rejoined. */
 function waitedFor(story, name, bySlot) {
   if (story.waiting.length) return [h("h3", {}, "Waiting for"), h("ul", { class: "who" }, story.waiting.map((id) => h("li", {}, name(id))))];
-  if (story.waited.length === 0) return null;
-  const ends = story.waited.map((member) => member.joined ?? member.gone ?? story.ended ?? story.started);
-  const span = Math.max(1, ...ends.map((end) => end - story.started));
-  const part = (ms) => `${(100 * Math.max(0, ms - story.started)) / span}%`;
+  if (story.waited_for.length === 0) return null;
+  const ends = story.waited_for.map((member) => member.joined_ms ?? member.gone_ms ?? story.ended_ms ?? story.started_ms);
+  const span = Math.max(1, ...ends.map((end) => end - story.started_ms));
+  const part = (ms) => `${(100 * Math.max(0, ms - story.started_ms)) / span}%`;
   const row = (member, end) => {
-    const toldAt = member.told ?? end;
-    const since = (ms) => (ms < story.started ? `${duration(story.started - ms)} before it` : `after ${duration(ms - story.started)}`);
-    const outcome = member.joined !== null ? `${story.counts === "epoch" ? "gave up" : "rejoined"} after ${duration(member.joined - story.started)}` : `${member.fate}${member.gone ? ` after ${duration(member.gone - story.started)}` : ""}`;
-    const learned = member.told === null ? "never told" : `told ${since(member.told)}`;
-    return h("li", { class: member.joined === null ? "lost" : "" },
-      h("div", { class: "line" }, name(member.id), member.slowest && story.waited.length > 1 ? h("span", { class: "tag warn" }, "slowest") : null, h("span", { class: "space" }), h("span", { class: "muted" }, `${learned}, ${outcome}`)),
+    const toldAt = member.told_ms ?? end;
+    const since = (ms) => (ms < story.started_ms ? `${duration(story.started_ms - ms)} before it` : `after ${duration(ms - story.started_ms)}`);
+    const outcome = member.joined_ms !== null ? `${story.counts === "epoch" ? "gave up" : "rejoined"} after ${duration(member.joined_ms - story.started_ms)}` : `${member.fate}${member.gone_ms ? ` after ${duration(member.gone_ms - story.started_ms)}` : ""}`;
+    const learned = member.told_ms === null ? "never told" : `told ${since(member.told_ms)}`;
+    return h("li", { class: member.joined_ms === null ? "lost" : "" },
+      h("div", { class: "line" }, name(member.member_id), member.is_slowest && story.waited_for.length > 1 ? h("span", { class: "tag warn" }, "slowest") : null, h("span", { class: "space" }), h("span", { class: "muted" }, `${learned}, ${outcome}`)),
       s("svg", { class: "wait", width: "100%", height: 8, role: "img", "aria-label": `${learned}, ${outcome}` },
         s("rect", { class: "untold", x: 0, y: 3, height: 2, width: part(toldAt) }),
-        s("rect", { class: member.joined === null ? "lost" : "joining", x: part(toldAt), y: 0, height: 8, rx: 1, width: `${(100 * Math.max(0, end - Math.max(toldAt, story.started))) / span}%`, style: member.joined === null ? {} : { fill: colour(bySlot.get(member.id)?.slot ?? -1) } })));
+        s("rect", { class: member.joined_ms === null ? "lost" : "joining", x: part(toldAt), y: 0, height: 8, rx: 1, width: `${(100 * Math.max(0, end - Math.max(toldAt, story.started_ms))) / span}%`, style: member.joined_ms === null ? {} : { fill: colour(bySlot.get(member.member_id)?.slot ?? -1) } })));
   };
-  return [h("h3", {}, "Waited for"), h("ul", { class: "waits" }, story.waited.map((member, number) => row(member, ends[number])))];
+  return [h("h3", {}, "Waited for"), h("ul", { class: "waits" }, story.waited_for.map((member, number) => row(member, ends[number])))];
 }
 
 function moved(story, name) {
   if (story.moves.length === 0) return null;
-  const changed = story.moves.filter((move) => move.before !== move.after || move.after !== move.target);
-  const sum = (moves) => moves.reduce((partitions, move) => partitions + move.count, 0);
+  const changed = story.moves.filter((move) => move.member_id_before !== move.member_id_after || move.member_id_after !== move.member_id_target);
+  const sum = (moves) => moves.reduce((partitions, move) => partitions + move.partitions.length, 0);
   const total = sum(story.moves);
-  const moved = sum(changed.filter((move) => move.before !== move.after));
-  const onTheWay = sum(changed.filter((move) => move.after !== move.target));
+  const moved = sum(changed.filter((move) => move.member_id_before !== move.member_id_after));
+  const onTheWay = sum(changed.filter((move) => move.member_id_after !== move.member_id_target));
   return [h("h3", {}, `Partitions: ${moved} of ${total} changed owner${onTheWay ? `, ${onTheWay} still to move` : ""}`),
     changed.length === 0 ? null : h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["Partitions", "Before", "Since"].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, changed.slice(0, MOVES_SHOWN).map((move) => h("tr", {}, h("td", { class: "mono" }, `${move.topic} ${move.partitions}`), h("td", {}, move.before ? name(move.before) : "nobody"), h("td", {}, move.after ? name(move.after) : "nobody", move.after === move.target ? null : h("small", {}, "shall go to ", move.target ? name(move.target) : "nobody")))))),
+      h("tbody", {}, changed.slice(0, MOVES_SHOWN).map((move) => h("tr", {}, h("td", { class: "mono" }, `${move.topic} ${ranges(move.partitions)}`), h("td", {}, move.member_id_before ? name(move.member_id_before) : "nobody"), h("td", {}, move.member_id_after ? name(move.member_id_after) : "nobody", move.member_id_after === move.member_id_target ? null : h("small", {}, "shall go to ", move.member_id_target ? name(move.member_id_target) : "nobody")))))),
     changed.length > MOVES_SHOWN ? h("p", { class: "note" }, `… and ${changed.length - MOVES_SHOWN} more lines`) : null];
 }
 
 export function votesOf(votes, name) {
   if (!votes) return null;
-  return [h("h3", {}, "Votes for the assignor"), h("ul", { class: "votes" }, votes.votes.map(({ protocol, members }) => h("li", {},
+  return [h("h3", {}, "Votes for the assignor"), h("ul", { class: "votes" }, Object.entries(votes.votes).map(([protocol, members]) => h("li", {},
     h("span", { class: "mono" }, protocol), protocol === votes.protocol ? h("span", { class: "tag good" }, votes.tie ? "chosen; a tie, settled as Kafka does" : "chosen") : null,
     h("span", { class: "muted" }, `${members.length}: `), members.map((id) => name(id)))))];
 }
@@ -103,5 +104,5 @@ export function votesOf(votes, name) {
 function whoIsWho(story) {
   return h("details", { class: "whoiswho" }, h("summary", {}, "Whom the names stand for"),
     h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["Member id", "Client id", "Host", "Instance"].map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, story.members.map((member) => h("tr", {}, h("td", { class: "mono id" }, member.id), h("td", { class: "mono" }, member.client), h("td", { class: "mono" }, host(member.host)), h("td", { class: "mono" }, member.instance ?? "–"))))));
+      h("tbody", {}, story.members.map((member) => h("tr", {}, h("td", { class: "mono id" }, member.member_id), h("td", { class: "mono" }, member.client_id), h("td", { class: "mono" }, host(member.host)), h("td", { class: "mono" }, member.group_instance_id ?? "–"))))));
 }

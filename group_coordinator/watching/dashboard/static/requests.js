@@ -4,15 +4,15 @@ import { copyButton, h, replace } from "dashboard/dom";
 import * as data from "dashboard/data";
 import { host, moment, preciseClock } from "dashboard/format";
 
-export function requestDetails(request) {
+export function requestDetails(request, seen) {
   if (!request) return null;
-  if (request.seen) return seenDetails(request);
+  if (seen) return seenDetails(seen, request.reason);
   const entries = request.kind === "request"
-    ? [["request", `${request.api} v${request.version ?? "?"}`], ["reason given", request.reason], ["client id", request.client], ["host", host(request.host)],
-      ["member id", request.member], ["instance id", request.instance], ["request id", request.id]]
+    ? [["request", `${request.api} v${request.api_version ?? "?"}`], ["reason given", request.reason], ["client id", request.client_id], ["host", host(request.client_host)],
+      ["member id", request.member_id], ["instance id", request.group_instance_id], ["request id", request.request_id]]
     : request.kind !== "timer" ? [["event", request.kind.replaceAll("_", " ")]]
-    : [["timer", request.timer?.replaceAll("_", " ")], ["of member", request.member], ["armed", request.armed && `${moment(request.armed)} (by the group's clock)`],
-      ["due", request.deadline && `${moment(request.deadline)}`]];
+    : [["timer", request.timer?.replaceAll("_", " ")], ["of member", request.member_id], ["armed", request.armed_ms && `${moment(request.armed_ms)} (by the group's clock)`],
+      ["due", request.deadline_ms && `${moment(request.deadline_ms)}`]];
   const place = `events partition ${request.partition}, offset ${request.offset}`;
   return h("div", { class: "request" },
     h("dl", {}, entries.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)]),
@@ -28,7 +28,7 @@ export function seenMark(seen) {
 
 const CERTAINTIES = { inferred: "no record or line says it in so many words: it follows from them", "not known": "nobody says it", "not confirmed": "only a line of a broker's log says it: a client can write such a line, and no later line or record confirms it" };
 
-function seenDetails({ seen, reason }) {
+function seenDetails(seen, reason) {
   const entries = [["seen in", [seen.places, " ", copyButton(seen.places, "Copy where it was seen")]], ["reason given", reason], [seen.certainty, CERTAINTIES[seen.certainty]]];
   return h("div", { class: "request" }, h("dl", {}, entries.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, value)])));
 }

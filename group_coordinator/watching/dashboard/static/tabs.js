@@ -33,22 +33,22 @@ function few(all, what, rows) {
 }
 
 function rebalances(page, { selected, onRebalance }) {
-  const longest = Math.max(1, ...page.rebalances.map((rebalance) => rebalance.took ?? 0));
+  const longest = Math.max(1, ...page.rebalances.map((rebalance) => rebalance.duration_ms ?? 0));
   const isWatched = page.rebalances.some((rebalance) => rebalance.seen);
   const rows = page.rebalances.slice(-ROWS_MAX).reverse().map((rebalance) => h("tr", { "data-key": rebalance.key, "aria-selected": String(rebalance.key === selected), onclick: () => onRebalance(rebalance.key) },
-    h("td", { class: "mono" }, h("button", { type: "button", class: "linklike", title: `${moment(rebalance.started)} UTC` }, preciseClock(rebalance.started))),
-    h("td", { class: "number" }, rebalance.counts === counts(page.group) ? null : h("span", { class: "muted" }, rebalance.counts === "epoch" ? "epoch " : "gen. "), number(rebalance.generation ?? rebalance.from_generation + 1)),
+    h("td", { class: "mono" }, h("button", { type: "button", class: "linklike", title: `${moment(rebalance.started_ms)} UTC` }, preciseClock(rebalance.started_ms))),
+    h("td", { class: "number" }, rebalance.counts === counts(page.group) ? null : h("span", { class: "muted" }, rebalance.counts === "epoch" ? "epoch " : "gen. "), number(rebalance.generation)),
     h("td", {}, trigger(rebalance.trigger)),
-    h("td", { class: "grow" }, rebalance.because, rebalance.dropped.length ? h("span", { class: "tag bad" }, `${rebalance.dropped.length} dropped`) : null),
-    isWatched ? null : h("td", { class: "number" }, rebalance.waited.length || "–"),
-    h("td", { class: "bar" }, h("span", { class: "meter", style: { "--part": `${((rebalance.took ?? 0) / longest) * 100}%` } }), rebalance.took === null ? "not over" : rebalance.begin_known ? duration(rebalance.took) : h("span", { class: "muted" }, "not known")),
+    h("td", { class: "grow" }, rebalance.cause, rebalance.dropped.length ? h("span", { class: "tag bad" }, `${rebalance.dropped.length} dropped`) : null),
+    isWatched ? null : h("td", { class: "number" }, rebalance.waited_for || "–"),
+    h("td", { class: "bar" }, h("span", { class: "meter", style: { "--part": `${((rebalance.duration_ms ?? 0) / longest) * 100}%` } }), rebalance.duration_ms === null ? "not over" : rebalance.is_begin_known ? duration(rebalance.duration_ms) : h("span", { class: "muted" }, "not known")),
     h("td", {}, rebalance.outcome ?? "running"),
     isWatched ? h("td", {}, seenMark(rebalance.seen)) : null));
   const rolls = page.deploys.slice().reverse().map((deploy) => h("tr", {},
     h("td", { class: "mono" }, `${moment(deploy.started)} – ${preciseClock(deploy.ended)}`), h("td", { class: "number" }, number(deploy.rebalances)), h("td", { class: "number" }, `${number(deploy.replaced)} of ${number(deploy.members)}`),
     h("td", { class: "number" }, `${deploy.not_known_ms ? "≥ " : ""}${duration(deploy.unowned_ms)}`), h("td", { class: "number" }, duration(deploy.longest_ms))));
   const deploys = rolls.length ? [h("h3", {}, "Deploys"), table(["From – to", "#Rebalances", "#Members replaced", "#Partition-time without owner", "#Longest, one partition"], rolls, ""), h("h3", {}, "Rebalances")] : null;
-  return [deploys, few(page.rebalances, "rebalance", table([page.rebalances.every((rebalance) => rebalance.begin_known) ? "Began" : "Began or ended", `#${counts(page.group) === "epoch" ? "Epoch" : "Gen."}`, "Trigger", "Because", ...(isWatched ? [] : ["#Waited for"]), "Took", "Outcome", ...(isWatched ? ["Seen in"] : [])], rows, "No rebalance within this window."))];
+  return [deploys, few(page.rebalances, "rebalance", table([page.rebalances.every((rebalance) => rebalance.is_begin_known) ? "Began" : "Began or ended", `#${counts(page.group) === "epoch" ? "Epoch" : "Gen."}`, "Trigger", "Because", ...(isWatched ? [] : ["#Waited for"]), "Took", "Outcome", ...(isWatched ? ["Seen in"] : [])], rows, "No rebalance within this window."))];
 }
 
 function members(page) {
@@ -76,30 +76,30 @@ function members(page) {
 function offsets(page, { onMoment }) {
   const find = (id) => page.members.find((member) => member.id === id);
   const rows = page.offsets.slice(0, ROWS_MAX).map((partition) => h("tr", {},
-    h("td", { class: "mono" }, `${partition.topic}-${partition.partition}`), h("td", { class: "number" }, number(partition.offset)),
-    h("td", { class: "number" }, number(partition.begin), " – ", number(partition.end)),
-    h("td", { class: "number" }, lagMark(page, partition), partition.beyond_end ? h("span", { class: "tag bad", title: "The committed offset lies beyond the end of the log: the topic was made anew, or truncated." }, "beyond the end") : partition.up_to ? `up to ${number(partition.up_to)}` : number(partition.lag)),
-    h("td", { class: "number" }, partition.lag_ms === null ? "–" : `${partition.lag_at_least ? "> " : ""}${duration(partition.lag_ms)}`),
+    h("td", { class: "mono" }, `${partition.topic}-${partition.partition}`), h("td", { class: "number" }, number(partition.committed_offset)),
+    h("td", { class: "number" }, number(partition.log_start_offset), " – ", number(partition.log_end_offset)),
+    h("td", { class: "number" }, lagMark(page, partition), partition.is_beyond_end ? h("span", { class: "tag bad", title: "The committed offset lies beyond the end of the log: the topic was made anew, or truncated." }, "beyond the end") : partition.uncommitted_messages ? `up to ${number(partition.uncommitted_messages)}` : number(partition.lag)),
+    h("td", { class: "number" }, partition.lag_ms === null ? "–" : `${partition.lag_ms_is_at_least ? "> " : ""}${duration(partition.lag_ms)}`),
     h("td", { class: "life" }, trend(partition, page)),
-    h("td", { class: "mono" }, partition.committed === null ? "–" : page.now - partition.committed < DAY_MS ? preciseClock(partition.committed) : moment(partition.committed)),
-    h("td", {}, partition.by ? memberName(find(partition.by), partition.by) : "–"),
-    h("td", {}, partition.expires === null ? "–" : `in ${roughly(partition.expires - page.now)}`),
+    h("td", { class: "mono" }, partition.committed_ms === null ? "–" : page.now - partition.committed_ms < DAY_MS ? preciseClock(partition.committed_ms) : moment(partition.committed_ms)),
+    h("td", {}, partition.committed_by ? memberName(find(partition.committed_by), partition.committed_by) : "–"),
+    h("td", {}, partition.expires_ms === null ? "–" : `in ${roughly(partition.expires_ms - page.now)}`),
     h("td", { class: "mono grow" }, partition.metadata)));
   const back = page.rewinds.slice().reverse().map((rewind) => h("tr", {},
     h("td", { class: "mono" }, h("button", { type: "button", class: "linklike", onclick: () => onMoment(rewind.t) }, preciseClock(rewind.t))), h("td", { class: "mono" }, `${rewind.topic}-${rewind.partition}`),
     h("td", { class: "number" }, `${number(rewind.from)} → ${number(rewind.to)}`), h("td", { class: "number" }, number(rewind.from - rewind.to)), h("td", {}, rewind.by ? memberName(find(rewind.by), rewind.by) : h("span", { class: "mono" }, rewind.client ?? "–")), h("td", { class: "mono" }, `offset ${rewind.offset}`)));
-  const said = page.group.findings.filter(({ says }) => says).map(({ says }) => h("p", { class: "note" }, says));
+  const said = page.group.findings.filter(({ text }) => text).map(({ text }) => h("p", { class: "note" }, text));
   return [said, few(page.offsets, "partition", table(["Partition", "#Offset", "#Log", "#Lag", "#Behind", "Commits over time", "Committed", "By", "Expires", "Metadata"], rows, "No offsets.")),
     back.length ? [h("h3", {}, `Commits that went back: ${back.length}`), table(["When", "Partition", "#From → to", "#Back by", "By", "Request"], back, "")] : null];
 }
 
 /** What is wrong with a partition. */
-function lagMark(page, { topic, partition, offset, lost, up_to: upTo }) {
+function lagMark(page, { topic, partition, committed_offset: offset, lost, uncommitted_messages: upTo }) {
   const found = page.group.findings.find((finding) => finding.topic === topic && finding.partition === partition);
   const word = found?.kind.replaceAll("_", " ");
   return [
     lost ? h("span", { class: "tag bad", title: "Deleted before they were read." }, `${number(lost)} lost`) : null,
-    word && !(lost && word === "lost") ? h("span", { class: `tag ${found.kind === "transaction" ? "" : "bad"}`, title: found.since === null ? "" : `since ${moment(found.since)} UTC` }, word) : null,
+    word && !(lost && word === "lost") ? h("span", { class: `tag ${found.kind === "transaction" ? "" : "bad"}`, title: found.since_ms === null ? "" : `since ${moment(found.since_ms)} UTC` }, word) : null,
     offset === null && upTo !== null ? h("span", { class: "tag" }, "no commit") : null, " ",
   ];
 }
@@ -107,20 +107,20 @@ function lagMark(page, { topic, partition, offset, lost, up_to: upTo }) {
 /** Committed offsets within the window, and the end of the log above them; where there are fewer than two, words on the last. */
 function trend(partition, page) {
   const { from, to } = page.window;
-  const points = partition.times.map((time, at) => [time, partition.offsets[at]]).filter(([, offset]) => offset !== null);
+  const points = partition.times_ms.map((time, at) => [time, partition.offsets[at]]).filter(([, offset]) => offset !== null);
   const shown = points.filter(([time]) => time >= from);
   const before = points.length - shown.length;
   if (before) shown.unshift([from, points[before - 1][1]]);
   const within = points.length - before;
-  if (within === 0) return partition.committed === null ? "–" : `none since ${moment(from)}, the last ${ago(partition.committed, page.now)}`;
+  if (within === 0) return partition.committed_ms === null ? "–" : `none since ${moment(from)}, the last ${ago(partition.committed_ms, page.now)}`;
   if (shown.length < 2) return `one, ${ago(shown[0][0], page.now)}`;
   const offsets = shown.map(([, offset]) => offset);
-  const top = Math.max(...offsets, ...partition.ends);
+  const top = Math.max(...offsets, ...partition.end_offsets);
   const bottom = Math.min(...offsets);
   const x = (ms) => (120 * (Math.max(ms, from) - from)) / Math.max(1, to - from);
   const y = (offset) => 21 - (20 * (offset - bottom)) / Math.max(1, top - bottom);
   const line = (pairs) => pairs.filter(([, offset]) => offset !== null).map(([time, offset]) => `${x(time).toFixed(1)},${y(offset).toFixed(1)}`).join(" ");
-  const ends = partition.end_times.map((time, at) => [time, partition.ends[at]]);
+  const ends = partition.end_times_ms.map((time, at) => [time, partition.end_offsets[at]]);
   return s("svg", { class: "trend", width: 120, height: 22, role: "img", "aria-label": `from ${number(offsets[0])} to ${number(offsets[offsets.length - 1])}` }, ends.length ? s("polyline", { class: "end", points: line(ends) }) : null, s("polyline", { points: line(shown) }));
 }
 
@@ -129,7 +129,7 @@ function refusals(page) {
   return h("ol", { class: "refusals" }, page.refusals.map((refusal) => h("li", {}, h("details", {}, h("summary", {},
     h("time", { title: `${moment(refusal.t)} UTC` }, preciseClock(refusal.t)), h("span", { class: "mono" }, refusal.api), h("span", { class: "tag bad" }, `${refusal.error} (${refusal.code})`), h("span", { class: "said" }, refusal.detail)),
     h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "rule"), h("dd", { class: "mono" }, refusal.rule)), h("div", {}, h("dt", {}, "state it met"), h("dd", {}, refusal.state === "none" ? "no such group" : refusal.state)), h("div", {}, h("dt", {}, counts(page.group)), h("dd", {}, refusal.generation))),
-    refusal.advice ? h("p", { class: "advice" }, refusal.advice) : null, requestDetails(refusal.request)))));
+    refusal.advice ? h("p", { class: "advice" }, refusal.advice) : null, requestDetails(refusal.cause, refusal.seen)))));
 }
 
 function records(page, { onMoment }) {

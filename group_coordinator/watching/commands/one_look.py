@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
+from itertools import groupby
+from operator import itemgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.progress import count_progress
@@ -17,68 +20,55 @@ from group_coordinator.watching.broker_logs.broker_patterns import NO_GROUP
 from group_coordinator.watching.commands.observed_source import read_logs
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.doubts import doubts, unnamed_topics
+from group_coordinator.watching.observed.evidence import BOUNDED
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC, FetchedRecords
 from schemas.history import History
 from schemas.java_hash import group_partition
+from schemas.kafka.record_batches import RawRecord
 
 _PROGRESS_EVERY = 1_000
-
-
-class GroupTold(Struct, frozen=True, kw_only=True):
-    """What a source has of one group."""
-
-    history: Sequence[History]
-    doubts: Sequence[str]
-    """Why it may not be what happened, or not all of it."""
-    other_groups: Sequence[str]
-    """Further groups that it has."""
-    source: str
-    """What was read, in words."""
-
-
-def read_brokers_group(
-    properties: Mapping[str, str], group_id: str, broker_logs: Sequence[str], time_zone: tzinfo
-) -> GroupTold:
-    """Read the partition of the offsets topic that holds a group, and what brokers' logs tell of its groups.
-
-    `properties` are librdkafka's. `broker_logs` are names or patterns of files; `time_zone` is that of their times that
-    name none. Raises CommandError where a file or the topic cannot be read.
-    """
-    topic = _OffsetsTopic()
-    topic.read(properties, group_id)
-    observer, log = topic.observer, topic.add_logs(properties, broker_logs, time_zone)
-    group_ids = observer.group_ids()
-    return GroupTold(
-        history=observer.kept_of(group_id).follow()[1] if group_id in group_ids else (),
-        doubts=topic.doubts(log, time_zone),
-        other_groups=[each for each in group_ids if each != group_id],
-        source=f"{OFFSETS_TOPIC}-{topic.numbers[0]} ({words.count(topic.records, 'record')})",
-    )
+_MEMORY_BYTES = 800 * 1024 * 1024
+"""So much the groups may take there."""
 
 
 class BrokersGroups(Struct, frozen=True, kw_only=True):
-    """What a cluster's offsets topic and its brokers tell of all groups."""
+    """What a cluster's offsets topic and its brokers tell of groups."""
 
     observer: Observer
     doubts: Sequence[str]
     """Why it may not be what happened, or not all of it."""
+    source: str
+    """What was read, in words."""
     settings: Mapping[str, str]
-    """What one broker says of groups, by Kafka's names; none where it does not tell."""
+    """What one broker says of groups, by Kafka's names; none where it does not tell, or one partition was read."""
     logged_settings: Mapping[str, str]
     """The same of the brokers' logs."""
 
+    def history(self, wanted: str | None = None) -> Iterator[History]:
+        """Yield the history of a group, or of each in turn."""
+        for group_id in self.observer.group_ids():
+            if wanted in (None, group_id):
+                yield from self.observer.kept_of(group_id).follow()[1]
+
 
 def read_brokers_groups(
-    properties: Mapping[str, str], broker_logs: Sequence[str], time_zone: tzinfo
+    properties: Mapping[str, str], broker_logs: Sequence[str], time_zone: tzinfo, group_id: str | None = None
 ) -> BrokersGroups:
-    """Read the whole offsets topic, and brokers' logs. Parameters and errors are those of `read_brokers_group`."""
+    """Read the partition of the offsets topic that holds a group, or the whole topic, and brokers' logs.
+
+    Every command that looks once reads so. `properties` are librdkafka's. `broker_logs` are names or patterns of files;
+    `time_zone` is that of their times that name none. What finds no room in memory lies on disk. Raises CommandError
+    where a file or the topic cannot be read.
+    """
     topic = _OffsetsTopic()
-    topic.read(properties, None)
+    topic.read(properties, group_id)
     log = topic.add_logs(properties, broker_logs, time_zone)
+    partition = "" if group_id is None else f"-{topic.numbers[0]}"
     return BrokersGroups(
         observer=topic.observer,
         doubts=topic.doubts(log, time_zone),
+        source=f"{OFFSETS_TOPIC}{partition} ({words.count(topic.records, 'record')})",
         settings=topic.settings,
         logged_settings=log.settings,
     )
@@ -88,7 +78,8 @@ class _OffsetsTopic:
     """What was read of the topic, or of the partition that holds a group."""
 
     def __init__(self) -> None:
-        self.observer, self.fetched = Observer(), FetchedRecords()
+        self.observer = Observer(bounds=replace(BOUNDED, memory_bytes=_MEMORY_BYTES))
+        self.fetched = FetchedRecords()
         self.numbers: Sequence[int] = ()
         """The partitions."""
         self.records = 0
@@ -138,10 +129,17 @@ class _OffsetsTopic:
                 self.numbers = sorted(bounds) if group_id is None else [group_partition(group_id, self._count)]
                 of_these = {number: bounds[number] for number in self.numbers}
                 to_read = sum(end - begin for begin, end in of_these.values())
-                for number, record in reader.read(of_these):
-                    self.observer.add_records(self.fetched.entries(number, (record,)))
-                    self.records += 1
-                    if self.records % _PROGRESS_EVERY == 0:
-                        advance(self.records, to_read)
+                for number, records in groupby(reader.read(of_these), itemgetter(0)):
+                    raw = self._counted(records, lambda done: advance(done, to_read))
+                    self.observer.add_records(self.fetched.entries(number, raw))
         except (OffsetsTopicError, OSError) as problem:
             raise CommandError(str(problem)) from problem
+
+    def _counted(
+        self, records: Iterable[tuple[int, RawRecord]], advance: Callable[[int], None]
+    ) -> Iterator[RawRecord]:
+        for _, record in records:
+            yield record
+            self.records += 1
+            if self.records % _PROGRESS_EVERY == 0:
+                advance(self.records)
