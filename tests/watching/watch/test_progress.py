@@ -11,7 +11,8 @@ from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.watch import source
 from schemas.history import History
 from schemas.kafka.record_batches import RawRecord
-from schemas.records import OffsetCommitKey, OffsetCommitValue, encode_key, encode_offset_commit_value
+from schemas.records import OffsetCommitKey, OffsetCommitValue
+from tests.encoded_records import encode_key, encode_offset_commit_value
 from tests.waiting import wait_until
 
 
