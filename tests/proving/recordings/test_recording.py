@@ -231,3 +231,13 @@ def test_a_log_that_begins_in_the_middle_of_a_group_s_life(name: str, tmp_path: 
         assert any("lived before the log began; replayed from generation" in note for note in report.notes)
         assert any("lived before the log began" in reason for reason in report.not_compared)
         assert report.requests.equal > 10
+
+
+@pytest.mark.parametrize("which", [-2, 15])
+def test_a_commit_that_is_in_no_line_is_inferred_and_said(tmp_path: Path, which: int) -> None:
+    """A broker that stops writes no line of the commit that it took last: the offsets log has it."""
+    lines = lines_of("coop")
+    del lines[places(lines, "OFFSET_COMMIT", '"errorCode":0')[which]]
+    report = verify_lines(tmp_path, lines, offsets=FIXTURES / "coop.offsets.jsonl.gz")
+    assert not report.differences, "\n".join(report.lines())
+    assert any("is not in the log is inferred" in line and "OffsetCommit of" in line for line in report.lines())
