@@ -86,7 +86,7 @@ def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], plac
         key=handled_us,
     )
     accepted = accepted_of(requests)
-    refusals = sorted((request for request in coordinator_requests if request.refused_as_coordinator), key=_ready_us)
+    refusals = sorted((request for request in coordinator_requests if request.refused_as_coordinator), key=_refused_us)
     loads = []
     for line, unload_ms in _logged_loads(moves):
         first = _first_after(accepted, line.time_ms * 1000, places)
@@ -191,11 +191,12 @@ def _load(
 def _inferred(before: GroupRequest, after: GroupRequest, refusals: Sequence[GroupRequest], places: Places) -> Load:
     first_us = after.logged.handled_us
     of_new = [request for request in refusals if places.of(request) == places.of(after)]
-    last = max((request for request in of_new if _ready_us(request) <= first_us), default=None, key=_ready_us)
+    last = max((request for request in of_new if _refused_us(request) <= first_us), default=None, key=_refused_us)
     loaded_us = first_us - RETRY_US
     if last is not None:
         is_loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in last.error_codes
-        loaded_us = max(min(loaded_us, _ready_us(last) + RETRY_US) if is_loading else loaded_us, _ready_us(last))
+        refused_us = _refused_us(last)
+        loaded_us = max(min(loaded_us, refused_us + RETRY_US) if is_loading else loaded_us, refused_us)
     from_us = _from(before, places.last_heard_us(before, after, first_us), first_us)
     return Load(from_us=from_us, loaded_us=max(loaded_us, from_us))
 
@@ -210,9 +211,16 @@ def _refused_between(
 ) -> list[GroupRequest]:
     """Requests that the group's broker refused between two that it took."""
     known_places = (places.of(before), places.of(after))
-    first = bisect_right(refusals, before.logged.handled_us, key=_ready_us)
-    last = bisect_right(refusals, after.logged.handled_us, key=_ready_us)
+    first = bisect_right(refusals, before.logged.handled_us, key=_refused_us)
+    last = bisect_right(refusals, after.logged.handled_us, key=_refused_us)
     return [refusal for refusal in refusals[first:last] if places.of(refusal) in known_places]
+
+
+def _refused_us(request: GroupRequest) -> int:
+    """Return when a request was refused. While a group is loaded that is at once, however late its answer is sent; the
+    request that waits in a group is refused when its coordinator moves."""
+    logged = request.logged
+    return logged.handled_us if ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in request.error_codes else logged.ready_us
 
 
 def waited_for_move(request: GroupRequest, loads: Sequence[Load]) -> bool:

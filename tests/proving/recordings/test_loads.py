@@ -86,3 +86,10 @@ def test_a_group_that_is_being_loaded_is_there_soon() -> None:
     requests = [request(1), request(30, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), request(33)]
     (load,) = loads_of(requests, (), Places(requests))
     assert 30 * SECOND_US < load.loaded_us <= 31 * SECOND_US
+
+
+def test_a_refusal_that_is_sent_late_tells_of_no_second_load() -> None:
+    """The first was refused while the group was loaded, and its answer was behind that of the second."""
+    refused = request(1, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, waits_s=2.0)
+    requests = [refused, request(2), request(4)]
+    assert loads_of(requests, (), Places(requests)) == []
