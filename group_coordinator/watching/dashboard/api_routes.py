@@ -27,6 +27,8 @@ _TEXT: Mapping[str, Any] = MappingProxyType({"type": "string"})
 _NUMBER: Mapping[str, Any] = MappingProxyType({"type": "integer"})
 _YES_OR_NO: Mapping[str, Any] = MappingProxyType({"type": "boolean"})
 PAGE_MAX = 1_000
+GROUPS_MAX = 20_000
+"""On a page of groups, of which the list shows all."""
 PAGE_DEFAULT = 100
 
 
@@ -49,8 +51,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     parameters: tuple[Parameter, ...] = ()
 
 
-def _paging(default: int = PAGE_DEFAULT) -> tuple[Parameter, ...]:
-    bounds = {"minimum": 1, "maximum": PAGE_MAX, "default": default}
+def _paging(default: int = PAGE_DEFAULT, most: int = PAGE_MAX) -> tuple[Parameter, ...]:
+    bounds = {"minimum": 1, "maximum": most, "default": default}
     return (
         Parameter(name="page", meaning="What the answer before has named as `next_page`."),
         Parameter(name="limit", meaning="So many are on a page.", schema={**_NUMBER, **bounds}),
@@ -96,7 +98,7 @@ def _of_all(documents: Documents, source: Source) -> tuple[Operation, ...]:
                     meaning="Groups that take longer to be brought up to date are as they were a moment ago, or "
                     "missing where they are new. Without: all are up to date.",
                 ),
-                *_paging(),
+                *_paging(most=GROUPS_MAX),
             ),
         ),
         Operation(

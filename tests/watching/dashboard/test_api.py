@@ -161,7 +161,7 @@ def test_its_answers_are_of_one_form(served: RunningServer) -> None:
     [
         ("/group", 400, "group is missing: The group's id."),
         ("/group?group=nobody", 404, "There is no group nobody."),
-        ("/groups?limit=0", 400, "limit is 0, but must be 1 to 1000."),
+        ("/groups?limit=0", 400, "limit is 0, but must be 1 to 20000."),
         ("/groups?limit=many", 400, "limit is a whole number."),
         ("/groups?page=x", 400, "page is what an answer has named as next_page."),
         ("/groups?verdict=bad", 400, "verdict is none of"),

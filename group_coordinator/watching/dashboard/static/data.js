@@ -40,7 +40,7 @@ export async function groups(at = null) {
   const all = [];
   let answer = { next_page: null };
   do {
-    answer = await ask("groups", { page: answer.next_page, limit: 1000, max_wait_ms: 50 });
+    answer = await ask("groups", { page: answer.next_page, limit: 20000, max_wait_ms: 50 });
     all.push(...answer.groups);
   } while (answer.next_page !== null);
   return { ...answer, groups: all };
