@@ -17,13 +17,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from group_coordinator.command_line.tables import print_line
 from group_coordinator.coordinating.jars.java import find_java
 from group_coordinator.ground.errors import ExpectedError
 
@@ -62,7 +62,7 @@ class JarsProgress:
 
     def say(self, text: str) -> None:
         """Print one plain line."""
-        print_line(text, error=True)
+        sys.stderr.write(f"{text}\n")
 
     def _elapsed_s(self) -> int:
         return round(time.monotonic() - self._started_s)
