@@ -64,13 +64,13 @@ TRANSACTION_APIS: dict[int, str] = {
 }
 """Those that are offered where there is a log of transactions."""
 ANSWERED_APIS = GROUP_APIS | TRANSACTION_APIS
-_PRODUCE_OF_VERSION_2, COMMIT_OF_VERSION_2 = 12, 5
+PRODUCE_OF_VERSION_2, COMMIT_OF_VERSION_2 = 12, 5
 """From these versions of Produce and TxnOffsetCommit on transactions are of version 2: they begin by such a request,
 and have an epoch of their own (KIP-890)."""
 _TRANSACTION_VERSIONS: dict[int, tuple[int, int]] = {
     int(ApiKey.ADD_OFFSETS_TO_TXN): (0, 4),
     int(ApiKey.TXN_OFFSET_COMMIT): (0, COMMIT_OF_VERSION_2),
-    OtherApi.PRODUCE: (0, _PRODUCE_OF_VERSION_2),
+    OtherApi.PRODUCE: (0, PRODUCE_OF_VERSION_2),
 }
 
 _BY_NAME: dict[int, tuple[int, int]] = {int(ApiKey.OFFSET_COMMIT): (2, 9), int(ApiKey.OFFSET_FETCH): (1, 9)}
@@ -129,7 +129,7 @@ _PASSED: dict[int, int] = {
 """APIs that go through, and the last version in which no address hides. Left out, and so hidden from clients: 70 and
 71, telemetry and its kin; 76 to 93, other kinds of groups."""
 
-_UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: _PRODUCE_OF_VERSION_2, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
+_UNLIMITED: dict[int, int] = {OtherApi.PRODUCE: PRODUCE_OF_VERSION_2, OtherApi.FETCH: 18, OtherApi.DESCRIBE_QUORUM: 2}
 """The last known versions where the brokers themselves name the gateway's addresses. Produce 13 names topics by id,
 in the midst of bulk data, where a broker cannot be asked first which topics they are."""
 
@@ -213,6 +213,6 @@ def offered_versions(broker: Versions, gateway: Versions, *, taps: bool) -> dict
 def hidden_features(offered: Versions) -> frozenset[str]:
     """Return the finalized features that rest on what is not offered: other kinds of groups, and transactions of
     version 2 where one of the two requests that begin them is not."""
-    begins = ((OtherApi.PRODUCE, _PRODUCE_OF_VERSION_2), (ApiKey.TXN_OFFSET_COMMIT, COMMIT_OF_VERSION_2))
+    begins = ((OtherApi.PRODUCE, PRODUCE_OF_VERSION_2), (ApiKey.TXN_OFFSET_COMMIT, COMMIT_OF_VERSION_2))
     has_version_2 = all(offered.get(key, (0, -1))[1] >= version for key, version in begins)
     return _HIDDEN_FEATURES if has_version_2 else _HIDDEN_FEATURES | {_TRANSACTION_FEATURE}

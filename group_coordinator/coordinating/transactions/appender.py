@@ -27,7 +27,7 @@ from kafka.structs import TopicPartition
 
 from group_coordinator.coordinating.gateway.config import GatewayError
 from group_coordinator.coordinating.gateway.transactions import OnCode
-from group_coordinator.coordinating.gateway.versions import COMMIT_OF_VERSION_2
+from group_coordinator.coordinating.gateway.versions import COMMIT_OF_VERSION_2, PRODUCE_OF_VERSION_2
 from group_coordinator.coordinating.transactions.log_topic import TransactionLogError, insist_on_partitions
 from group_coordinator.ground.kafka_topics.errors import TopicReadError
 from group_coordinator.ground.monitoring.line_limit import LineLimit
@@ -50,8 +50,6 @@ _BATCH_BYTES = 1_048_588
 _TRANSACTION_KEY_TYPE, _ALL_REPLICAS, _MAGIC = 1, -1, 2
 _PRODUCE_VERSION, _ADD_VERSION, _FIND_VERSION = 9, 3, 3
 """Later versions of AddPartitionsToTxn are for brokers alone."""
-_BEGINNING_PRODUCE_VERSION = 12
-"""That of transactions of version 2: it adds the partition by itself (KIP-890)."""
 _OUT_OF_ORDER = frozenset({45, 46})
 _MOVED = frozenset({3, 5, 6, 7, 13, 19, 20})
 """The leader is another, or not there for a moment: the same bytes are sent again."""
@@ -121,7 +119,7 @@ class Appender:
     def append(self, request: TxnOffsetCommitRequest, version: int, value: bytes, on_refused: OnCode) -> None:
         """Append a commit at once, or not at all: it must not come behind the end of its transaction. From version 5
         on the brokers refuse one that does."""
-        produce_version = _BEGINNING_PRODUCE_VERSION if version >= COMMIT_OF_VERSION_2 else _PRODUCE_VERSION
+        produce_version = PRODUCE_OF_VERSION_2 if version >= COMMIT_OF_VERSION_2 else _PRODUCE_VERSION
         commit = _Commit(request, value, produce_version, time.monotonic())
         self._submit(
             partial(self._append, commit),
