@@ -13,10 +13,12 @@ from confluent_kafka.admin import AdminClient
 
 from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
 from group_coordinator.coordinating.gateway.server import Gateway
+from group_coordinator.coordinating.transactions.relays import Relays
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
 from streaming.topics import TopicSettings
 from tests.coordinating.gateway.clients.consumers import Consumers, compile_java, consumers_of
 from tests.coordinating.gateway.pump import Pump
+from tests.coordinating.gateway.relaying import relays_of
 from tests.making_topics import make_topic
 
 PARTITIONS = 6
@@ -38,6 +40,15 @@ def gateway_config(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> Gatew
         client_properties={"log_level": "2"},
         topic_prefix=topic_settings.topic_prefix,
     )
+
+
+@pytest.fixture
+def relays(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Relays]:
+    """The relays of a gateway with a log of transactions."""
+    running = relays_of(gateway_config)
+    running.start()
+    yield running
+    running.stop()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.coordinating.gateway.clients.consumers import compile_java
 from tests.coordinating.gateway.conftest import PARTITIONS
 from tests.coordinating.gateway.loops import Audit, Loop
 from tests.coordinating.gateway.pump import Pump
-from tests.coordinating.gateway.relaying import log_of, relays_of
+from tests.coordinating.gateway.relaying import log_of
 from tests.kafka_programs import declared_jars, java
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
@@ -44,14 +44,6 @@ _STREAMS = """<ivy-module version="2.0">
 @pytest.fixture
 def gateway_config(gateway_config: GatewayConfig) -> GatewayConfig:
     return replace(gateway_config, client_properties={})  # what a user may set, the relay has
-
-
-@pytest.fixture
-def relays(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Relays]:
-    running = relays_of(gateway_config)
-    running.start()
-    yield running
-    running.stop()
 
 
 @pytest.fixture

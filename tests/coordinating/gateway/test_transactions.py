@@ -43,14 +43,6 @@ def gateway_config(gateway_config: GatewayConfig) -> GatewayConfig:
 
 
 @pytest.fixture
-def relays(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Relays]:
-    running = relays_of(gateway_config)
-    running.start()
-    yield running
-    running.stop()
-
-
-@pytest.fixture
 def gateway(gateway_config: GatewayConfig, pump: Pump, relays: Relays) -> Iterator[Gateway]:
     with Gateway(gateway_config, transaction_log=log_of(gateway_config)) as gateway:
         yield gateway
