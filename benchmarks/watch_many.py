@@ -9,7 +9,6 @@ all: its memory, and how long its page takes meanwhile.
 
 from __future__ import annotations
 
-import json
 import re
 import statistics
 import subprocess
@@ -21,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from msgspec import Struct
@@ -28,6 +28,8 @@ from msgspec import Struct
 from benchmarks.arguments import command_parser
 from benchmarks.process_times import cpu_times
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
+from group_coordinator.watching.dashboard.api_routes import BASE, GROUPS_MAX
+from group_coordinator.watching.dashboard.api_types import Overview
 from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC
 from schemas.consumer_protocol import Assignment, Subscription, TopicPartition, encode_assignment, encode_subscription
 from schemas.java_hash import group_partition
@@ -182,14 +184,13 @@ class Watching:
     def look(self) -> Look:
         """Ask for the list of groups, as a browser does, and for how far it is."""
         begun_s = time.monotonic()
-        self.read("groups")
+        self.read(f"groups?limit={GROUPS_MAX}&max_wait_ms=50")
         page_s = time.monotonic() - begun_s
-        overview = json.loads(self.read("overview"))
-        progress = overview["progress"]
-        return Look(self._kib("VmRSS") / 1024, page_s, "all" if progress["caught_up"] else progress["detail"])
+        overview = msgspec.json.decode(self.read("overview"), type=Overview)
+        return Look(self._kib("VmRSS") / 1024, page_s, "all" if overview.caught_up else overview.progress)
 
     def read(self, path: str) -> bytes:
-        with urllib.request.urlopen(f"{self._page}api/{path}", timeout=120) as answer:
+        with urllib.request.urlopen(f"{self._page}{BASE[1:]}/{path}", timeout=120) as answer:
             data: bytes = answer.read()
             return data
 
