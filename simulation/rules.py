@@ -13,7 +13,7 @@ from schemas.consumer_protocol import decode_assignment
 from schemas.error_codes import ErrorCode
 from schemas.history import AssignmentReceived, GroupEmpty, JoinPhaseCompleted, MemberReplaced
 from schemas.messages import Request, SyncGroupRequest, SyncGroupResponse, TxnOffsetCommitRequest
-from simulation.checker import Rule, Step
+from simulation.checker import Rule, Step, existing
 
 
 class EveryRequestOnce(Rule):
@@ -43,6 +43,8 @@ class EveryRequestOnce(Rule):
                     )
                 if request != (output.request_id, output.reply_partition, output.api, output.api_version):
                     return f"{request[2]} of offset {output.answers_offset} is answered to somebody else"
+        if existing(step.group) is None:  # a group that begins again knows nothing of the log of transactions
+            self._log_offset = -1
         parked = _parked(step.classic)
         self._forget_copies(step, parked)
         if parked.keys() != self._open_requests.keys():

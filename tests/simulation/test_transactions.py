@@ -53,3 +53,18 @@ def test_a_sequence_that_is_used_twice_costs_time_alone(monkeypatch: pytest.Monk
     outcome = world_of(0)
     assert outcome.violations == []
     assert said(outcome, "is not heard")
+
+
+@pytest.mark.parametrize("seed", range(3, 6))
+def test_a_group_that_is_gone_meanwhile_answers_what_is_relayed_again(seed: int) -> None:
+    """It has nothing but aborted offsets, so it goes, and with it what it knows of the log."""
+    aborting = tuple(ProducerPlan(name=f"tx-{number}", group_id=f"loops-{number}", aborts=1.0) for number in range(3))
+    away = tuple(RelayAway(shard=0, at_ms=at_ms, for_ms=1_500) for at_ms in range(4_000, 20_000, 4_000))
+    outcome = run_world(
+        Scenario(
+            seed=seed, config=GroupConfig(offsets_retention_check_interval_ms=2_000), topics={"orders": 1}, members=(),
+            producers=aborting, faults=away, faults_end_ms=20_000, tick_ms=500, batch_every_ms=(50, 400),
+        )
+    )  # fmt: skip
+    assert outcome.violations == []
+    assert said(outcome, "aborts ")
