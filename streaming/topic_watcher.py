@@ -10,6 +10,7 @@ breaks off in between is done again.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -136,20 +137,24 @@ class TopicWatcher:
                 if is_time:
                     self._poll(listings, writer)
                 self._look_at_seen(listings, writer)
+                if self._has_new_removals:
+                    self._bury(writer)
                 self._tell_groups(writer)
                 self._report(answered=True)
             except (KafkaException, TopicReadError) as problem:
                 self._report(answered=False, problem=problem)
-            if is_time:
-                rest_s = min(CONFIRM_S, self._interval_s) if self._is_in_haste else self._interval_s
+            if is_time or not self._answers:
+                in_doubt = self._knowledge is not None and self._knowledge.in_doubt
+                rest_s = min(CONFIRM_S, self._interval_s) if in_doubt or not self._answers else self._interval_s
                 look_at_s = time.monotonic() + max(rest_s, REST_PER_PARTITION_S * listings.partitions)
-            self._wake.wait(min([look_at_s, *self._to_look_at.values()]) - time.monotonic())
+            next_s = min([look_at_s, *self._to_look_at.values()])
+            self._wake.wait(min(next_s - time.monotonic(), CONFIRM_S if self._has_new_removals else math.inf))
             self._wake.clear()
 
     @property
-    def _is_in_haste(self) -> bool:
-        in_doubt = self._knowledge is not None and self._knowledge.in_doubt
-        return in_doubt or not self._answers or any(removal.is_new for removal in self._removals.values())
+    def _has_new_removals(self) -> bool:
+        """Whether groups wait for word of a deletion, which waits for nothing but the query."""
+        return any(removal.is_new for removal in self._removals.values())
 
     def _poll(self, listings: TopicListings, writer: ShardWriter) -> None:
         """Raises KafkaException."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -352,3 +352,34 @@ def test_a_look_at_all_topics_goes_in_pieces(cluster: Cluster, topic_prefix: str
     assert listing.topics == made
     assert listing.absent == frozenset(names[1:-1])
     assert len(between) == 2
+
+
+def test_what_others_have_seen_is_told_although_brokers_did_not_answer_and_the_query_was_slow(
+    cluster: Cluster, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither waits for the next look at all topics, which may be an hour away."""
+    new, short = f"{topic_prefix}-new", f"{topic_prefix}-short"
+    looks: list[bool] = []
+
+    class Unanswered(TopicListings):
+        def look(
+            self, names: frozenset[str], *, at_all: bool = True, between: Callable[[], None] = lambda: None
+        ) -> TopicListing:
+            looks.append(at_all)
+            if looks.count(False) == 1 and not at_all:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return super().look(names, at_all=at_all, between=between)
+
+    monkeypatch.setattr("streaming.topic_watcher.TopicListings", Unanswered)
+    with cluster.watched(handled=0, interval_ms=3_600_000) as watcher:
+        wait_until(lambda: looks, TIMEOUT_S, "it has looked")
+        new_id = cluster.make(new)
+        cluster.say_seen(SeenTopic(new))
+        wait_until(lambda: new_id in cluster.kept(), TIMEOUT_S, "it is kept")
+        short_id = cluster.make(short)
+        cluster.delete(short)
+        cluster.say_seen(SeenTopic(short, short_id))
+        wait_until(lambda: len(looks) > 3, TIMEOUT_S, "it is missed")
+        cluster.commit("late", short, short_id)
+        watcher.handled(EVERYTHING)
+        wait_until(lambda: cluster.told() != [], TIMEOUT_S, "its group is told")
