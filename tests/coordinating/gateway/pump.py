@@ -85,13 +85,15 @@ class Pump:
 
     def _new_watcher(self) -> TopicWatcher:
         topics, offsets_partitions = self._operator_config.topics, self._offsets_partitions
-        subscriptions = PublishedSubscriptions(topics.assignments, 1, 1, [0], self._bootstrap, topics.progress)
+        self._subscriptions = PublishedSubscriptions(topics.assignments, 1, 1, [0], self._bootstrap, topics.progress)
         return TopicWatcher(
-            topics, 0, 1, offsets_partitions, self._bootstrap, subscriptions, interval_ms=self._look_interval_ms
+            topics, 0, 1, offsets_partitions, self._bootstrap, self._subscriptions, interval_ms=self._look_interval_ms
         )
 
     def __enter__(self) -> Pump:
         self._watcher.start()
+        # It reads what gateways have seen of topics from its start on: what they tell before, it never hears.
+        wait_until(lambda: self._subscriptions.pending(0) is not None, message="the watcher hears of topics")
         self._thread.start()
         return self
 
