@@ -110,9 +110,7 @@ def explain(
         told = _told(read_history_files(directory), group, str(directory), note_of(directory).doubts)
     else:
         told = _live(settings.config, group, broker_log or (), log_zone(time_zone), brokers=brokers)
-    for line in doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)):
-        print_line(line, error=as_json)
-    for line in waits(told.history, zone):
+    for line in (*doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)), *waits(told.history, zone)):
         print_line(line, error=as_json)
     group_rebalances = _rebalances(told, group)
     if episode:
