@@ -38,6 +38,7 @@ BENCHMARKS = {
     "latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1", "--compiling", "1")),
     "gateway_latency": Benchmark(quick=("--rates", "50", "--seconds", "3", "--rounds", "1")),
     "gateway_joins": Benchmark(full=("--members", "20", "--write"), quick=("--members", "20", "--rounds", "1")),
+    "gateway_transactions": Benchmark(full=(), quick=("--transactions", "20")),
     "responder_start": Benchmark(full=(), quick=("--groups", "100", "1000")),
     "batch_cost": Benchmark(full=(), quick=None),
     "idle_groups": Benchmark(quick=("--groups", "100", "5000", "--buckets", "0", "--batches", "5", "--rounds", "1")),

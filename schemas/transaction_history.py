@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
+
 from schemas.history_parts import HistoryRecord, OffsetChange
 
 
@@ -11,6 +13,8 @@ class TransactionalOffsetsPending(HistoryRecord, frozen=True, kw_only=True, tag=
     producer_id: int
     producer_epoch: int
     offsets: tuple[OffsetChange, ...]
+    transactional_id: str | UnsetType = UNSET
+    """Which transaction it is. The records of a watched cluster do not say it."""
 
 
 class TransactionalOffsetsAborted(HistoryRecord, frozen=True, kw_only=True, tag="transactional_offsets_aborted"):

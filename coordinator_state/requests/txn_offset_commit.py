@@ -55,6 +55,7 @@ def txn_offset_commit(step: Step, kind: GroupKind, request: TxnOffsetCommitReque
                 producer_id=request.producer_id,
                 producer_epoch=request.producer_epoch,
                 offsets=chunk,
+                transactional_id=request.transactional_id,
             )
         )
     step.respond(TxnOffsetCommitResponse(topics=answers))

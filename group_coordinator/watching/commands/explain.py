@@ -29,6 +29,7 @@ from group_coordinator.watching.dashboard.notes import note_of
 from group_coordinator.watching.dashboard.rebalance_page import rebalance_details
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
+from group_coordinator.watching.narrative.transactions import waits
 from schemas.history import History
 
 PREVIOUS_SHOWN = 20
@@ -109,7 +110,7 @@ def explain(
         told = _told(read_history_files(directory), group, str(directory), note_of(directory).doubts)
     else:
         told = _live(settings.config, group, broker_log or (), log_zone(time_zone), brokers=brokers)
-    for line in doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)):
+    for line in (*doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)), *waits(told.history, zone)):
         print_line(line, error=as_json)
     group_rebalances = _rebalances(told, group)
     if episode:

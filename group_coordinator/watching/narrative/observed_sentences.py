@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, assert_never
 
+from msgspec import UNSET
+
 from group_coordinator.watching.narrative.words import client, count, duration, listed, member, name, names, owned
 from schemas import consumer_group_history as c
 from schemas import observed_history as o
@@ -85,7 +87,8 @@ def _of_transaction(record: TransactionalOffsetsPending | TransactionalOffsetsAb
     offsets = listed([f"{offset.topic}-{offset.partition} at {offset.offset}" for offset in record.offsets])
     if isinstance(record, TransactionalOffsetsAborted):
         return f"producer {record.producer_id} aborts its transaction: {offsets} is never committed"
-    return f"producer {record.producer_id} writes {offsets} in a transaction that is still open"
+    name = "a transaction that" if record.transactional_id is UNSET else f"transaction {record.transactional_id}, which"
+    return f"producer {record.producer_id} writes {offsets} in {name} is still open"
 
 
 def _bumped(record: c.GroupEpochBumped) -> str:
