@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from coordinator_state import GroupConfig
 from group_coordinator.command_line.main import app
+from group_coordinator.ground.monitoring.metrics import GROUP_VERDICT
 from group_coordinator.watching.commands.explanation import deploys_told
 from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.documents import Documents
@@ -19,6 +20,7 @@ from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
+from group_coordinator.watching.watch.lag_metrics import LagSeries, lag_values
 from schemas.events import encode_json
 from schemas.history import History, HistoryRecord, RebalanceStarted
 from schemas.records_file import Record, encode_record
@@ -105,6 +107,21 @@ def test_while_members_are_replaced_the_group_is_deploying_and_no_storm(assignor
     assert {kind for at_ms, kind in told.items() if begin_ms < at_ms < end_ms} == {"deploying"}
     assert not set(told.values()) & {"storming", "flapping", "stuck"}
     assert "deploying" not in {kind for at_ms, kind in told.items() if at_ms < START_MS + ROLLS_MS[0]}
+
+
+def test_the_alert_has_its_metric_while_members_are_replaced_and_not_after() -> None:
+    history, index = rolled("range"), Index()
+    end_ms = START_MS + ROLLS_MS[0] + MEMBERS * APART_MS
+    for record in history:
+        if record.timestamp_ms < end_ms:
+            index.add_record(record, encode_json(record))
+
+    def told(now_ms: int) -> list[tuple[str, ...]]:
+        values = lag_values(index, index.rows(now_ms), now_ms, LagSeries(groups_max=1))
+        return [value.labels for value in values if value.metric == GROUP_VERDICT]
+
+    assert told(end_ms) == [("", "g", "deploying")]
+    assert told(end_ms + SETTINGS.roll_apart_ms + APART_MS) == []
 
 
 def test_deploys_stand_side_by_side_on_the_page_and_in_explain() -> None:
