@@ -64,21 +64,23 @@ def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdi
     recent = [rebalance for rebalance in group.recent if rebalance.started_ms > since_ms]
     if len(recent) < settings.flapping_rebalances:
         return None
+    rolls = _rolls(group, settings)
+    odd = [each for each in recent if not any(roll.since_ms <= each.started_ms <= roll.last_ms for roll in rolls)]
     over_ms = recent[0].started_ms + settings.window_ms + 1
     times = f"{words.count(len(recent), 'rebalance')} in {words.duration(settings.window_ms)}"
-    doers = Counter(rebalance.client for rebalance in recent if rebalance.client).most_common(1)
+    doers = Counter(rebalance.client for rebalance in odd if rebalance.client).most_common(1)
     client, doing = doers[0] if doers else ("", 0)
     departures = [how for at_ms, who, how in group.departures if at_ms > since_ms and who == client]
     if (
         doing >= settings.flapping_rebalances
-        and 2 * doing >= len(recent)
+        and 2 * doing >= len(odd)
         and len(departures) >= settings.flapping_departures
         and (len(group.members) > 1 or len(recent) > doing)
     ):
         departures_text = ", ".join(f"{how} {_times(number)}" for how, number in Counter(departures).items())
         reason = f"{client} comes and goes: {doing} of {times} are its doing ({departures_text})"
         return Verdict(kind="flapping", reason=reason, who=client, holds_until_ms=over_ms)
-    if _beyond_comings_and_goings(group, recent, settings) >= settings.storm_rebalances:
+    if _beyond_comings_and_goings(group, odd) >= settings.storm_rebalances:
         trigger, number = Counter(rebalance.trigger for rebalance in recent).most_common(1)[0]
         mostly = sentences.TRIGGERS[trigger]  # type: ignore[index]
         reason = f"{times}, {number} of them because {mostly}"
@@ -86,16 +88,15 @@ def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdi
     return None
 
 
-def _beyond_comings_and_goings(group: GroupFacts, recent: list[Recent], settings: HealthSettings) -> int:
-    """Return how many rebalances count for a storm: those of a roll do not.
+def _beyond_comings_and_goings(group: GroupFacts, odd: list[Recent]) -> int:
+    """Return how many rebalances count for a storm, of those that belong to no roll.
 
     Each member that comes or goes makes an epoch of a group that counts them, for which nobody else stops. There, those
     count that are nobody's doing, and of one client those beyond two.
     """
     if group.kind == CLASSIC:
-        roll = _roll(group, settings)
-        return sum(roll is None or not roll.since_ms <= each.started_ms <= roll.last_ms for each in recent)
-    by_client = Counter(rebalance.client for rebalance in recent)
+        return len(odd)
+    by_client = Counter(rebalance.client for rebalance in odd)
     return sum(number if not client else max(0, number - 2) for client, number in by_client.items())
 
 
@@ -121,6 +122,10 @@ def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSett
     return Verdict(kind="empty", reason=reason, holds_until_ms=warns_ms)
 
 
+_Move = tuple[int, str, bool]
+"""As `GroupFacts.moves` has them."""
+
+
 class _Roll(NamedTuple):
     """Members are replaced one after the other."""
 
@@ -131,28 +136,40 @@ class _Roll(NamedTuple):
     rebalances: int
 
 
-def _roll(group: GroupFacts, settings: HealthSettings) -> _Roll | None:
-    """Return the last roll. Who comes and goes is replaced once, and where several do so it is none."""
-    moves: list[tuple[int, str, bool]] = []
-    for move in reversed(group.moves):
-        if moves and moves[-1][0] - move[0] > settings.roll_apart_ms:
-            break
-        moves.append(move)
-    while moves and moves[-1][2]:
-        moves.pop()  # who comes before anybody goes replaces nobody
+def _rolls(group: GroupFacts, settings: HealthSettings) -> list[_Roll]:
+    """Return the rolls that are remembered, the last one first: a rollback follows soon."""
+    episodes: list[list[_Move]] = []
+    for move in group.moves:
+        if not episodes or move[0] - episodes[-1][-1][0] > settings.roll_apart_ms:
+            episodes.append([])
+        episodes[-1].append(move)
+    return [roll for moves in reversed(episodes) if (roll := _roll(group, moves)) is not None]
+
+
+def _roll(group: GroupFacts, moves: Sequence[_Move]) -> _Roll | None:
+    """Return the roll that an episode is. Who comes and goes is replaced once, and where several do so it is none.
+
+    Who comes before anybody goes replaces somebody only where most that came have done so: all new members may start
+    before the old ones stop.
+    """
+    first = next((number for number, (_, _, has_come) in enumerate(moves) if not has_come), len(moves))
+    return _replacing(group, moves[first:]) or _replacing(group, moves, most=True)
+
+
+def _replacing(group: GroupFacts, moves: Sequence[_Move], most: bool = False) -> _Roll | None:
     came = {member for _, member, has_come in moves if has_come}
-    gone = {member for _, member, has_come in moves if not has_come} - came
-    stayed = came & group.members.keys()
+    left = {member for _, member, has_come in moves if not has_come}
+    gone, stayed = left - came, came - left
     replaced = min(len(gone), len(stayed))
-    if replaced < REPLACED_MIN or len(came) - len(stayed) >= replaced:
+    if replaced < REPLACED_MIN or len(came & left) >= replaced or (most and 2 * replaced <= len(stayed)):
         return None
-    since_ms, last_ms = moves[-1][0], moves[0][0]
+    since_ms, last_ms = moves[0][0], moves[-1][0]
     rebalances = sum(since_ms <= recent.started_ms <= last_ms for recent in group.recent)
     return _Roll(since_ms, last_ms, replaced, rebalances) if rebalances <= 2 * len(moves) else None
 
 
 def _deploying(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict | None:
-    roll = _roll(group, settings)
+    roll = next(iter(_rolls(group, settings)), None)
     if roll is None or now_ms - roll.last_ms > settings.roll_apart_ms:
         return None
     reason = (

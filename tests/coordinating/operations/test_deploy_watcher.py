@@ -74,6 +74,7 @@ def test_the_alerts_that_hold_for_watched_groups() -> None:
         "PendingOffsetsOld", "GroupRebalanceStorm",
         "SessionExpiries", "RefusalsRise", "OffsetsExpire",
         "Stalled", "LosingMessages", "EmptyWithLag", "Lagging", "WebhookLosesMessages", "OffsetsJumped", "Uneven",
+        "Deploying",
     }  # fmt: skip
 
 

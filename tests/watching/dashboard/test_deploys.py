@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from coordinator_state import GroupConfig
 from group_coordinator.command_line.main import app
+from group_coordinator.ground.monitoring.metrics import GROUP_VERDICT
 from group_coordinator.watching.commands.explanation import deploys_told
 from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.documents import Documents
@@ -19,8 +21,9 @@ from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
+from group_coordinator.watching.watch.lag_metrics import LagSeries, lag_values
 from schemas.events import encode_json
-from schemas.history import History, HistoryRecord, RebalanceStarted
+from schemas.history import History, HistoryRecord, RebalanceStarted, decode_history
 from schemas.records_file import Record, encode_record
 from simulation.run import live_through
 from simulation.scenario import Close, MemberPlan, Scenario
@@ -36,21 +39,25 @@ def of_group(history: tuple[History, ...], group_id: str) -> list[History]:
     return [record for record in history if record.group_id == group_id]
 
 
-def rolled(assignor: str) -> tuple[History, ...]:
-    """Return the history of a group whose members are all replaced, one after the other, twice."""
+def rolled(assignor: str, rolls_ms: tuple[int, ...] = ROLLS_MS) -> tuple[History, ...]:
+    """Return the history of a group whose members are all replaced, one after the other, each time."""
     names = [f"g-{number}" for number in range(MEMBERS)]
-    plans = [
-        MemberPlan(
-            name=name, group_id="g", topics=("t",), start_ms=500 * number, session_timeout_ms=10_000,
-            heartbeat_interval_ms=2_000, assignors=(assignor,),
-        )
-        for number, name in enumerate(names)
-    ]  # fmt: skip
     faults = [
         Close(member=name, at_ms=roll_ms + APART_MS * number, back_after_ms=DOWN_MS)
-        for roll_ms in ROLLS_MS
+        for roll_ms in rolls_ms
         for number, name in enumerate(names)
     ]
+    return lived([planned(name, 500 * number, assignor) for number, name in enumerate(names)], faults)
+
+
+def planned(name: str, start_ms: int, assignor: str = "range") -> MemberPlan:
+    return MemberPlan(
+        name=name, group_id="g", topics=("t",), start_ms=start_ms, session_timeout_ms=10_000,
+        heartbeat_interval_ms=2_000, assignors=(assignor,),
+    )  # fmt: skip
+
+
+def lived(plans: Iterable[MemberPlan], faults: Iterable[Close]) -> tuple[History, ...]:
     world = World(
         Scenario(
             seed=3,
@@ -105,6 +112,50 @@ def test_while_members_are_replaced_the_group_is_deploying_and_no_storm(assignor
     assert {kind for at_ms, kind in told.items() if begin_ms < at_ms < end_ms} == {"deploying"}
     assert not set(told.values()) & {"storming", "flapping", "stuck"}
     assert "deploying" not in {kind for at_ms, kind in told.items() if at_ms < START_MS + ROLLS_MS[0]}
+
+
+def test_a_rollback_soon_after_the_deploy_is_no_storm() -> None:
+    told = verdicts(rolled("range", (60_000, 360_000)), "g")
+    assert "deploying" in {kind for at_ms, kind in told.items() if at_ms > START_MS + 360_000}
+    assert not set(told.values()) & {"storming", "flapping", "stuck"}
+
+
+def test_members_that_nobody_can_tell_apart_by_client_and_host_do_not_flap_in_a_deploy() -> None:
+    """All have the default client id, on one host or behind one address."""
+    identity = re.compile(rb'"(client_id|client_host)":"[^"]*"')
+    history = [decode_history(identity.sub(rb'"\1":"same"', encode_json(record))) for record in rolled("range")]
+    told = verdicts(history, "g")
+    assert "deploying" in told.values()
+    assert not set(told.values()) & {"storming", "flapping", "stuck"}
+
+
+def test_new_members_that_all_start_before_the_old_ones_stop_are_a_deploy() -> None:
+    begin_ms, number = 300_000, 5
+    old = [planned(f"old-{each}", 500 * each) for each in range(number)]
+    new = [planned(f"new-{each}", begin_ms + 10_000 * each) for each in range(number)]
+    stops_ms = begin_ms + 10_000 * number
+    stops = [Close(member=plan.name, at_ms=stops_ms + 10_000 * each) for each, plan in enumerate(old)]
+    told = verdicts(lived([*old, *new], stops), "g")
+    most_gone_ms = START_MS + stops_ms + 10_000 * (number // 2) + DOWN_MS
+    assert "deploying" not in {kind for at_ms, kind in told.items() if at_ms < START_MS + stops_ms}
+    in_the_end = {kind for at_ms, kind in told.items() if most_gone_ms < at_ms < most_gone_ms + 60_000}
+    assert in_the_end == {"deploying"}
+    assert not set(told.values()) & {"storming", "flapping", "stuck"}
+
+
+def test_the_alert_has_its_metric_while_members_are_replaced_and_not_after() -> None:
+    history, index = rolled("range"), Index()
+    end_ms = START_MS + ROLLS_MS[0] + MEMBERS * APART_MS
+    for record in history:
+        if record.timestamp_ms < end_ms:
+            index.add_record(record, encode_json(record))
+
+    def told(now_ms: int) -> list[tuple[str, ...]]:
+        values = lag_values(index, index.rows(now_ms), now_ms, LagSeries(groups_max=1))
+        return [value.labels for value in values if value.metric == GROUP_VERDICT]
+
+    assert told(end_ms) == [("", "g", "deploying")]
+    assert told(end_ms + SETTINGS.roll_apart_ms + APART_MS) == []
 
 
 def test_deploys_stand_side_by_side_on_the_page_and_in_explain() -> None:
