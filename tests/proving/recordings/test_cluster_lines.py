@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from group_coordinator.proving.recordings.cluster_lines import METADATA, ClusterLine, Sighting, cluster_line
+from group_coordinator.proving.recordings.cluster_lines import METADATA, ClusterLine, Kind, Sighting, cluster_line
 from group_coordinator.proving.recordings.cluster_topics import ClusterLog, cluster_topics
 
 _BROKER = {"nodeId": 1, "host": "b", "port": 9092, "rack": None}
@@ -36,10 +36,11 @@ def test_a_broker_that_has_just_started_tells_nothing_of_topics() -> None:
 def test_a_topic_that_is_there_again_was_never_gone(id_after: str | None, ids: list[str | None]) -> None:
     """A broker that starts knows itself before it knows the topics. An id is never given again."""
     log = ClusterLog()
-    seen = [("there", "a"), ("absent", None)] + ([("there", id_after)] if id_after else [])
+    seen: list[tuple[Kind, str | None]] = [("there", "a"), ("absent", None)]
+    seen += [("there", id_after)] if id_after else []
     for number, (kind, topic_id) in enumerate(seen, 1):
         at_us = number * 10_000_000
-        sighting = Sighting(kind=kind, name="t", topic_id=topic_id, partitions=1, replicas=((1,),))  # type: ignore[arg-type]
+        sighting = Sighting(kind=kind, name="t", topic_id=topic_id, partitions=1, replicas=((1,),))
         log.take(ClusterLine(earliest_us=at_us, latest_us=at_us, sightings=(sighting,)), 0, number)
     changes = cluster_topics(log, lambda _file, _line: 0).changes
     assert [change.topic and change.topic.topic_id for change in changes] == ids
