@@ -55,7 +55,7 @@ def begun_before(requests: Sequence[GroupRequest], new_group_epoch: int = NEW_GR
     """Return whether the group is older than the log: a member is known that never joined, or the first generation is
     not 1, or the first epoch not that of a new group once somebody has joined it (`new_group_epoch`)."""
     first_joins_us: dict[str, int] = {}
-    first: tuple[int, int] | None = None
+    joins: list[tuple[int, int, int]] = []
     for request in requests:
         if not (member_id := _joined(request)):
             continue
@@ -65,8 +65,10 @@ def begun_before(requests: Sequence[GroupRequest], new_group_epoch: int = NEW_GR
         if request.response.get("errorCode") == ErrorCode.NONE:
             generation = request.response["generationId"] if is_classic else 0
             epochs_before = generation - 1 if is_classic else int(request.response["memberEpoch"]) - new_group_epoch
-            first = min(first or (ready_us, epochs_before), (ready_us, epochs_before))
-    if first is not None and first[1] > 0:
+            joins.append((ready_us, request.logged.arrival_us, epochs_before))
+    # Of joins that waited together any may be answered first: the lowest of their numbers was the first one's.
+    first_ready_us = min(joins, default=(0,))[0]
+    if min((before for _, arrival_us, before in joins if arrival_us <= first_ready_us), default=0) > 0:
         return True
     return any(
         request.logged.handled_us < first_joins_us.get(member_id, 2**62) and _was_known(request)

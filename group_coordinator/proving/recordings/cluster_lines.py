@@ -186,9 +186,11 @@ def cluster_line(api_key: int, request: Raw, response: Raw, earliest_us: int, la
     try:
         if api_key == METADATA:
             metadata = _read(response, _Metadata)
+            # A broker that has just started knows no topics yet, and not even itself.
+            knows_cluster = bool(metadata.brokers)
             racks = tuple((broker.nodeId, broker.rack) for broker in metadata.brokers)
-            sightings = _seen(metadata)
-            lists_all = _read(request, _MetadataRequest).topics is None
+            sightings = _seen(metadata) if knows_cluster else iter(())
+            lists_all = knows_cluster and _read(request, _MetadataRequest).topics is None
         elif api_key == CREATE_TOPICS:
             sightings = _created(_read(request, _CreateTopics), _read(response, _CreateTopicsAnswer))
         elif api_key == CREATE_PARTITIONS:

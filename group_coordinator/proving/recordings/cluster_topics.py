@@ -201,8 +201,17 @@ class _Story:
                     yield from self._becomes(topic, line.latest_us, line)
             elif sighting.kind == "deleted":
                 yield from self._becomes(None, line.latest_us, line)
-            elif sighting.kind == "absent" and line.earliest_us > self._changed_us + _RACELESS_US:
+            elif sighting.kind == "absent" and self._is_gone(place, line):
                 yield from self._becomes(None, line.earliest_us)
+
+    def _is_gone(self, place: int, line: ClusterLine) -> bool:
+        """Return whether an absence is believed. An id is never given again: of a topic that is seen later with the
+        same one, a broker that had just started did not know yet."""
+        topic = self._topic
+        return line.earliest_us > self._changed_us + _RACELESS_US and not any(
+            topic is not None and later.sighting.kind == "there" and later.sighting.topic_id == topic.topic_id
+            for later in self._seen[place + 1 :]
+        )
 
     def _becomes(
         self, topic: DescribedTopic | None, at_us: int, asked: ClusterLine | None = None

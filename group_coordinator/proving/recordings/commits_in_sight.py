@@ -2,6 +2,7 @@
 
 A request log has both ends of that time: when the broker took a commit, and when it answered it. One whose replicas did
 not follow in time was answered with an error; it is seen later, or (before Kafka 4) when the group is loaded again.
+So it is with the group itself: a broker describes what replicas have of it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any
 from msgspec import Struct
 
 from group_coordinator.proving.recordings.group_requests import GroupRequest
+from schemas.error_codes import ErrorCode
 from schemas.messages import OffsetCommitRequest
 
 _NEVER_US = 2**62
+_STORE = frozenset({"JoinGroup", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat"})
 Json = dict[str, Any]
 Place = tuple[str, int]
 
@@ -34,8 +37,11 @@ class CommitsInSight:
 
     def __init__(self, requests: Iterable[GroupRequest] = ()) -> None:
         self._commits: dict[Place, list[_Commit]] = {}
+        self._stored_us = _NEVER_US
         for request in requests:
             body, logged = request.request, request.logged
+            if logged.api in _STORE and request.error_codes == {ErrorCode.NONE}:
+                self._stored_us = min(self._stored_us, logged.ready_us)
             if isinstance(body, OffsetCommitRequest) and request.set_aside is None:
                 until_us = _NEVER_US if request.write_timed_out else logged.ready_us
                 for topic in body.topics:
@@ -50,6 +56,14 @@ class CommitsInSight:
         told, own = dict(partitions_of(broker)), dict(partitions_of(here))
         return told.keys() == own.keys() and all(
             partition == own[place] or self._is_in_sight(fetch, place, partition) for place, partition in told.items()
+        )
+
+    def may_be_absent(self, describe: GroupRequest, broker: Json) -> bool:
+        """Return whether the broker did not describe the group because replicas had nothing of it yet: no answer shows
+        that they had."""
+        return describe.logged.handled_us < self._stored_us and all(
+            group.get("groupState") == "Dead" or group.get("errorCode") == ErrorCode.GROUP_ID_NOT_FOUND
+            for group in broker["groups"]
         )
 
     def _is_in_sight(self, fetch: GroupRequest, place: Place, partition: Json) -> bool:

@@ -27,6 +27,7 @@ from schemas.messages import FindCoordinatorResponse, LeaveGroupRequest, OffsetF
 Json = dict[str, Any]
 
 MAY_BE_PARKED = frozenset({"JoinGroup", "SyncGroup"})
+_DESCRIBE = frozenset({"DescribeGroups", "ConsumerGroupDescribe"})
 
 NOTHING = "nothing"
 """What a side has where the other has a record or an entry more."""
@@ -185,7 +186,8 @@ def answer_disagreement(
         # Nodes and addresses are the broker's own; which partition it is, is compared elsewhere.
         broker_says, here_says = {"errorCode": _first_code(broker)}, {"errorCode": _first_code(here)}
     if broker_says != here_says and not (
-        isinstance(request.request, OffsetFetchRequest) and commits.may_be_seen(request, broker_says, here_says)
+        (isinstance(request.request, OffsetFetchRequest) and commits.may_be_seen(request, broker_says, here_says))
+        or (logged.api in _DESCRIBE and commits.may_be_absent(request, broker_says))
     ):
         return Disagreement(
             kind="answer",
@@ -244,7 +246,7 @@ def comparable(request: GroupRequest, response: Json) -> Json:
     if api == "ConsumerGroupHeartbeat":
         told = {name: value for name, value in response.items() if name != "errorMessage"}
         return {**told, "assignment": _sorted_assignment(response.get("assignment"))}
-    if api in ("DescribeGroups", "ConsumerGroupDescribe"):
+    if api in _DESCRIBE:
         return {**response, "groups": [_comparable_group(group) for group in response["groups"]]}
     if isinstance(request.request, OffsetFetchRequest) and request.request.groups[0].topics is None:
         if "groups" in response:

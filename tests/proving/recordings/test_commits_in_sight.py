@@ -45,3 +45,12 @@ def test_one_that_was_answered_with_an_error_may_never_be_seen(code: int) -> Non
     assert commits.may_be_seen(heartbeat(60), answer(10), answer(20))
     assert not commits.may_be_seen(heartbeat(60), answer(11), answer(20))
     assert not commits.may_be_seen(heartbeat(60), answer(-1, 88), answer(20))
+
+
+@pytest.mark.parametrize("told", [{"groupState": "", "errorCode": 69}, {"groupState": "Dead", "errorCode": 0}])
+def test_a_group_is_there_when_the_first_answer_shows_it(told: dict[str, Any]) -> None:
+    """A broker that was slow to replicate the first record of a group told for a second that there is none."""
+    commits = CommitsInSight([heartbeat(5, api="ConsumerGroupHeartbeat", waits_s=2.0), heartbeat(0, code=16)])
+    assert commits.may_be_absent(heartbeat(6), {"groups": [told]})
+    assert not commits.may_be_absent(heartbeat(8), {"groups": [told]})
+    assert not commits.may_be_absent(heartbeat(6), {"groups": [{"groupState": "Empty", "errorCode": 0}]})
