@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +18,7 @@ from group_coordinator.ground import kerberos
 from group_coordinator.ground.kafka_topics.clients import login_problem
 from group_coordinator.ground.settings.kafka_properties import librdkafka_properties, properties_problems
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
-from tests.command_line.processes import command, wait_for
+from tests.command_line.processes import START_TIMEOUT_S, STOP_TIMEOUT_S, command, wait_for
 from tests.ground.kdc import LACKING, REALM, USER, Kdc, kdc
 from tests.waiting import wait_until
 from tests.watching.watch.live import consumer, with_topic
@@ -161,25 +163,32 @@ def test_who_stays_on_comes_in(realm: Realm, tmp_path: Path, monkeypatch: pytest
         monkeypatch.setenv(name, value)
     watch = realm.arguments(by_keytab(realm.keytab), "watch", "--port", "0")
     with command(tmp_path, *watch) as process:
-        wait_for(process, tmp_path, f"{GROUP}.* generation 1")
+        page = wait_for(process, tmp_path, r"http://\S+").split("dashboard: ")[1].split()[0]
+
+        def groups() -> str:
+            with urllib.request.urlopen(f"{page}api/v1/groups", timeout=30) as answer:
+                return str(answer.read().decode())
+
+        wait_until(lambda: f'"{GROUP}"' in groups(), message=groups)
 
 
 @needs_kerberos
 @pytest.mark.kafka
-@pytest.mark.parametrize("name", [("explain", "--group", GROUP), ("watch", "--port", "0"), ("groups",)], ids=str)
-def test_what_is_wrong_is_told_in_a_sentence(name: tuple[str, ...], realm: Realm, tmp_path: Path) -> None:
-    """A principal that is not there, whose keytab has other keys by now, a keytab that is not there, and no ticket."""
+def test_what_is_wrong_is_told_in_a_sentence(realm: Realm, tmp_path: Path) -> None:
+    """A keytab that is not there, a principal that is not, keys that are no more the server's, and no ticket."""
     old = realm.server.keytab(f"other@{REALM}")
     realm.server.keytab(f"other@{REALM}")
-    login = 'useKeyTab=true keyTab="{}" principal="{}"'
-    refusals = {
-        login.format(tmp_path / "none", USER): f"gives no ticket for '{USER}'",
-        login.format(realm.keytab, f"nobody@{REALM}"): f"gives no ticket for 'nobody@{REALM}'",
-        login.format(old, f"other@{REALM}"): "(Preauthentication failed): check keyTab and principal",
-        "useTicketCache=true": "run kinit, or name a keytab",
-    }
-    for wrong, sentence in refusals.items():
-        result = realm.call(kafka(wrong), *name)
+    login, explain = 'useKeyTab=true keyTab="{}" principal="{}"', ("explain", "--group", GROUP)
+    for command_line, wrong, sentence in (
+        (explain, login.format(tmp_path / "none", USER), f"gives no ticket for '{USER}'"),
+        (explain, login.format(realm.keytab, f"nobody@{REALM}"), f"gives no ticket for 'nobody@{REALM}'"),
+        (explain, "useTicketCache=true", "run kinit, or name a keytab"),
+        (explain, login.format(old, f"other@{REALM}"), "(Preauthentication failed): check keyTab and principal"),
+        (("groups",), login.format(old, f"other@{REALM}"), "(Preauthentication failed)"),
+        (("watch", "--port", "0"), login.format(old, f"other@{REALM}"), "(Preauthentication failed)"),
+        (("export", "offsets-topic", "--out", str(tmp_path / "dump")), "useTicketCache=true", "run kinit"),
+    ):
+        result = realm.call(kafka(wrong), *command_line)
         assert result.returncode == 1, result.stdout
         (line,) = result.stderr.strip().splitlines()
         assert sentence in line
@@ -190,5 +199,30 @@ def test_what_is_wrong_is_told_in_a_sentence(name: tuple[str, ...], realm: Realm
 def test_a_service_of_another_name_is_told(realm: Realm) -> None:
     result = realm.call({**by_keytab(realm.keytab), "sasl.kerberos.service.name": "kaffee"}, "explain", "--group", "g")
     (line,) = result.stderr.strip().splitlines()
-    assert "Server kaffee/localhost" in line
+    assert "not found in Kerberos database" in line
     assert "sasl.kerberos.service.name" in line
+
+
+@needs_kerberos
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_the_coordinator_comes_in(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's clients are Java's, and take the same properties."""
+    java = f"-Djava.security.krb5.conf={realm.server.config}"
+    for name, value in {**realm.server.environment, "JAVA_TOOL_OPTIONS": java}.items():
+        monkeypatch.setenv(name, value)
+    run = realm.arguments(by_keytab(realm.keytab), "run", "--checkpoint", str(tmp_path / "checkpoint"))
+    port = free_port()
+    with command(tmp_path, *run, "--metrics-port", str(port)) as process:
+
+        def is_ready() -> bool:
+            assert process.poll() is None, (tmp_path / "err").read_text()
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/ready", timeout=30) as answer:
+                    return bool(answer.status == 200)
+            except OSError:
+                return False
+
+        wait_until(is_ready, START_TIMEOUT_S, lambda: (tmp_path / "err").read_text())
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: process.poll() is not None, STOP_TIMEOUT_S)

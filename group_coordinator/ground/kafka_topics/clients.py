@@ -123,6 +123,9 @@ def login_problem(client_properties: Mapping[str, Any]) -> str | None:
     if refusals[-1].code() == KafkaError._SSL:
         words = _AFTER.sub("", refusals[-1].str())
         return f"{where}: TLS fails ({words}). Check the ssl.truststore and ssl.keystore properties."
+    if client_properties.get("sasl.mechanism") == kerberos.MECHANISM:
+        words = _AFTER.sub("", refusals[-1].str())
+        return f"{where} is not logged in to by Kerberos ({words}). Check sasl.kerberos.service.name and host names."
     user = client_properties.get("sasl.username") or client_properties.get(tokens.CLIENT_ID)
     who = f" of '{user}'" if user else ""
     return (

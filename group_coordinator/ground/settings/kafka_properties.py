@@ -156,12 +156,12 @@ def _login_problems(properties: Mapping[str, str]) -> Iterator[str]:
             yield f"kafka: {name} can be {known} alone: our clients that are not Java's have no other."
     mechanism, options = properties.get("sasl.mechanism"), _jaas_options(properties.get("sasl.jaas.config", ""))
     translated = {*_of_jaas(options), *(new for name in properties for new in _RENAMED.get(name, ()))}
-    known = _KNOWN_TO_KRB5 if mechanism == kerberos.MECHANISM else _OF_JAAS
-    unknown = [name for name in options if name not in known and not name.startswith(_EXTENSION)]
+    understood = _KNOWN_TO_KRB5 if mechanism == kerberos.MECHANISM else _OF_JAAS
+    unknown = [name for name in options if name not in understood and not name.startswith(_EXTENSION)]
     if unknown:
         yield (
             f"kafka: sasl.jaas.config has {only_a_name(unknown[0])}, which our clients do not know."
-            f"{did_you_mean(unknown[0], known)}"
+            f"{did_you_mean(unknown[0], understood)}"
         )
     elif mechanism == kerberos.MECHANISM:
         yield from _kerberos_problems(properties, options)
