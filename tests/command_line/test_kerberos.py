@@ -186,7 +186,7 @@ def test_what_is_wrong_is_told_in_a_sentence(realm: Realm, tmp_path: Path) -> No
         (explain, login.format(old, f"other@{REALM}"), "(Preauthentication failed): check keyTab and principal"),
         (("groups",), login.format(old, f"other@{REALM}"), "(Preauthentication failed)"),
         (("watch", "--port", "0"), login.format(old, f"other@{REALM}"), "(Preauthentication failed)"),
-        (("export", "offsets-topic", "--out", str(tmp_path / "dump")), "useTicketCache=true", "run kinit"),
+        (("export", "offsets-topic", "--out", str(tmp_path / "d.offsets.jsonl")), "useTicketCache=true", "run kinit"),
     ):
         result = realm.call(kafka(wrong), *command_line)
         assert result.returncode == 1, result.stdout
