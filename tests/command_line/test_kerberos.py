@@ -100,8 +100,9 @@ def test_a_library_without_it_is_told() -> None:
 class Realm:
     """A broker that lets in by Kerberos alone, with a group."""
 
-    def __init__(self, server: Kdc, bootstrap_servers: str, keytab: Path) -> None:
-        self.server, self.keytab = server, keytab
+    def __init__(self, server: Kdc, bootstrap_servers: str, keytab: Path, open_servers: str) -> None:
+        """`open_servers`: of the same broker's other listener, where nobody logs in."""
+        self.server, self.keytab, self.open_servers = server, keytab, open_servers
         self._servers = bootstrap_servers
 
     def arguments(self, properties: dict[str, str], *command_line: str) -> list[str]:
@@ -136,7 +137,7 @@ def realm(tmp_path_factory: pytest.TempPathFactory, kafka_jars: Path) -> Iterato
             member = consumer(kafka, GROUP)
             member.subscribe([GROUP])
             wait_until(lambda: (member.poll(0.1), len(member.assignment()) == 2)[1])
-            yield Realm(server, address, server.keytab(USER))
+            yield Realm(server, address, server.keytab(USER), kafka.bootstrap_servers)
             member.close()
 
 
@@ -206,8 +207,8 @@ def test_a_service_of_another_name_is_told(realm: Realm) -> None:
 @needs_kerberos
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_the_coordinator_comes_in(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark's clients are Java's, and take the same properties."""
+def test_coordinator_and_gateway_come_in(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's clients are Java's, and take the same properties. A gateway goes to the coordinator's topics with them."""
     java = f"-Djava.security.krb5.conf={realm.server.config}"
     for name, value in {**realm.server.environment, "JAVA_TOOL_OPTIONS": java}.items():
         monkeypatch.setenv(name, value)
@@ -224,5 +225,11 @@ def test_the_coordinator_comes_in(realm: Realm, tmp_path: Path, monkeypatch: pyt
                 return False
 
         wait_until(is_ready, START_TIMEOUT_S, lambda: (tmp_path / "err").read_text())
+        gateway = realm.arguments(by_keytab(realm.keytab), "gateway", "--listen", f"127.0.0.1:{free_port()}")
+        coordinators = [each.replace("--kafka=", "--coordinator-kafka=") for each in gateway]
+        coordinators[coordinators.index("--bootstrap-servers")] = "--coordinator-bootstrap-servers"
+        (tmp_path / "gateway").mkdir()
+        with command(tmp_path / "gateway", *coordinators, "--bootstrap-servers", realm.open_servers) as other:
+            wait_for(other, tmp_path / "gateway", "The gateway is ready")
         process.send_signal(signal.SIGTERM)
         wait_until(lambda: process.poll() is not None, STOP_TIMEOUT_S)
