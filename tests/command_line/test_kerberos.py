@@ -208,7 +208,7 @@ def test_a_service_of_another_name_is_told(realm: Realm) -> None:
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_coordinator_and_gateway_come_in(realm: Realm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark's clients are Java's, and take the same properties. A gateway goes to the coordinator's topics with them."""
+    """Spark's clients are Java's, and take the same properties. A gateway comes to its coordinator's topics."""
     java = f"-Djava.security.krb5.conf={realm.server.config}"
     for name, value in {**realm.server.environment, "JAVA_TOOL_OPTIONS": java}.items():
         monkeypatch.setenv(name, value)
