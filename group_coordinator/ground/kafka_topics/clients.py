@@ -10,12 +10,16 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.ground import tokens
+from group_coordinator.ground import kerberos, tokens
 
 _OF_ALL = {"log_level": 0, "reconnect.backoff.max.ms": 1_000}
 """What fails is raised or told once, by whoever uses the client; librdkafka tells it at each attempt to connect."""
 _LOGIN_TIMEOUT_S, _LOGIN_POLL_S = 5.0, 0.2
 _REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED)
+_WITHOUT_KERBEROS = (
+    "This confluent-kafka was built without Kerberos, as all wheels of it are: install librdkafka with its development "
+    "files, built with libsasl2, and then pip install --force-reinstall --no-binary confluent-kafka confluent-kafka."
+)
 _AFTER = re.compile(r"^[^ ]+/\S+: | \(after \d+ms.*$", re.DOTALL)
 """What librdkafka puts around the words."""
 
@@ -53,11 +57,31 @@ def _settings(client_properties: Mapping[str, Any], own: Mapping[str, Any]) -> d
     """What a client of librdkafka is made of: a token, where one is shown, comes from `ground.tokens`."""
     settings = {**_OF_ALL, **client_properties, **own}
     new_token = tokens.token_source(client_properties)
+    if client_properties.get("sasl.mechanism") == kerberos.MECHANISM:
+        return _by_kerberos(settings)
     if new_token is None:
         return settings
     shown = _ShownToken(new_token, tokens.extensions_of(client_properties))
     without_login = {name: value for name, value in settings.items() if name not in tokens.TOKEN_PROPERTIES}
     return {**without_login, "sasl.mechanism": "OAUTHBEARER", "oauth_cb": shown}
+
+
+def _by_kerberos(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Log in, so that librdkafka need not run kinit. Raises KafkaException."""
+    try:
+        AdminClient({**_OF_ALL, "bootstrap.servers": "localhost", "builtin.features": "sasl_gssapi"})
+    except KafkaException as problem:
+        raise _refused(_WITHOUT_KERBEROS) from problem
+    try:
+        kerberos.log_in(settings)
+    except kerberos.KerberosError as problem:
+        raise _refused(str(problem)) from problem
+    by_libraries = {name: value for name, value in settings.items() if name not in kerberos.OWN_PROPERTIES}
+    return {**by_libraries, "sasl.kerberos.min.time.before.relogin": 0}
+
+
+def _refused(sentence: str) -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._AUTHENTICATION, sentence))
 
 
 class _ShownToken:
@@ -69,7 +93,7 @@ class _ShownToken:
         try:
             self._first: tokens.Token | None = new_token()
         except tokens.TokenError as problem:
-            raise KafkaException(KafkaError(KafkaError._AUTHENTICATION, str(problem))) from problem
+            raise _refused(str(problem)) from problem
 
     def __call__(self, _: str) -> tuple[str, float, str, dict[str, str]]:
         token, self._first = self._first or self._new_token(), None
@@ -99,6 +123,9 @@ def login_problem(client_properties: Mapping[str, Any]) -> str | None:
     if refusals[-1].code() == KafkaError._SSL:
         words = _AFTER.sub("", refusals[-1].str())
         return f"{where}: TLS fails ({words}). Check the ssl.truststore and ssl.keystore properties."
+    if client_properties.get("sasl.mechanism") == kerberos.MECHANISM:
+        words = _AFTER.sub("", refusals[-1].str())
+        return f"{where} is not logged in to by Kerberos ({words}). Check sasl.kerberos.service.name and host names."
     user = client_properties.get("sasl.username") or client_properties.get(tokens.CLIENT_ID)
     who = f" of '{user}'" if user else ""
     return (

@@ -16,6 +16,12 @@ OAUTHBEARER takes a token from an OIDC server, or from a file (`file:///run/secr
     sasl.mechanism = OAUTHBEARER
     sasl.oauthbearer.token.endpoint.url = https://login.example.com/oauth2/token
     sasl.jaas.config = ...oauthbearer.OAuthBearerLoginModule required clientId="c" clientSecret="s" scope="kafka";
+
+GSSAPI (Kerberos) takes a keytab, or with `useTicketCache=true` alone the ticket that kinit has got:
+
+    sasl.mechanism = GSSAPI
+    sasl.kerberos.service.name = kafka
+    sasl.jaas.config = com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="u@R";
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from group_coordinator.ground import tokens
+from group_coordinator.ground import kerberos, tokens
 from group_coordinator.ground.settings.loading import did_you_mean, only_a_name
 
 _AS_THEY_ARE = (
@@ -54,6 +60,7 @@ _RENAMED = {
     "sasl.oauthbearer.client.credentials.client.id": (tokens.CLIENT_ID,),
     "sasl.oauthbearer.client.credentials.client.secret": (tokens.CLIENT_SECRET,),
 }
+_SERVICE = "sasl.kerberos.service.name"
 _OF_JAAS = {
     "username": "sasl.username",
     "password": "sasl.password",
@@ -62,6 +69,18 @@ _OF_JAAS = {
     "scope": tokens.SCOPE,
 }
 """Option of a JAAS entry -> property. Options `extension_NAME` become the extensions of a token."""
+_OF_KRB5 = {
+    "keyTab": kerberos.KEYTAB,
+    "principal": kerberos.PRINCIPAL,
+    "ticketCache": kerberos.TICKET_CACHE,
+    "serviceName": _SERVICE,
+}
+_KRB5_SWITCHES = frozenset({
+    "debug", "doNotPrompt", "isInitiator", "refreshKrb5Config", "renewTGT", "storeKey", "useKeyTab", "useTicketCache",
+})  # fmt: skip
+"""What Java's Krb5LoginModule can be told besides. Where there is a keytab it is used."""
+_KNOWN_TO_KRB5 = frozenset({*_OF_KRB5, *_KRB5_SWITCHES})
+_OPTIONS = {**_OF_JAAS, **_OF_KRB5}
 _EXTENSION = "extension_"
 _LOGIN = frozenset({"username", "password"})
 _HANDLERS = {
@@ -70,14 +89,17 @@ _HANDLERS = {
 }
 """Classes of Java's clients; ours do what these do, and no other."""
 _STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
-_SPARK_ALONE = ("ssl.protocol", "ssl.enabled.protocols")
+_SPARK_ALONE = (
+    "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor", "ssl.enabled.protocols", "ssl.protocol",
+)  # fmt: skip
 PROPERTIES = frozenset({
     *_AS_THEY_ARE, *_RENAMED, *_STORE_TYPES, *_SPARK_ALONE, *_HANDLERS, "sasl.jaas.config",
     "ssl.endpoint.identification.algorithm",
 })  # fmt: skip
 """The names that are known, in Java's spelling."""
 _log = logging.getLogger(__name__)
-_JAAS_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
+_JAAS_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+))""")
 
 
 def spark_options(bootstrap_servers: str, properties: Mapping[str, str]) -> dict[str, str]:
@@ -134,12 +156,15 @@ def _login_problems(properties: Mapping[str, str]) -> Iterator[str]:
             yield f"kafka: {name} can be {known} alone: our clients that are not Java's have no other."
     mechanism, options = properties.get("sasl.mechanism"), _jaas_options(properties.get("sasl.jaas.config", ""))
     translated = {*_of_jaas(options), *(new for name in properties for new in _RENAMED.get(name, ()))}
-    unknown = [name for name in options if name not in _OF_JAAS and not name.startswith(_EXTENSION)]
+    understood = _KNOWN_TO_KRB5 if mechanism == kerberos.MECHANISM else _OF_JAAS
+    unknown = [name for name in options if name not in understood and not name.startswith(_EXTENSION)]
     if unknown:
         yield (
             f"kafka: sasl.jaas.config has {only_a_name(unknown[0])}, which our clients do not know."
-            f"{did_you_mean(unknown[0], _OF_JAAS)}"
+            f"{did_you_mean(unknown[0], understood)}"
         )
+    elif mechanism == kerberos.MECHANISM:
+        yield from _kerberos_problems(properties, options)
     elif mechanism == "OAUTHBEARER":
         if tokens.ENDPOINT not in translated:
             yield "kafka: OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, an OIDC server or file:///PATH."
@@ -153,15 +178,27 @@ def _login_problems(properties: Mapping[str, str]) -> Iterator[str]:
         yield 'kafka: sasl.jaas.config must have username="..." and password="...".'
 
 
+def _kerberos_problems(properties: Mapping[str, str], options: Mapping[str, str]) -> Iterator[str]:
+    uses_keytab, uses_cache = (options.get(name) == "true" for name in ("useKeyTab", "useTicketCache"))
+    if uses_keytab != ("keyTab" in options) or uses_keytab > ("principal" in options) or not uses_keytab | uses_cache:
+        yield (
+            'kafka: sasl.jaas.config must have useKeyTab=true keyTab="..." principal="...", or useTicketCache=true, '
+            "after Krb5LoginModule required."
+        )
+    if _SERVICE not in properties and "serviceName" not in options:
+        yield f"kafka: GSSAPI needs {_SERVICE}: the brokers' principal before its slash, mostly kafka."
+
+
 def _of_jaas(options: Mapping[str, str]) -> dict[str, str]:
     extensions = ",".join(
         f"{name.removeprefix(_EXTENSION)}={text}" for name, text in options.items() if name.startswith(_EXTENSION)
     )
-    known = {_OF_JAAS[name]: text for name, text in options.items() if name in _OF_JAAS}
+    known = {_OPTIONS[name]: text for name, text in options.items() if name in _OPTIONS}
     return known | ({tokens.EXTENSIONS: extensions} if extensions else {})
 
 
 def _jaas_options(jaas: str) -> dict[str, str]:
     return {
-        name: re.sub(r"\\(.)", r"\1", double or single) for name, double, single in _JAAS_OPTION.findall(jaas)
+        name: bare or re.sub(r"\\(.)", r"\1", double or single)
+        for name, double, single, bare in _JAAS_OPTION.findall(jaas)
     }

@@ -26,7 +26,8 @@ Place = tuple[str, int]
 Key = tuple[Any, ...]
 """Cluster, day and the table's own key."""
 _CHUNK_ROWS = 100_000
-_SAID_MAX = 300
+_SAID_MAX = 500
+_XML = re.compile(r"<\?xml.*?(?:<Message>(.*?)</Message>.*|$)", re.DOTALL)
 _DECORATION = re.compile("\x1b\\[[0-9;]*m|↳")
 
 
@@ -139,8 +140,8 @@ class _Changed:
 
 
 def _in_a_line(problem: Exception) -> str:
-    """What delta-rs says, without colours and arrows."""
-    return " ".join(_DECORATION.sub(" ", str(problem)).split())[:_SAID_MAX]
+    """What delta-rs says, without colours and arrows; of a store's XML its message."""
+    return " ".join(_DECORATION.sub(" ", _XML.sub(r"\1", str(problem))).split())[:_SAID_MAX]
 
 
 def _key_value(value: Any, name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from group_coordinator.ground import tokens
+from group_coordinator.ground import kerberos, tokens
 
 _NAMES = {
     "client.dns.lookup": "client_dns_lookup",
@@ -39,16 +39,22 @@ class PropertyError(ValueError):
 
 
 def python_properties(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the properties for kafka-python. Raises PropertyError for a property that kafka-python cannot have."""
+    """Return the properties for kafka-python. Raises PropertyError for a property that kafka-python cannot have,
+    and without a ticket."""
     converted: dict[str, Any] = {}
     new_token = tokens.token_source(properties)
     if new_token is not None:
         converted["sasl_oauth_token_provider"] = _TokenProvider(new_token, tokens.extensions_of(properties))
+    if properties.get("sasl.mechanism") == kerberos.MECHANISM:
+        try:
+            kerberos.log_in(properties)
+        except kerberos.KerberosError as problem:
+            raise PropertyError(str(problem)) from problem
     for name, value in properties.items():
         if name == "sasl.mechanism" and new_token is not None:
             converted["sasl_mechanism"] = "OAUTHBEARER"
-        elif name in tokens.TOKEN_PROPERTIES:
-            continue  # they are the token's
+        elif name in tokens.TOKEN_PROPERTIES or name in kerberos.OWN_PROPERTIES:
+            continue  # they are those of the login
         elif name in _NAMES:
             converted[_NAMES[name]] = value
         elif name in _TIMES:

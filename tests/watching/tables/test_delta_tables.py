@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +19,9 @@ from group_coordinator.watching.tables.rows import TABLES, AnyRow, Rebalance
 from tests.watching.tables.example_history import example_history
 
 deltalake = pytest.importorskip("deltalake")
+S3 = {
+    "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-west-1", "AWS_ALLOW_HTTP": "true",
+}  # fmt: skip
 ROWS = [("", row) for row in fold(example_history())]
 
 
@@ -101,11 +106,38 @@ def test_where_they_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
         open_tables("s3://bucket/tables", "parquet")
     with pytest.raises(TablesError, match="Tables cannot be written to nowhere://x"):
         open_tables("nowhere://x", "delta")
-    for name, value in {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "eu-west-1",
-                        "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true"}.items():  # fmt: skip
+    for name, value in {**S3, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(TablesError, match="Tables cannot be written to s3://bucket/tables: ") as refused:
         open_tables("s3://bucket/tables", "delta")
     assert "127.0.0.1:1" in str(refused.value)
     assert "secret" not in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+class _NoBucket(BaseHTTPRequestHandler):
+    """What S3 answers where there is no such bucket."""
+
+    def do_GET(self) -> None:
+        body = (
+            b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchBucket</Code>'
+            b"<Message>The specified bucket does not exist</Message><RequestId>x</RequestId></Error>"
+        )
+        self.send_response(404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *_: object) -> None:
+        pass
+
+
+def test_a_stores_own_words_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _NoBucket) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for name, value in {**S3, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}"}.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(TablesError, match="The specified bucket does not exist") as refused:
+            open_tables("s3://bucket/tables", "delta")
+        server.shutdown()
+    assert "<" not in str(refused.value)
