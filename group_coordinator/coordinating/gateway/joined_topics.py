@@ -67,7 +67,7 @@ class JoinedTopics:
         self._cluster_id = cluster_id
         self._call_later = call_later
         self.now_s = now_s
-        self._told: dict[tuple[int, SeenTopic], float] = {}
+        self._told: dict[tuple[int, SeenTopic, bool], float] = {}
         self._agreed: set[tuple[str, str, int | None]] = set()
         """Group, topic and the published version that was like what brokers knew. A member that has joined brings it
         along again without a question, while its group has yet to be published: others may wait for what it says."""
@@ -106,7 +106,8 @@ class JoinedTopics:
     def tell_of_past(self, group_id: str, topic_ids: Mapping[str, set[str]]) -> None:
         """Tell the watcher of topics that are gone, by name: the ids under which they were there."""
         if self._cluster_id() is not None:
-            self._write(group_id, [SeenTopic(name, one) for name, ids in topic_ids.items() for one in sorted(ids)])
+            gone = [SeenTopic(name, one) for name, ids in topic_ids.items() for one in sorted(ids)]
+            self._write(group_id, gone, is_past=True)
 
     def _to_ask(self, request: Joining) -> dict[str, int]:
         """Return the topics about which brokers must be asked, with the partition that must be there: any."""
@@ -157,14 +158,15 @@ class JoinedTopics:
             ],
         )
 
-    def _write(self, group_id: str, topics: list[SeenTopic]) -> None:
+    def _write(self, group_id: str, topics: list[SeenTopic], *, is_past: bool = False) -> None:
+        """`is_past`: they are gone, which is news although it was told a moment ago that they are there."""
         if not self._channel.shards:
             return
         shard, now_s = group_partition(group_id, self._channel.shards), self.now_s()
-        new = [topic for topic in topics if self._told.get((shard, topic), -TOLD_FOR_S) <= now_s - TOLD_FOR_S]
+        new = [topic for topic in topics if self._told.get((shard, topic, is_past), -TOLD_FOR_S) <= now_s - TOLD_FOR_S]
         if len(self._told) + len(new) > TOLD_MAX:
             self._told.clear()
-        self._told |= {(shard, topic): now_s for topic in new}
+        self._told |= {(shard, topic, is_past): now_s for topic in new}
         for begin in range(0, len(new), TOPICS_PER_RECORD):
             piece = tuple(new[begin : begin + TOPICS_PER_RECORD])
             self._channel.write(shard, TopicsSeen(cluster_id=self._cluster_id(), topics=piece))

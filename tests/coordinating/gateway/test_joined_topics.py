@@ -181,3 +181,10 @@ def test_ids_are_told_only_with_the_cluster_that_has_them() -> None:
     world.pass_time(1.0)
     world.joined.tell_of_past("g", {"new": {topic_id(9)}})
     assert len(world.told) == 3
+
+
+def test_that_a_topic_is_gone_is_told_although_it_was_told_that_it_is_there() -> None:
+    world = World(new=Topic(topic_id(2), 2))
+    world.joined.tell_of("g", {"new": Topic(topic_id(2), 2)})
+    world.joined.tell_of_past("g", {"new": {topic_id(2)}})
+    assert len(world.told) == 2

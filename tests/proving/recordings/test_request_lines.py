@@ -186,9 +186,11 @@ def test_requests_of_other_kinds_have_a_time_only(api_key: int, body: object) ->
 
 def test_answers_to_metadata_tell_topic_ids() -> None:
     header = HEARTBEAT["requestHeader"] | {"requestApiKey": 3}  # type: ignore[operator]
-    read = read_line(
-        line(requestHeader=header, response={"topics": [{"name": "t", "topicId": "yYT9PLz_QtWszuitHlLHsQ"}]}), 0, 1, UTC
-    )
+    response = {
+        "brokers": [{"nodeId": 1, "host": "localhost", "port": 9092, "rack": None}],
+        "topics": [{"name": "t", "topicId": "yYT9PLz_QtWszuitHlLHsQ"}],
+    }
+    read = read_line(line(requestHeader=header, response=response), 0, 1, UTC)
     assert read is not None
     assert read.cluster is not None
     assert [(seen.name, seen.topic_id) for seen in read.cluster.sightings] == [
