@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install jars run test test-fast test-slow simulate fuzz beside-kafka record-clusters crash-test lint schemas bench try-upgrade soak endurance screenshots clean
+.PHONY: help install jars run test test-fast test-slow simulate fuzz beside-kafka record-clusters crash-test kill-transactions lint schemas bench try-upgrade soak endurance screenshots clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -60,6 +60,9 @@ record-clusters: jars ## play a story on real brokers of VERSIONS=3.4,4.0 (defau
 
 crash-test: jars ## kill driver, worker, broker or all KILLS=20 times under load and compare with an undisturbed run
 	$(BIN)/python -m tests.crash --kills $(or $(KILLS),20) $(if $(SEED),--seed $(SEED))
+
+kill-transactions: jars ## kill loops, gateway, relay, responder, Spark and broker KILLS=50 times: each record comes out once
+	$(BIN)/python -m tests.coordinating.gateway.killed_transactions --kills $(or $(KILLS),50) $(if $(SEED),--seed $(SEED))
 
 lint: $(INSTALLED) ## style, types, who may import whom, and sizes
 	$(BIN)/ruff check .

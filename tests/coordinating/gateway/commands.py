@@ -21,6 +21,15 @@ class Command:
         self._output, self._ready, self._arguments = output, ready, arguments
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start it and wait until it is ready."""
         with self._output.open("wb") as output:
@@ -51,6 +60,6 @@ class Command:
 
     def kill(self) -> None:
         """End it and all its processes without a word."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self.is_running:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

@@ -75,9 +75,11 @@ class Audit:
 class LoopGroup:
     """Two loops of one library in one group, from one topic to another."""
 
-    def __init__(self, library: LoopLibrary, kafka: EmbeddedKafka, gateway: str, directory: Path) -> None:
+    def __init__(
+        self, library: LoopLibrary, kafka: EmbeddedKafka, gateway: str, directory: Path, group_protocol: str = "classic"
+    ) -> None:
         """`directory` has what was compiled, and gets what they complain of."""
-        self.name = f"loops-{library}"
+        self.name = f"loops-{library}-{group_protocol}"
         self.source, self.target = f"{self.name}-in", f"{self.name}-out"
         self._audit = Audit(kafka, self.target)
         program = (
@@ -90,7 +92,7 @@ class LoopGroup:
                 directory / f"{self.name}-{number}.log",
                 [
                     *program, gateway, self.name, self.source, self.target, f"{self.name}-{number}", str(number),
-                    "classic",
+                    group_protocol,
                 ],
             )
             for number in range(2)
