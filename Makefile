@@ -31,19 +31,19 @@ jars: $(INSTALLED) ## the jars of Spark's connectors and of Kafka, and class arc
 run: $(INSTALLED) ## the demo: an embedded Kafka, the coordinator, groups with real members (ARGS="--duration 90s")
 	$(BIN)/group-coordinator demo $(ARGS)
 
-# On a broker tests wait for a good part of their time: two cores have work for three processes. All tests are one run:
+# On a broker tests wait for a good part of their time: two cores have work for four processes. All tests are one run:
 # each process collects them once, and those that need no broker fill the time in which others wait for one. What fails
-# while three processes press two cores has one second chance, which pytest counts; what fails twice is ours.
+# while four processes press two cores has one second chance, which pytest counts; what fails twice is ours.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
-test: jars ## all tests, in WORKERS=3 processes
-	$(BIN)/python -m pytest -n $(or $(WORKERS),3) $(BY_FILE) --reruns 1
+test: jars ## all tests, in WORKERS=4 processes
+	$(BIN)/python -m pytest -n $(or $(WORKERS),4) $(BY_FILE) --reruns 1
 
 test-fast: $(INSTALLED) ## the tests that need neither Kafka nor Spark
 	$(BIN)/python -m pytest -m "not ($(SLOW))" -n auto $(BY_FILE)
 
-test-slow: jars ## the tests on a real broker and a real Spark, in WORKERS=3 processes
-	$(BIN)/python -m pytest -m "$(SLOW)" -n $(or $(WORKERS),3) $(BY_FILE)
+test-slow: jars ## the tests on a real broker and a real Spark, in WORKERS=4 processes
+	$(BIN)/python -m pytest -m "$(SLOW)" -n $(or $(WORKERS),4) $(BY_FILE)
 
 simulate: $(INSTALLED) ## live through SEEDS=3000 simulated worlds and as many sequences of random requests, from seed FROM=0 on, all cores
 	$(BIN)/python -m simulation --seeds $(or $(SEEDS),3000) --from $(or $(FROM),0)

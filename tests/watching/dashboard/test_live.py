@@ -167,5 +167,6 @@ def test_a_crash_as_it_happens(live: Scene, spark: SparkSession, page: Page) -> 
     page.locator("#wi-session").fill("1800")  # longer than this test can take
     page.locator("form.whatif button").click()
     page.wait_for_selector("h2:text('As it would have been')")
-    before, _, after = page.locator("table.numbers tr:has(th:text-is('Rebalances')) td").all_inner_texts()[:3]
-    assert int(after.split()[0]) < int(before), "the dead member is not missed yet"
+    put_out = page.locator("table.numbers tr:has(th:text-is('Members that were put out')) td")
+    before, _, after = put_out.all_inner_texts()[:3]
+    assert (int(before), int(after.split()[0])) == (1, 0), "the dead member is not missed yet"
