@@ -34,6 +34,7 @@ KINDS = ("loop", "gateway", "relay", "responder", "driver", "worker", "broker", 
 PAUSE_S = 3.0, 10.0
 """From one kill to the next, at the least and at the most."""
 BROKER_AWAY_S = 3.0
+FOUND_TIMEOUT_S = 120.0
 
 
 class KilledTransactions:
@@ -110,9 +111,10 @@ class KilledTransactions:
             command.kill()
             command.start()
         else:
-            pids = self._of_coordinator(kind)
-            if not pids:
-                return f"there is no {kind} at the moment"
+            give_up_s = time.monotonic() + FOUND_TIMEOUT_S
+            while not (pids := self._of_coordinator(kind)):  # it is just starting
+                assert time.monotonic() < give_up_s, f"there is no {kind}"
+                self._work(0.5)
             os.kill(self._chance.choice(pids), signal.SIGKILL)
         self.killed[kind] += 1
         return what
