@@ -17,9 +17,9 @@ from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.members.kafka_member import Member
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.settings.topic_names import Topics
-from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
+from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.config import StreamingConfig
-from tests.coordinating.operations.acl_lines import acl_lines, paste
+from tests.coordinating.operations.acl_lines import PLAIN_LOGIN, acl_lines, listener_with_rights, paste
 from tests.streaming.running_app import RunningApp
 from tests.waiting import wait_until
 
@@ -39,7 +39,6 @@ READS = {
     "reader": set(ALL_TOPICS),
 }
 DATA = "orders"
-_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 pytestmark = pytest.mark.kafka
 
@@ -56,7 +55,7 @@ class Cluster:
         kafka = {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f'{_LOGIN} username="{user}" password="{user}";',
+            "sasl.jaas.config": f'{PLAIN_LOGIN} username="{user}" password="{user}";',
         }
         return StreamingConfig(
             bootstrap_servers=self.outside, kafka=kafka, checkpoint=checkpoint, responses_partitions=1, responders=True,
@@ -69,17 +68,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(kafka_jars: Path) -> Iterator[Cluster]:
-    port = free_port()
-    users = " ".join(f'user_{user}="{user}"' for user in USERS)
-    properties = {
-        "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
-        "advertised.listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
-        "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{_LOGIN} {users};",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
+    address, properties = listener_with_rights(USERS)
     with EmbeddedKafka(properties=properties) as kafka:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         admin.create_topics([NewTopic(DATA, 1, 1)])[DATA].result(20)
@@ -88,7 +77,7 @@ def cluster(kafka_jars: Path) -> Iterator[Cluster]:
         broad = "kafka-acls.sh --bootstrap-server localhost:9092 --add --allow-principal User:app --operation All --topic '*'"
         for line in (*lines, broad):
             paste(line, kafka.bootstrap_servers)
-        yield Cluster(kafka.bootstrap_servers, f"127.0.0.1:{port}")
+        yield Cluster(kafka.bootstrap_servers, address)
 
 
 @pytest.fixture(scope="module")
