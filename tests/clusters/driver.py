@@ -27,6 +27,8 @@ from tests.clusters.story import Step
 
 _POLL_INTERVAL_S = 2.0
 _TIMEOUT_S = 20.0
+_SETTLED_S = 90.0
+"""After this time members that are in no stable group are a failure of the story."""
 _PRODUCE_INTERVAL_S = 0.7
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.clusters.member"])
@@ -62,9 +64,11 @@ class Driver:
         self._members: dict[str, tuple[BaseProcess, Connection]] = {}
         self._partitions: dict[str, int] = {}
         self._listeners: list[threading.Thread] = []
+        self._seen: tuple[int, list[dict[str, Any]]] = (0, [])
+        """When the last poll began, and the groups that it saw."""
 
     def play(self, steps: Sequence[Step], admin: Journal) -> None:
-        """Do all steps in their time; while brokers start or stop, the story's clock stands still."""
+        """Do all steps in their time; while brokers start or stop and groups settle, the story's clock stands still."""
         poller = Poller(self._servers)
         with self._beside(lambda: self._poll(poller, admin), _POLL_INTERVAL_S), self._beside(*self._producing()):
             begun = time.monotonic()
@@ -72,7 +76,7 @@ class Driver:
                 time.sleep(max(0.0, begun + step.at_s - time.monotonic()))
                 before = time.monotonic()
                 getattr(self, f"_{step.action}")(step)
-                if step.action in ("broker_start", "broker_stop", "topic_created"):
+                if step.action in ("broker_start", "broker_stop", "topic_created", "settled"):
                     begun += time.monotonic() - before
         self.close()
 
@@ -205,6 +209,21 @@ class Driver:
         self._tell("broker_thaw", broker=self._broker(step).number)
         self._broker(step).thaw()
 
+    def _settled(self, step: Step) -> None:
+        """Wait until an admin client sees each living member in a group that is stable: a slow machine joins later."""
+        begun, ends = now_ms(), time.monotonic() + _SETTLED_S
+        while not (self._seen[0] >= begun and self._stable_members() == self._living()):
+            if time.monotonic() > ends:
+                raise AssertionError(f"groups do not settle at {step.at_s} s: {self._living()}, {self._seen[1]}")
+            time.sleep(_POLL_INTERVAL_S / 4)
+
+    def _stable_members(self) -> set[str]:
+        stable = (group for group in self._seen[1] if group["state"] in ("Stable", "Empty"))
+        return {member["client_id"] for group in stable for member in group["members"]}
+
+    def _living(self) -> set[str]:
+        return {name for name, (process, _) in self._members.items() if process.is_alive()}
+
     def _end(self, _: Step) -> None:
         self._tell("end")
 
@@ -214,7 +233,9 @@ class Driver:
     def _poll(self, poller: Poller, admin: Journal) -> None:
         at_ms = now_ms()
         try:
-            seen: dict[str, object] = {"groups": poller.poll(set(map(group_of, list(self._members))))}
+            groups = poller.poll(set(map(group_of, list(self._members))))
+            self._seen = (at_ms, groups)
+            seen: dict[str, object] = {"groups": groups}
         except KafkaException as problem:
             seen = {"error": str(problem)}
         admin.write({"at_ms": at_ms, "until_ms": now_ms(), **seen})
