@@ -1,19 +1,21 @@
 """What a fleet needs: `docs/sizing.md`.
 
     python -m benchmarks.sizing --members 50000 --groups 5000 [--heartbeat-interval 3] [--commit-interval 5]
-    python -m benchmarks.sizing --measure [--group-members 10] [--shard-members 15620] [--rate 2083] [--write]
+    python -m benchmarks.sizing --measure [--group-members 10] [--shard-members 15620] [--rate 2000] [--batches 10]
+        [--write]
 
 The first form computes, from the slopes that are committed (`benchmarks/sizing.json`). The second measures them.
 `group-coordinator run --embedded --responder` holds the members of one shard, in groups of ten or of as many as are
-named, and takes their heartbeats and commits (one event in four) at a quarter of the rate and at all of it: the
-difference is what an event costs. By default that is a 64th of a million members, with a heartbeat every 10 s and a
-commit every 30. A gateway beside it, in a process of its own, has 100 and then 400 clients, who send 2,000 heartbeats a
-second: what it costs then is what a gateway costs that has its share of a fleet.
+named. So many of them speak as make the rate with a heartbeat every 3 s and a commit every 5, and then a quarter of
+them: the difference is what an event costs, and the rest, the fixed cost of batches with it, is the shard's base. A
+gateway beside it, in a process of its own, has 100 and then 400 clients, who send 2,000 heartbeats a second: what it
+costs then is what a gateway costs that has its share of a fleet.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import tempfile
 import threading
@@ -50,13 +52,18 @@ from group_coordinator.proving.embedded_kafka.broker import free_port
 from schemas.query_progress import WRITER_HEADER
 
 EVENTS, RESPONSES = "coordinator.events", "coordinator.responses"
-COMMIT_EVERY = 4
+COMMITS, OF_EVENTS = 3, 8
+"""Of eight events three are commits: with a heartbeat every 3 s and a commit every 5."""
+MEMBER_RATE = 1 / 3 + 1 / 5
+"""Events of a member in a second."""
 TIMEOUT_S = 600.0
 GATEWAY_CLIENTS = (100, 400)
 GATEWAY_RATE = 2_000
 JOINING_MS = 3_000
 """How long a new group waits for all of its members: the default."""
 GATEWAY_S = 20.0
+MOST_EVENTS_S = 10_000
+"""So many events a second fit into a batch: with the default bound a batch every ten seconds would be the bound."""
 
 
 class Load(NamedTuple):
@@ -122,12 +129,13 @@ class Shard:
             self._answers.wait_for_query(self._sent)
 
     def load(self, rate: float, seconds: float) -> Load:
-        """Send at a rate, and wait for the query's answers."""
+        """As many members as make the rate send, and the query's answers are awaited."""
+        speaking = min(self._members, math.ceil(rate / MEMBER_RATE))
         events, before, files = int(rate * seconds), cpu_times(self._process), self._files()
         begin_s = time.perf_counter()
         for number in range(events):
             time.sleep(max(0.0, begin_s + number / rate - time.perf_counter()))
-            self._send()
+            self._send(speaking)
         self._producer.flush()
         self._answers.wait_for_query(self._sent)
         after, elapsed_ms = cpu_times(self._process), (time.perf_counter() - begin_s) * 1_000
@@ -137,11 +145,11 @@ class Shard:
     def close(self) -> None:
         self._answers.stop()
 
-    def _send(self) -> None:
-        number, request_id = self._sent % self._members, f"{self._sent:09d}"
+    def _send(self, speaking: int) -> None:
+        number, request_id = self._sent % speaking, f"{self._sent:09d}"
         key, value = (
             member_commit(number, request_id, self._sent, self._group_members)
-            if self._sent % COMMIT_EVERY == 0
+            if self._sent % OF_EVENTS < COMMITS
             else heartbeat(number, request_id, group_members=self._group_members)
         )
         self._producer.produce(EVENTS, key=key, value=value, partition=0)
@@ -234,7 +242,12 @@ def measure(arguments: Namespace) -> Slopes:
     """Run one shard's share, and a gateway."""
     port, gateway = free_port(), f"127.0.0.1:{free_port()}"
     with tempfile.TemporaryDirectory() as directory:
-        data, flags = Path(directory) / "data", ("--responder", "--group-initial-rebalance-delay-ms", str(JOINING_MS))
+        data = Path(directory) / "data"
+        flags = (
+            "--responder", "--group-initial-rebalance-delay-ms", str(JOINING_MS),
+            "--trigger-interval-ms", f"{1_000 * arguments.batches:.0f}",
+            "--max-events-per-batch", f"{MOST_EVENTS_S * max(2, arguments.batches):.0f}",
+        )  # fmt: skip
         process = start(data, port, 500, *flags)
         try:
             time.sleep(30)  # it makes its topics
@@ -296,8 +309,9 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help="measure the slopes")
     parser.add_argument("--shard-members", type=int, default=15_620, help="members of the shard that is run")
     parser.add_argument("--group-members", type=int, default=10, help="members of each of its groups")
-    parser.add_argument("--rate", type=float, default=2_083, help="events a second of it")
-    parser.add_argument("--seconds", type=float, default=40, help="of each measurement")
+    parser.add_argument("--rate", type=float, default=2_000, help="events a second of it")
+    parser.add_argument("--batches", type=float, default=10, metavar="SECONDS", help="from one batch to the next (10)")
+    parser.add_argument("--seconds", type=float, default=60, help="of each measurement")
     parser.add_argument("--write", action="store_true", help="the slopes, and the table in docs/sizing.md")
     arguments = parser.parse_args()
     measured = read_slopes()
