@@ -1,7 +1,8 @@
 """Deploys of a group: the rebalances of one roll are an episode, and what it cost is one row. Pure.
 
 Rebalances belong together while at most `HealthSettings.roll_apart_ms` lies between the end of one and the begin of the
-next. They are a deploy where more than half of the members that were there before were replaced by others.
+next. They are a deploy where more than half of the members that were there before were replaced by others, and not by
+themselves (`returns`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes
+from group_coordinator.watching.dashboard.returns import PUT_OUT, Life, returned
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.tables.fold import GroupTables
 from group_coordinator.watching.tables.rows import Member, Ownership, Rebalance
@@ -80,16 +82,17 @@ def _deploy(
     if not there:  # the group came together; what followed may be a roll
         ends_ms = [each.ended_ms for each in members if each.ended_ms is not None]
         first_ms = min((end_ms for end_ms in ends_ms if end_ms > rows[0].started_ms), default=ended_ms)
-        rows = [row for row in rows if row.started_ms >= first_ms]
-        there = _there(members, first_ms)
+        rows = [row for row in rows if (row.ended_ms or now_ms) >= first_ms]
+        there = _there(members, rows[0].started_ms) if rows else []
     if len(rows) < 2:
         return None
-    began_ms = rows[0].started_ms
-    gone = sum(each.ended_ms is not None and each.ended_ms <= ended_ms for each in there)
+    began_ms, back = rows[0].started_ms, returned(map(_life, members))
+    others = [each for each in members if each.member_id not in back]
+    gone = sum(each.ended_ms is not None and each.ended_ms <= ended_ms for each in _there(others, began_ms))
     came = sum(
         each.joined_ms is not None and began_ms <= each.joined_ms <= ended_ms
         and (each.ended_ms is None or each.ended_ms > ended_ms)
-        for each in members
+        for each in others
     )  # fmt: skip
     replaced = min(gone, came)
     if 2 * replaced <= len(there):
@@ -110,6 +113,11 @@ def _deploy(
         longest_ms=max(unowned, default=0),
         not_known_ms=sum(length_ms for kind, length_ms in gaps if kind == "not_known"),
     )
+
+
+def _life(member: Member) -> Life:
+    client = member.group_instance_id or f"{member.client_id}@{member.client_host}"
+    return Life(client, member.member_id, member.joined_ms, member.ended_ms, member.ended_by in PUT_OUT)
 
 
 def _there(members: Iterable[Member], at_ms: int) -> list[Member]:

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.committed import Committed, Growing, Jump, NearBegin, next_commit, next_jump
 from group_coordinator.watching.dashboard.lag import EndOffsets, GroupLag, PartitionLag
+from group_coordinator.watching.dashboard.returns import Coming
 from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, CurrentGroup
 from group_coordinator.watching.history.reconciliation import rename
 from group_coordinator.watching.history.view import Departure, JoinedMember, Removal, RemovedOffsets
@@ -25,6 +28,7 @@ from schemas.history import (
     HistoryRecord,
     JoinPhaseCompleted,
     MemberAssignment,
+    MemberExpired,
     MemberIdentity,
     MemberRejoined,
     MemberReplaced,
@@ -76,8 +80,8 @@ class GroupFacts(CurrentGroup):
     """One group as it is now, and what recently happened to it."""
 
     __slots__ = (
-        "_transitions", "_uncommitted", "assigned_ms", "completed", "deadline_ms", "departures", "first_ms",
-        "group_id", "growing", "had_members", "idle", "jumps", "last_commit_ms", "last_ms", "moves", "near_begin",
+        "_stalled_seq", "_transitions", "_uncommitted", "assigned_ms", "comings", "completed", "deadline_ms",
+        "first_ms", "group_id", "growing", "had_members", "idle", "jumps", "last_commit_ms", "last_ms", "near_begin",
         "offsets", "outside", "owned", "partitions", "rebalances", "recent", "refusals", "started", "topics", "version",
         "waiting", "wants",
     )  # fmt: skip
@@ -115,10 +119,10 @@ class GroupFacts(CurrentGroup):
         self.waiting: dict[str, None] = {}
         """Members that the running rebalance still waits for."""
         self.recent: deque[Recent] = deque(maxlen=RECENT_MAX)
-        self.departures: deque[tuple[int, str, Departure]] = deque(maxlen=RECENT_MAX)
-        """(when, which client, how)."""
-        self.moves: deque[tuple[int, str, bool]] = deque(maxlen=RECENT_MAX)
-        """(when, which member, whether it came or went)."""
+        self.comings: deque[Coming] = deque(maxlen=2 * RECENT_MAX)
+        """And goings."""
+        self._stalled_seq = -1
+        """The last expiry that was its broker's doing."""
         self.first_ms = 0
         self.last_ms = 0
         self.last_commit_ms: int | None = None
@@ -235,7 +239,7 @@ class GroupFacts(CurrentGroup):
             self._owns(record, {})
         super().member_joined(record, joined)
         self.wants[joined.member.member_id] = joined.subscribed_topics
-        self.moves.append((record.timestamp_ms, joined.member.member_id, True))
+        self.comings.append(Coming(record.timestamp_ms, joined.member.member_id, client_key(joined.member), None, True))
         self.had_members = True
 
     def member_rejoined(self, record: MemberRejoined) -> None:
@@ -257,8 +261,11 @@ class GroupFacts(CurrentGroup):
             self._uncommitted = None
         self.waiting.pop(member.member_id, None)
         self.wants.pop(member.member_id, None)
-        self.moves.append((record.timestamp_ms, member.member_id, False))
-        self.departures.append((record.timestamp_ms, client_key(member), departure))
+        is_own_doing = not isinstance(record, MemberExpired) or record.stalled_broker_id is UNSET
+        if not is_own_doing:
+            self._stalled_seq = record.seq
+        coming = Coming(record.timestamp_ms, member.member_id, client_key(member), departure, is_own_doing)
+        self.comings.append(coming)
 
     # ----------------------------------------------------------------------------------------------------- rebalances
 
@@ -269,7 +276,8 @@ class GroupFacts(CurrentGroup):
         self.waiting = dict.fromkeys(record.waiting_for if self.kind == CLASSIC else ())
         self.rebalances += 1
         # That a group comes together in the beginning is nobody's fault.
-        client = client_key(record.member) if record.member is not None and not record.initial else ""
+        has_doer = not record.initial and record.caused_by != self._stalled_seq
+        client = client_key(record.member) if record.member is not None and has_doer else ""
         self.recent.append(Recent(record.timestamp_ms, client, record.trigger))
 
     def rebalance_extended(self, record: RebalanceExtended) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from group_coordinator.watching.dashboard import findings, underway
 from group_coordinator.watching.dashboard.committed import Committed
-from group_coordinator.watching.dashboard.facts import GroupFacts, Recent
+from group_coordinator.watching.dashboard.facts import GroupFacts, Recent, client_key
 from group_coordinator.watching.dashboard.findings import Finding
 from group_coordinator.watching.dashboard.lag import Lag
+from group_coordinator.watching.dashboard.returns import PUT_OUT, Coming, Life, returned
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.verdicts import Verdict
 from group_coordinator.watching.history.current_group import CLASSIC
@@ -70,7 +71,8 @@ def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdi
     times = f"{words.count(len(recent), 'rebalance')} in {words.duration(settings.window_ms)}"
     doers = Counter(rebalance.client for rebalance in odd if rebalance.client).most_common(1)
     client, doing = doers[0] if doers else ("", 0)
-    departures = [how for at_ms, who, how in group.departures if at_ms > since_ms and who == client]
+    goings = (each for each in group.comings if each.at_ms > since_ms and each.client == client and each.is_own_doing)
+    departures = [each.departure for each in goings if each.departure is not None]
     if (
         doing >= settings.flapping_rebalances
         and 2 * doing >= len(odd)
@@ -122,10 +124,6 @@ def _empty(group: GroupFacts, lag: Lag | None, now_ms: int, settings: HealthSett
     return Verdict(kind="empty", reason=reason, holds_until_ms=warns_ms)
 
 
-_Move = tuple[int, str, bool]
-"""As `GroupFacts.moves` has them."""
-
-
 class _Roll(NamedTuple):
     """Members are replaced one after the other."""
 
@@ -138,34 +136,55 @@ class _Roll(NamedTuple):
 
 def _rolls(group: GroupFacts, settings: HealthSettings) -> list[_Roll]:
     """Return the rolls that are remembered, the last one first: a rollback follows soon."""
-    episodes: list[list[_Move]] = []
-    for move in group.moves:
-        if not episodes or move[0] - episodes[-1][-1][0] > settings.roll_apart_ms:
+    episodes: list[list[Coming]] = []
+    back = returned(_lives(group))
+    for coming in group.comings:
+        if coming.member_id in back:
+            continue
+        if not episodes or coming.at_ms - episodes[-1][-1].at_ms > settings.roll_apart_ms:
             episodes.append([])
-        episodes[-1].append(move)
-    return [roll for moves in reversed(episodes) if (roll := _roll(group, moves)) is not None]
+        episodes[-1].append(coming)
+    return [roll for comings in reversed(episodes) if (roll := _roll(group, comings)) is not None]
 
 
-def _roll(group: GroupFacts, moves: Sequence[_Move]) -> _Roll | None:
+def _lives(group: GroupFacts) -> Iterable[Life]:
+    """Yield what is remembered of the clients of which a member was put out."""
+    clients = {coming.client for coming in group.comings if coming.departure in PUT_OUT}
+    if not clients:
+        return ()
+    keys = ((member_id, client_key(member)) for member_id, member in group.members.items())
+    lives = {member_id: Life(client, member_id, None, None, False) for member_id, client in keys if client in clients}
+    for at_ms, member_id, client, departure, _ in group.comings:
+        if client in clients:
+            life = lives.get(member_id) or Life(client, member_id, None, None, False)
+            lives[member_id] = (
+                life._replace(joined_ms=at_ms)
+                if departure is None
+                else life._replace(ended_ms=at_ms, was_put_out=departure in PUT_OUT)
+            )
+    return lives.values()
+
+
+def _roll(group: GroupFacts, comings: Sequence[Coming]) -> _Roll | None:
     """Return the roll that an episode is. Who comes and goes is replaced once, and where several do so it is none.
 
     Who comes before anybody goes replaces somebody only where most that came have done so: all new members may start
     before the old ones stop.
     """
-    first = next((number for number, (_, _, has_come) in enumerate(moves) if not has_come), len(moves))
-    return _replacing(group, moves[first:]) or _replacing(group, moves, most=True)
+    first = next((number for number, coming in enumerate(comings) if coming.departure is not None), len(comings))
+    return _replacing(group, comings[first:]) or _replacing(group, comings, most=True)
 
 
-def _replacing(group: GroupFacts, moves: Sequence[_Move], most: bool = False) -> _Roll | None:
-    came = {member for _, member, has_come in moves if has_come}
-    left = {member for _, member, has_come in moves if not has_come}
+def _replacing(group: GroupFacts, comings: Sequence[Coming], most: bool = False) -> _Roll | None:
+    came = {coming.member_id for coming in comings if coming.departure is None}
+    left = {coming.member_id for coming in comings if coming.departure is not None}
     gone, stayed = left - came, came - left
     replaced = min(len(gone), len(stayed))
     if replaced < REPLACED_MIN or len(came & left) >= replaced or (most and 2 * replaced <= len(stayed)):
         return None
-    since_ms, last_ms = moves[0][0], moves[-1][0]
+    since_ms, last_ms = comings[0].at_ms, comings[-1].at_ms
     rebalances = sum(since_ms <= recent.started_ms <= last_ms for recent in group.recent)
-    return _Roll(since_ms, last_ms, replaced, rebalances) if rebalances <= 2 * len(moves) else None
+    return _Roll(since_ms, last_ms, replaced, rebalances) if rebalances <= 2 * len(comings) else None
 
 
 def _deploying(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict | None:

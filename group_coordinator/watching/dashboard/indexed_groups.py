@@ -195,7 +195,7 @@ class IndexedGroups:
             _GROUP_BYTES
             + _MEMBER_BYTES * (len(facts.members) + len(facts.asks))
             + _OFFSET_BYTES * len(facts.offsets)
-            + _RECENT_BYTES * (len(facts.recent) + len(facts.departures))
+            + _RECENT_BYTES * (len(facts.recent) + len(facts.comings))
             + group.life.kept_bytes
             + group.commits.kept_bytes
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from coordinator_state import GroupConfig
@@ -23,10 +24,10 @@ from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
 from group_coordinator.watching.watch.lag_metrics import LagSeries, lag_values
 from schemas.events import encode_json
-from schemas.history import History, HistoryRecord, RebalanceStarted, decode_history
+from schemas.history import History, HistoryRecord, MemberExpired, RebalanceStarted, decode_history
 from schemas.records_file import Record, encode_record
 from simulation.run import live_through
-from simulation.scenario import Close, MemberPlan, Scenario
+from simulation.scenario import Close, Crash, Fault, Freeze, MemberPlan, Scenario
 from simulation.world import START_MS, World
 from tests.watching.dashboard.scene import index_of_scene, scene
 
@@ -57,7 +58,7 @@ def planned(name: str, start_ms: int, assignor: str = "range") -> MemberPlan:
     )  # fmt: skip
 
 
-def lived(plans: Iterable[MemberPlan], faults: Iterable[Close]) -> tuple[History, ...]:
+def lived(plans: Iterable[MemberPlan], faults: Iterable[Fault]) -> tuple[History, ...]:
     world = World(
         Scenario(
             seed=3,
@@ -141,6 +142,40 @@ def test_new_members_that_all_start_before_the_old_ones_stop_are_a_deploy() -> N
     in_the_end = {kind for at_ms, kind in told.items() if most_gone_ms < at_ms < most_gone_ms + 60_000}
     assert in_the_end == {"deploying"}
     assert not set(told.values()) & {"storming", "flapping", "stuck"}
+
+
+def ending(faults: Callable[[str, int], Fault]) -> tuple[History, ...]:
+    """Return the history of a group of six to each of whose members something is done, one after the other."""
+    plans = [planned(f"g-{number}", 500 * number) for number in range(MEMBERS)]
+    return lived(plans, [faults(plan.name, 60_000 + APART_MS * number) for number, plan in enumerate(plans)])
+
+
+def test_members_that_were_not_heard_and_come_back_are_no_deploy() -> None:
+    """The broker stands still, a network fails: all expire, and all come back under new ids."""
+    frozen = ending(lambda name, at_ms: Freeze(member=name, at_ms=at_ms, for_ms=14_000))
+    assert sum(isinstance(record, MemberExpired) for record in frozen) == MEMBERS
+    assert deploys_in(frozen, "g") == []
+    assert "deploying" not in verdicts(frozen, "g").values()
+
+
+def test_who_expires_because_its_broker_stands_still_does_not_flap() -> None:
+    freezes = [Freeze(member="g-0", at_ms=at_ms, for_ms=14_000) for at_ms in range(60_000, 300_000, 60_000)]
+    frozen = lived([planned(f"g-{number}", 500 * number) for number in range(3)], freezes)
+    stalled = [replace(one, stalled_broker_id=3) if isinstance(one, MemberExpired) else one for one in frozen]
+    assert "flapping" in verdicts(frozen, "g").values()
+    assert set(verdicts(stalled, "g").values()) <= {"stable", "rebalancing", "unknown", "empty"}
+
+
+def test_processes_that_end_without_leaving_and_are_started_anew_are_a_deploy() -> None:
+    killed = ending(lambda name, at_ms: Crash(member=name, at_ms=at_ms, back_after_ms=DOWN_MS))
+    assert sum(isinstance(record, MemberExpired) for record in killed) == MEMBERS
+    (deploy,) = deploys_in(killed, "g")
+    assert (deploy.members, deploy.replaced) == (MEMBERS, MEMBERS)
+    identity = re.compile(rb'"(client_id|client_host)":"[^"]*"')
+    for history in (killed, [decode_history(identity.sub(rb'"\1":"same"', encode_json(one))) for one in killed]):
+        told = verdicts(history, "g")
+        assert "deploying" in told.values()
+        assert not set(told.values()) & {"storming", "flapping", "stuck"}
 
 
 def test_the_alert_has_its_metric_while_members_are_replaced_and_not_after() -> None:
