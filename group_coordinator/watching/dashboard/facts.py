@@ -60,6 +60,8 @@ class Recent(NamedTuple):
     client: str
     """Whose doing it was (`client_key`); empty: nobody's in particular."""
     trigger: str
+    stops_all: bool
+    """Of a classic group."""
 
 
 class Moment(NamedTuple):
@@ -278,7 +280,7 @@ class GroupFacts(CurrentGroup):
         # That a group comes together in the beginning is nobody's fault.
         has_doer = not record.initial and record.caused_by != self._stalled_seq
         client = client_key(record.member) if record.member is not None and has_doer else ""
-        self.recent.append(Recent(record.timestamp_ms, client, record.trigger))
+        self.recent.append(Recent(record.timestamp_ms, client, record.trigger, self.kind == CLASSIC))
 
     def rebalance_extended(self, record: RebalanceExtended) -> None:
         self.deadline_ms = _real_ms(record, record.deadline_ms)

@@ -82,7 +82,7 @@ def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdi
         departures_text = ", ".join(f"{how} {_times(number)}" for how, number in Counter(departures).items())
         reason = f"{client} comes and goes: {doing} of {times} are its doing ({departures_text})"
         return Verdict(kind="flapping", reason=reason, who=client, holds_until_ms=over_ms)
-    if _beyond_comings_and_goings(group, odd) >= settings.storm_rebalances:
+    if _beyond_comings_and_goings(odd) >= settings.storm_rebalances:
         trigger, number = Counter(rebalance.trigger for rebalance in recent).most_common(1)[0]
         mostly = sentences.TRIGGERS[trigger]  # type: ignore[index]
         reason = f"{times}, {number} of them because {mostly}"
@@ -90,16 +90,15 @@ def _restless(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdi
     return None
 
 
-def _beyond_comings_and_goings(group: GroupFacts, odd: list[Recent]) -> int:
+def _beyond_comings_and_goings(odd: list[Recent]) -> int:
     """Return how many rebalances count for a storm, of those that belong to no roll.
 
     Each member that comes or goes makes an epoch of a group that counts them, for which nobody else stops. There, those
     count that are nobody's doing, and of one client those beyond two.
     """
-    if group.kind == CLASSIC:
-        return len(odd)
-    by_client = Counter(rebalance.client for rebalance in odd)
-    return sum(number if not client else max(0, number - 2) for client, number in by_client.items())
+    by_client = Counter(rebalance.client for rebalance in odd if not rebalance.stops_all)
+    epochs = sum(number if not client else max(0, number - 2) for client, number in by_client.items())
+    return epochs + sum(rebalance.stops_all for rebalance in odd)
 
 
 def _times(number: int) -> str:
