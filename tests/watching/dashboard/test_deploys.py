@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,13 +34,14 @@ from tests.watching.dashboard.scene import index_of_scene, scene
 
 SETTINGS = HealthSettings()
 MEMBERS, PARTITIONS, APART_MS, DOWN_MS = 6, 12, 15_000, 4_000
-ROLLS_MS = 60_000, 900_000
+ROLLS_MS = 60_000, 400_000
 
 
 def of_group(history: tuple[History, ...], group_id: str) -> list[History]:
     return [record for record in history if record.group_id == group_id]
 
 
+@cache
 def rolled(assignor: str, rolls_ms: tuple[int, ...] = ROLLS_MS) -> tuple[History, ...]:
     """Return the history of a group whose members are all replaced, one after the other, each time."""
     names = [f"g-{number}" for number in range(MEMBERS)]
@@ -58,7 +60,7 @@ def planned(name: str, start_ms: int, assignor: str = "range") -> MemberPlan:
     )  # fmt: skip
 
 
-def lived(plans: Iterable[MemberPlan], faults: Iterable[Fault]) -> tuple[History, ...]:
+def lived(plans: Iterable[MemberPlan], faults: Sequence[Fault]) -> tuple[History, ...]:
     world = World(
         Scenario(
             seed=3,
@@ -66,7 +68,7 @@ def lived(plans: Iterable[MemberPlan], faults: Iterable[Fault]) -> tuple[History
             topics={"t": PARTITIONS},
             members=tuple(plans),
             faults=tuple(faults),
-            faults_end_ms=1_100_000,
+            faults_end_ms=max(fault.at_ms for fault in faults) + 60_000,
         )
     )
     live_through(world)
