@@ -13,6 +13,7 @@ from group_coordinator.coordinating.members.config import MemberConfig
 from group_coordinator.coordinating.members.consumer_member import ConsumerGroupMember
 from group_coordinator.coordinating.members.effects import (
     Assigned,
+    GaveUp,
     LogBoundsNeeded,
     Lost,
     Notification,
@@ -61,6 +62,8 @@ class Process:
         self.idle_until_ms = 0
         """Its application does not poll before this."""
         self.owned: dict[TopicPartition, None] = {}
+        self.given_up: set[str] = set()
+        """Ids of its heartbeats to a consumer group whose answers it does not await any more."""
         self.identities: list[tuple[int, str]] = []
         """From when on it had which member id."""
         self.troubles: list[tuple[int, int]] = []
@@ -183,7 +186,7 @@ class Process:
                 if isinstance(output, Send):
                     self.world.carry_request(self, output)
                 else:
-                    self._heed(output)  # type: ignore[arg-type]
+                    self._heed(output)
         member_id = self.member.member_id
         if not self.identities or self.identities[-1][1] != member_id:
             self.identities.append((self.world.now_ms, member_id))
@@ -197,8 +200,8 @@ class Process:
             return
         self._set_alarm()
 
-    def _heed(self, notification: Notification) -> None:
-        match notification:
+    def _heed(self, output: GaveUp | Notification) -> None:
+        match output:
             case Assigned(partitions=partitions, generation_id=generation_id):
                 self.owned.update(dict.fromkeys(partitions))
                 self.world.tell(self.name, f"gets {_named(partitions)} in generation {generation_id}")
@@ -212,6 +215,8 @@ class Process:
                 self.member.partitions_changed({topic: self.world.topics.get(topic, 0) for topic in topics})
             case TopicNamesNeeded(topic_ids=topic_ids):
                 self.member.topic_names(self.world.names_of(topic_ids))
+            case GaveUp(request_id=request_id, api="ConsumerGroupHeartbeat"):
+                self.given_up.add(request_id)
             case LogBoundsNeeded(partitions=partitions):
                 self.member.log_bounds(dict.fromkeys(partitions, (0, self.world.produced())))
             case _:

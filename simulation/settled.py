@@ -78,7 +78,8 @@ def _why_unsettled(world: World, group_id: str, group: ConsumerGroup) -> str:
     topics = {topic for process in processes for topic in process.wanted_topics}
     wanted = {TopicPartition(topic, number) for topic in topics for number in range(world.topics.get(topic, 0))}
     given = _given_by_target(world, group) if group.regex_counts else wanted
-    wrong = min((wanted & given) ^ owners.keys(), default=None)
+    in_vain = {partition for process in processes for partition in told_in_vain(world, process)}
+    wrong = min(((wanted & given) ^ owners.keys()) - in_vain, default=None)
     # A classic group may be converted before its leader has decided. Where the only one who joins takes an instance's
     # place with the same subscription, nothing asks for a target, as in Kafka: the one of the conversion, which is
     # empty, stays until something changes.
@@ -86,6 +87,26 @@ def _why_unsettled(world: World, group_id: str, group: ConsumerGroup) -> str:
     if wrong is not None and not was_never_assigned:
         return f"{wrong.topic}-{wrong.partition} has {'an' if wrong in owners else 'no'} owner"
     return ""
+
+
+def told_in_vain(world: World, process: Process) -> set[TopicPartition]:
+    """Return the partitions that a member was last told of in answer to a request that it had given up.
+
+    As in Kafka: a late copy of its joining (epoch 0) is answered with its whole assignment. The coordinator takes that
+    for told, and the member asks for its whole assignment only after an error or a silence.
+    """
+    for written in reversed(world.written):
+        output = written.output
+        if (
+            isinstance(output, Answer)
+            and isinstance(output.response, ConsumerGroupHeartbeatResponse)
+            and output.response.member_id == process.member.member_id
+            and output.response.assignment is not None
+        ):
+            names = {world.cluster_topics.id_of(name): name for name in world.topics}
+            told = output.response.assignment.topic_partitions if output.request_id in process.given_up else ()
+            return {TopicPartition(names.get(of.topic_id, ""), number) for of in told for number in of.partitions}
+    return set()
 
 
 def _given_by_target(world: World, group: ConsumerGroup) -> set[TopicPartition]:

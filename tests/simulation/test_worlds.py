@@ -28,7 +28,7 @@ def test_nothing_is_broken(first: int) -> None:
 FOUND_ONCE = (
     1_004_050, 1_010_584, 20_003_083, 20_043_072, 21_004_024, 22_029_502, 22_054_875, 24_100_348, 71_000_223,
     71_001_411, 71_001_583, 71_008_086, 71_009_913, 150_001_114, 777_000_258, 777_003_760, 777_009_201,
-    910_002_279,
+    910_002_279, 970_006_916,
 )  # fmt: skip
 """Seeds that a long search found: six by faults of the coordinator, all others by faults of the judges."""
 
