@@ -187,6 +187,8 @@ def _replacing(group: GroupFacts, comings: Sequence[Coming], most: bool = False)
 
 
 def _deploying(group: GroupFacts, now_ms: int, settings: HealthSettings) -> Verdict | None:
+    if all(now_ms - coming.at_ms > settings.roll_apart_ms for coming in reversed(group.comings)):
+        return None  # at most polls: what is remembered need not be gone through
     roll = next(iter(_rolls(group, settings)), None)
     if roll is None or now_ms - roll.last_ms > settings.roll_apart_ms:
         return None
