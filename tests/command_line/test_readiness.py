@@ -36,7 +36,7 @@ def test_a_dump() -> None:
 
 def test_json() -> None:
     result = call("readiness", DUMP, "--broker-log", LOG, "--json")
-    groups = {each["group"]: each for each in map(json.loads, result.stdout.splitlines())}
+    groups = {each["group_id"]: each for each in map(json.loads, result.stdout.splitlines())}
     assert groups.keys() == {"live", "mixed"}
     live = groups["live"]
     assert (live["assignor"], live["members"], live["is_converted_live"]) == ("cooperative-sticky", 4, False)

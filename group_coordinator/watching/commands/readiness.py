@@ -28,17 +28,18 @@ from group_coordinator.watching.dashboard.readiness import (
     NOT_SEEN,
     VERDICTS,
     BrokerSettings,
-    Readiness,
     broker_settings,
     cost_of,
     readiness_of,
 )
+from group_coordinator.watching.history.stored_generations import next_generation
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.observer import Observer
-from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.stored_groups import stored_generations
+from group_coordinator.watching.tables.readiness_row import Readiness
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot, History
-from schemas.records import GroupMetadataValue, MemberMetadata, group_metadata
+from schemas.records import GroupMetadataValue, MemberMetadata
 
 _Dumps = Annotated[
     list[Path] | None,
@@ -77,13 +78,15 @@ def readiness(
         group-coordinator readiness prod.offsets.jsonl.gz --broker-log 'server.log*' --json
     """
     log_zone = zone(time_zone)
-    sources = [_of_dumps(dumps, broker_log or (), log_zone)] if dumps else list(
-        _live(settings.config, broker_log or (), log_zone)
+    sources = (
+        [_of_dumps(dumps, broker_log or (), log_zone)]
+        if dumps
+        else list(_live(settings.config, broker_log or (), log_zone))
     )
-    groups = [each for told in sources for each in told.groups if group in (None, each.group)]
+    groups = [each for told in sources for each in told.groups if group in (None, each.group_id)]
     if group is not None and not groups:
         raise CommandError(f"There is no classic group '{printable(group)}'.")
-    groups.sort(key=lambda each: (VERDICTS.index(each.verdict), -each.cost.without_owner_ms, each.group))
+    groups.sort(key=lambda each: (VERDICTS.index(each.verdict), -each.cost.without_owner_ms, each.group_id))
     if as_json:
         print_lines(encode_json(each).decode() for each in groups)
         return
@@ -124,11 +127,9 @@ def judged(observer: Observer, settings: BrokerSettings, until_ms: int) -> Itera
     """Yield the judgement of each classic group of a watched cluster. `until_ms`: its history ends there."""
     for group_id in observer.group_ids():
         kept = observer.kept_of(group_id)
-        stored = [fact for fact in kept.facts if isinstance(fact, LogRecord) and fact.name == "GroupMetadata"]
-        if stored and stored[-1].value is not None:
-            generations = [group_metadata(each.value) for each in stored if each.value is not None]
-            cost = cost_of(group_id, kept.follow()[1], until_ms)
-            yield readiness_of(group_id, generations, settings, cost)
+        stored = stored_generations(kept.facts)
+        if stored is not None:
+            yield readiness_of(group_id, stored, settings, cost_of(group_id, kept.follow()[1], until_ms))
 
 
 def _published(config: ReaderSettings, now_ms: int) -> Iterator[Readiness]:
@@ -139,7 +140,8 @@ def _published(config: ReaderSettings, now_ms: int) -> Iterator[Readiness]:
             histories[record.group_id].append(record)
     for snapshot in snapshots:
         cost = cost_of(snapshot.group_id, histories[snapshot.group_id], now_ms)
-        yield readiness_of(snapshot.group_id, [_stored(snapshot)], BrokerSettings(), cost)
+        stored = next_generation(None, _stored(snapshot), snapshot.timestamp_ms or snapshot.time_ms)
+        yield readiness_of(snapshot.group_id, stored, BrokerSettings(), cost)
 
 
 def _stored(snapshot: GroupSnapshot) -> GroupMetadataValue:
@@ -169,7 +171,7 @@ def _lines(groups: Iterable[Readiness]) -> Iterator[str]:
     yield from aligned(header, [_row(each) for each in groups])
     for each in groups:
         yield ""
-        yield f"{each.group}: {each.verdict}"
+        yield f"{each.group_id}: {each.verdict}"
         yield from (f"  {sentence}" for sentence in (*each.reasons, *each.remarks))
     yield ""
 
@@ -179,7 +181,7 @@ def _row(each: Readiness) -> tuple[object, ...]:
     without = words.duration(cost.without_owner_ms) + (" or more" if cost.not_known_ms else "")
     since = "-" if cost.since_ms is None else f"{words.day(cost.since_ms)} {words.clock(cost.since_ms)}"
     return (
-        each.group, each.verdict, each.assignor or "-", each.members, each.static_members, cost.rebalances, without,
+        each.group_id, each.verdict, each.assignor or "-", each.members, each.static_members, cost.rebalances, without,
         since,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +16,18 @@ from group_coordinator.ground.settings.topic_names import Topics
 from group_coordinator.watching.dashboard.clusters import qualified
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.notes import Note
+from group_coordinator.watching.dashboard.readiness import BrokerSettings, cost_of, readiness_of
 from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.tables.destination import open_tables
 from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.rows import AnyRow
 
 if TYPE_CHECKING:
     from group_coordinator.watching.watch.writing import GroupHistory, Output
 
 _UNFINISHED = ".unfinished"
+_HOUR_MS = 3_600_000
+
 
 class OutputOptions(Struct, frozen=True, kw_only=True):
     """The outputs that were asked for."""
@@ -59,7 +64,7 @@ class _HistoryFiles:
 
     def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
         unfinished = self._directory / _UNFINISHED
-        records = (qualified(cluster, record) for cluster, history in histories for record in history)
+        records = (qualified(each.cluster, record) for each in histories for record in each.records)
         write_files(history_outputs(records, self._topics.history), self._topics, unfinished)
         Note(doubts=index.doubts, watched=index.watched).write(unfinished)
         paths = sorted(unfinished.iterdir())
@@ -78,7 +83,17 @@ class _Tables:
         self._tables = open_tables(directory, kind.value, has_clusters=has_clusters)
 
     def write(self, histories: Iterator[GroupHistory], index: Index, go_on: Callable[[], None]) -> int:
-        return self._tables.write((cluster, row) for cluster, history in histories for row in fold(history))
+        return self._tables.write((each.cluster, row) for each in histories for row in _rows(each, index))
+
+
+def _rows(history: GroupHistory, index: Index) -> Iterator[AnyRow]:
+    yield from fold(history.records)
+    if history.stored is not None and history.records:
+        last, settings = history.records[-1], index.broker_settings.get(history.cluster, BrokerSettings())
+        # The week moves on once an hour: a row that is another one is written anew.
+        full_hour_ms = time.time_ns() // 1_000_000 // _HOUR_MS * _HOUR_MS
+        cost = cost_of(last.group_id, history.records, max(full_hour_ms, last.timestamp_ms))
+        yield readiness_of(last.group_id, history.stored, settings, cost)
 
 
 class _Report:

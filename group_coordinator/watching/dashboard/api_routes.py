@@ -14,9 +14,11 @@ from group_coordinator.watching.dashboard import api_types as types
 from group_coordinator.watching.dashboard.change import Change, GroupProtocol
 from group_coordinator.watching.dashboard.documents import Documents, NotFound
 from group_coordinator.watching.dashboard.group_page import GroupOverTime
+from group_coordinator.watching.dashboard.readiness import ReadinessPage
 from group_coordinator.watching.dashboard.sources import Source
 from group_coordinator.watching.dashboard.verdicts import VerdictKind
 from group_coordinator.watching.dashboard.what_if import Comparison
+from group_coordinator.watching.tables.readiness_row import ReadinessVerdict
 
 BASE = "/api/v1"
 _TOKEN = "token"
@@ -99,6 +101,16 @@ def _of_all(documents: Documents, source: Source) -> tuple[Operation, ...]:
                     "missing where they are new. Without: all are up to date.",
                 ),
                 *_paging(most=GROUPS_MAX),
+            ),
+        ),
+        Operation(
+            path="/readiness", summary="Which classic groups can go over to the consumer protocol (KIP-848).",
+            answer=ReadinessPage, make=documents.readiness,
+            parameters=(
+                Parameter(name="contains", meaning="Those whose id has this in it."),
+                Parameter(name="cluster", meaning="Those of this cluster."),
+                _choice("verdict", "Those with this verdict.", ReadinessVerdict),
+                *_paging(),
             ),
         ),
         Operation(

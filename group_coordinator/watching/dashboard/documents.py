@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.ground.system.ended_threads import ended_threads
@@ -16,10 +18,11 @@ from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.epochs_page import present
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.feed import FeedItem
-from group_coordinator.watching.dashboard.group_page import GroupOverTime, Now, Window, group_page
+from group_coordinator.watching.dashboard.group_page import GroupOverTime, Now, Window, cost_of_window, group_page
 from group_coordinator.watching.dashboard.health import offset_expires_ms
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.offsets_page import partition
+from group_coordinator.watching.dashboard.readiness import NOT_SEEN, VERDICTS, BrokerSettings, ReadinessPage
 from group_coordinator.watching.dashboard.rebalance_page import kind_of, rebalance_details, seen_in
 from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.what_if import (
@@ -32,6 +35,7 @@ from group_coordinator.watching.dashboard.what_if import (
 )
 from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER
 from group_coordinator.watching.narrative import sentences, words
+from group_coordinator.watching.tables.rows import Readiness
 from schemas.group_states import GroupState
 
 WINDOWS_KEPT = 4
@@ -40,9 +44,7 @@ NO_REQUESTS = (
     "not say which requests each client sent when. Brokers' request logs say it. Replay those of the same time "
     "(group-coordinator replay kafka-request.log* --out DIR), and look there (group-coordinator dashboard --from DIR)."
 )
-NOT_PLAYED = (
-    "Only classic and consumer groups can be played under other settings: this is a {} group."
-)
+NOT_PLAYED = "Only classic and consumer groups can be played under other settings: this is a {} group."
 """Why there is no *What if*."""
 EVENTS_MAX = 500
 ENDED: Mapping[str, Any] = MappingProxyType({"caught_up": True, "detail": ""})
@@ -126,6 +128,40 @@ class Documents:
 
     def past_groups(self, *, at_ms: int) -> api.PastGroups:
         return api.PastGroups(now_ms=self.now_ms, at_ms=at_ms, groups=tuple(self.index.rows_at(at_ms)))
+
+    def readiness(
+        self, *, contains: str = "", cluster: str = "", verdict: str = "", page: str = "", limit: int | None = None
+    ) -> ReadinessPage:
+        """Return which classic groups can go over to the consumer protocol. Raises ValueError."""
+        if page and not page.isdigit():
+            raise ValueError(_WRONG_PAGE)
+        now_ms, begin = self.now_ms, int(page or 0)
+        judged, not_judged = self.index.judged()
+        asked = [each for each, of in judged if contains in each.group_id and cluster in ("", of)]
+        wanted = sorted(
+            (each for each in asked if verdict in ("", each.verdict)),
+            key=lambda each: (VERDICTS.index(each.verdict), each.group_id),
+        )
+        end = len(wanted) if limit is None else begin + limit
+        return ReadinessPage(
+            now_ms=now_ms,
+            groups=tuple(self._with_cost(each, now_ms) for each in wanted[begin:end]),
+            counts=Counter(each.verdict for each in asked),
+            not_judged=not_judged,
+            settings={of: self.index.broker_settings.get(of, BrokerSettings()) for of in {of for _, of in judged}},
+            not_seen=NOT_SEEN,
+            next_page=str(end) if end < len(wanted) else None,
+        )
+
+    def _with_cost(self, judgement: Readiness, now_ms: int) -> Readiness:
+        records, facts = self.index.group_records(judgement.group_id), self.index.facts(judgement.group_id)
+        if records is None or facts is None:
+            return judgement
+        with self.index.lock:
+            moments = facts.moments()
+        return msgspec.structs.replace(
+            judgement, cost=cost_of_window(Window(judgement.group_id, records), moments, now_ms)
+        )
 
     def _not_listed(self) -> Iterator[str]:
         on_disk = self.index.on_disk()

@@ -19,13 +19,14 @@ from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
 from group_coordinator.watching.dashboard.members_page import by_appearance, last_heard, member_documents
 from group_coordinator.watching.dashboard.offsets_page import REWINDS_MAX, Commits, over_time, partition
+from group_coordinator.watching.dashboard.readiness import cost_of_rows
 from group_coordinator.watching.dashboard.rebalance_page import kind_of, rebalance, rebalance_of_row, seen_in, votes
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.narrative import sentences
 from group_coordinator.watching.narrative.rebalances import GroupStory
 from group_coordinator.watching.narrative.rebalances import Rebalance as RebalanceStory
 from group_coordinator.watching.tables.fold import GroupTables, row_key
-from group_coordinator.watching.tables.rows import AnyRow, Member, Ownership, Rebalance
+from group_coordinator.watching.tables.rows import AnyRow, Cost, Member, Ownership, Rebalance
 from schemas.history import History, RequestRefused
 
 SEGMENTS_MAX = 60_000
@@ -161,6 +162,13 @@ def group_page(window: Window, now: Now, ends: EndOffsets, no_what_if: str | Non
         "records": _records(window.life),
         "no_what_if": no_what_if,
     }
+
+
+def cost_of_window(window: Window, moments: Sequence[Moment], now_ms: int) -> Cost:
+    """Return what rebalances cost the group in the last week, as far as the window goes."""
+    owned = sorted(window.rows(Ownership), key=lambda row: row.from_ms)
+    all_lanes = lanes(owned, moments, window.topics, window.first_ms or 0, now_ms)
+    return cost_of_rows(window.rows(Rebalance), all_lanes, window.first_ms, now_ms)
 
 
 def _offsets(commits: Commits, now: Now, ends: EndOffsets) -> list[api.PartitionOverTime]:

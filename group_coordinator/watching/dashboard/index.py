@@ -21,10 +21,14 @@ from group_coordinator.watching.dashboard.feed import Feed, FeedItem
 from group_coordinator.watching.dashboard.group_list import GroupList
 from group_coordinator.watching.dashboard.indexed_groups import IndexedGroup, IndexedGroups, KindAndState
 from group_coordinator.watching.dashboard.lag import EndOffsets, GroupLag
+from group_coordinator.watching.dashboard.readiness import BrokerSettings, readiness_of
 from group_coordinator.watching.dashboard.ring import Chunk, values
 from group_coordinator.watching.dashboard.rows import group_row
 from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.watched import Watched
+from group_coordinator.watching.history.current_group import CLASSIC
+from group_coordinator.watching.history.stored_generations import StoredGenerations
+from group_coordinator.watching.tables.readiness_row import Readiness
 from schemas.group_states import GroupState
 from schemas.history import History, OffsetsCommitted, decode_history
 
@@ -61,6 +65,8 @@ class Index:
         """By the origin that says them."""
         self._watched: dict[str, Watched] = {}
         """By cluster."""
+        self.broker_settings: dict[str, BrokerSettings] = {}
+        """By cluster, where brokers have told them."""
         self.first_ms: int | None = None
         self.last_ms = 0
         self.on_news: Callable[[History], None] | None = None
@@ -138,6 +144,13 @@ class Index:
             self._list.changed((group_id,))
             self._groups.make_room()
 
+    def take_stored(self, group_id: str, stored: StoredGenerations | None) -> None:
+        """Take what a group's stored generations say, in place of what was known."""
+        with self._lock.yielding():
+            group = self._groups.get(group_id)
+            if group is not None:
+                group.stored = stored
+
     def add_dead_letter(
         self, key: bytes | None, value: bytes | None, headers: dict[str, str], timestamp_ms: int
     ) -> None:
@@ -205,6 +218,18 @@ class Index:
             for group_id, moment in moments
             if moment is not None and moment.state != GroupState.DEAD
         ]  # fmt: skip
+
+    def judged(self) -> tuple[list[tuple[Readiness, str]], int]:
+        """Return the judgements of the classic groups in memory, each with its cluster and without what rebalances
+        cost; and how many such groups cannot be judged, since their generations are not known."""
+        groups = [group for group in list(self._groups.held.values()) if group.facts.kind == CLASSIC]
+        usual = BrokerSettings()
+        judged = [
+            (readiness_of(group.facts.group_id, stored, self.broker_settings.get(group.cluster, usual)), group.cluster)
+            for group in groups
+            if (stored := group.stored) is not None
+        ]
+        return judged, sum(group.stored is None and group.facts.state != GroupState.DEAD for group in groups)
 
     def take_changed(self, now_ms: int) -> list[Group]:
         """The rows of groups that have changed since the last call, by record or by time. For one caller only."""

@@ -19,6 +19,7 @@ from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.group_list import GroupList
 from group_coordinator.watching.dashboard.ring import Chunk, RecordRing
 from group_coordinator.watching.dashboard.settings import DashboardSettings
+from group_coordinator.watching.history.stored_generations import StoredGenerations
 from group_coordinator.watching.tables.fold import GroupTables
 from schemas.history import decode_history
 
@@ -37,7 +38,10 @@ KindAndState = tuple[str, str]
 class IndexedGroup:
     """One group: what it is, and its records."""
 
-    __slots__ = ("base", "bytes", "cluster", "commits", "dropped", "dropped_commits", "facts", "life", "row", "row_key")
+    __slots__ = (
+        "base", "bytes", "cluster", "commits", "dropped", "dropped_commits", "facts", "life", "row", "row_key",
+        "stored",
+    )  # fmt: skip
 
     def __init__(self, group_id: str, cluster: str) -> None:
         self.facts = GroupFacts(group_id)
@@ -46,6 +50,7 @@ class IndexedGroup:
         self.commits = RecordRing()
         self.base: tuple[bytes, bytes] | None = None
         self.dropped = self.dropped_commits = 0
+        self.stored: StoredGenerations | None = None
         self.row: Group | None = None
         self.row_key: tuple[int, int] = (-1, -1)
         self.bytes = 0

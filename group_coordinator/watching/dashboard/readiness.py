@@ -6,30 +6,31 @@ Source: `GroupMetadataManager.validateOnlineUpgrade`, `ConsumerGroup.fromClassic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from group_coordinator.watching.dashboard.facts import CONNECT_PROTOCOLS, GroupFacts
-from group_coordinator.watching.dashboard.lanes import TopicsOverTime, lanes, unowned_ms
+from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes
+from group_coordinator.watching.history.stored_generations import StoredGenerations
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.tables.fold import fold
-from group_coordinator.watching.tables.rows import Ownership
-from schemas.consumer_protocol import decode_assignment, decode_subscription
+from group_coordinator.watching.tables.readiness_row import Cost, Readiness, ReadinessVerdict
+from group_coordinator.watching.tables.rows import Ownership, Rebalance
 from schemas.group_settings import OwnSettingsBounds
-from schemas.history import History, RebalanceStarted
-from schemas.records import GroupMetadataValue
-from schemas.wire import DecodeError
+from schemas.history import History
 
-ReadinessVerdict = Literal["go", "change this first", "wait"]
 VERDICTS: tuple[ReadinessVerdict, ...] = ("change this first", "wait", "go")
 """In the order in which groups are listed."""
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 """Those that Kafka's clients bring: the server's own take their place."""
+WEEK_MS = 7 * 86_400_000
 _STREAMS = "stream"
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _DEFAULTS = OwnSettingsBounds()
+NO_COST = Cost(since_ms=None, rebalances=0, without_owner_ms=0, not_known_ms=0)
 NOT_SEEN = (
     "Not seen: what versions the clients have (the consumer protocol needs Java 4.0 or librdkafka 2.12), whether a "
     "member subscribes by a pattern (classic clients resolve it themselves), whether group.version is 1."
@@ -65,85 +66,77 @@ def broker_settings(values: Mapping[str, str], source: Literal["brokers", "broke
     )
 
 
-class Cost(Struct, frozen=True, kw_only=True):
-    """What rebalances of the classic protocol cost a group, as far as its history goes."""
+class ReadinessPage(Struct, frozen=True, kw_only=True):
+    """Classic groups, judged; those that must change first, then those that wait, then those that can go."""
 
-    since_ms: int | None
-    """Where its history begins; None: there is none."""
-    rebalances: int
-    without_owner_ms: int
-    """Summed over its partitions, while it had members."""
-    not_known_ms: int
-    """The same of time in which it is not known whether there was an owner."""
-
-
-class Readiness(Struct, frozen=True, kw_only=True):
-    """The judgement of one classic group."""
-
-    group: str
-    verdict: ReadinessVerdict
-    reasons: tuple[str, ...]
-    """Sentences: why it is not `go`; of `go` the first says how."""
-    is_converted_live: bool
-    """Whether brokers convert it with its members in it, when the first member of the consumer protocol comes."""
-    remarks: tuple[str, ...]
-    """What else will be otherwise."""
-    protocol_type: str | None
-    assignor: str | None
-    members: int
-    static_members: int
-    session_timeouts_ms: tuple[int, ...]
-    """Of its members, each once."""
-    cost: Cost
+    now_ms: int
+    groups: tuple[Readiness, ...]
+    counts: Mapping[ReadinessVerdict, int]
+    """Of each verdict, on all pages."""
+    not_judged: int
+    """Classic groups whose stored generations are not known here."""
+    settings: Mapping[str, BrokerSettings]
+    """By cluster."""
+    not_seen: str
+    """A sentence."""
+    next_page: str | None
+    """Null: there is no more."""
 
 
 def cost_of(group_id: str, history: Sequence[History], until_ms: int) -> Cost:
-    """Return what rebalances cost a group until a moment, from its whole known history."""
+    """Return what rebalances cost a group in the week before a moment, from its whole known history."""
     facts, topics = GroupFacts(group_id), TopicsOverTime()
-    rebalances = 0
     for record in history:
         topics.note(record)
-        if facts.add(record):
-            rebalances += isinstance(record, RebalanceStarted) and not record.initial
-    owned = [row for row in fold(history) if isinstance(row, Ownership)]
+        facts.add(record)
+    rows = list(fold(history))
+    rebalances = [row for row in rows if isinstance(row, Rebalance)]
+    owned = [row for row in rows if isinstance(row, Ownership)]
     all_lanes = lanes(owned, facts.moments(), topics, facts.first_ms, until_ms)
-    not_known_ms = sum(
-        (until_ms if gap.to_ms is None else gap.to_ms) - gap.from_ms
-        for lane in all_lanes for gap in lane.gaps if gap.kind == "not_known"
-    )  # fmt: skip
+    return cost_of_rows(rebalances, all_lanes, facts.first_ms or None, until_ms)
+
+
+def cost_of_rows(
+    rebalances: Iterable[Rebalance], all_lanes: Iterable[Lane], first_ms: int | None, until_ms: int
+) -> Cost:
+    """Return the same from a group's rows and lanes. `first_ms`: where its history begins."""
+    since_ms = max(first_ms or 0, until_ms - WEEK_MS)
+    spent_ms: Counter[str] = Counter()
+    for lane in all_lanes:
+        for gap in lane.gaps:
+            end_ms = until_ms if gap.to_ms is None else gap.to_ms
+            spent_ms[gap.kind] += max(0, end_ms - max(gap.from_ms, since_ms))
     return Cost(
-        since_ms=facts.first_ms or None,
-        rebalances=rebalances,
-        without_owner_ms=unowned_ms(all_lanes, until_ms),
-        not_known_ms=not_known_ms,
+        since_ms=None if first_ms is None else since_ms,
+        rebalances=sum(not each.initial and each.started_ms >= since_ms for each in rebalances),
+        without_owner_ms=spent_ms["unowned"],
+        not_known_ms=spent_ms["not_known"],
     )
 
 
-def readiness_of(
-    group_id: str, generations: Sequence[GroupMetadataValue], settings: BrokerSettings, cost: Cost
-) -> Readiness:
-    """Judge a classic group by what its coordinator stored of its generations, the last of which holds."""
-    group = generations[-1]
+def readiness_of(group_id: str, group: StoredGenerations, settings: BrokerSettings, cost: Cost = NO_COST) -> Readiness:
+    """Judge a classic group by what its coordinator stored of its generations."""
     waits = list(_waits(group, settings))
     refusals = list(_refusals(group, settings)) if not waits else []
-    changes = [*refusals, *_changes(generations, settings, refusals)] if not waits else []
+    changes = [*refusals, *_changes(group, settings, refusals)] if not waits else []
     verdict: ReadinessVerdict = "wait" if waits else "change this first" if changes else "go"
     return Readiness(
-        group=group_id,
+        group_id=group_id,
+        stored_ms=group.stored_ms,
         verdict=verdict,
         reasons=tuple(waits or changes or [_how(group)]),
         is_converted_live=bool(group.members) and not waits and not refusals,
         remarks=tuple(_remarks(group, settings)) if not waits else (),
-        protocol_type=group.protocol_type or None,
+        protocol_type=group.protocol_type,
         assignor=group.protocol,
-        members=len(group.members),
-        static_members=sum(member.group_instance_id is not None for member in group.members),
-        session_timeouts_ms=_session_timeouts(group),
+        members=group.members,
+        static_members=group.static_members,
+        session_timeouts_ms=group.session_timeouts_ms,
         cost=cost,
     )
 
 
-def _waits(group: GroupMetadataValue, settings: BrokerSettings) -> Iterator[str]:
+def _waits(group: StoredGenerations, settings: BrokerSettings) -> Iterator[str]:
     """Yield why nothing can be done about the group now."""
     if group.protocol_type and group.protocol_type != "consumer":
         connect = " (Kafka Connect)" if group.protocol in CONNECT_PROTOCOLS else ""
@@ -160,7 +153,7 @@ def _waits(group: GroupMetadataValue, settings: BrokerSettings) -> Iterator[str]
         yield "Its brokers do not speak the consumer protocol: Kafka 4.0 does. Upgrade them before their clients."
 
 
-def _refusals(group: GroupMetadataValue, settings: BrokerSettings) -> Iterator[str]:
+def _refusals(group: StoredGenerations, settings: BrokerSettings) -> Iterator[str]:
     """Yield why brokers refuse to convert the group while it has members."""
     if not group.members:
         return
@@ -169,25 +162,24 @@ def _refusals(group: GroupMetadataValue, settings: BrokerSettings) -> Iterator[s
             f"group.consumer.migration.policy is {settings.migration_policy}: brokers do not convert a group that has "
             "members. Set it to bidirectional, or stop all members before the first new one starts."
         )
-    if len(group.members) > settings.size_max:
-        yield f"It has {len(group.members)} members, and group.consumer.max.size is {settings.size_max}."
-    unreadable, with_data = _of_assignor(group)
-    if unreadable:
-        yield f"What {words.names(unreadable)} sent is no consumer's subscription or assignment."
-    if with_data:
+    if group.members > settings.size_max:
+        yield f"It has {group.members} members, and group.consumer.max.size is {settings.size_max}."
+    if group.unreadable:
         yield (
-            f"The leader's {group.protocol} assignor puts data of its own into assignments (of {len(with_data)} of "
-            f"{len(group.members)} members), and then brokers refuse to convert the group. Go over to the range "
+            f"What {words.count(group.unreadable, 'member')} sent ({words.names(group.unreadable_ids)}) is no "
+            "consumer's subscription or assignment."
+        )
+    if group.with_data:
+        yield (
+            f"The leader's {group.protocol} assignor puts data of its own into assignments (of {group.with_data} of "
+            f"{group.members} members), and then brokers refuse to convert the group. Go over to the range "
             "assignor first, or stop all members before the first new one starts."
         )
 
 
-def _changes(
-    generations: Sequence[GroupMetadataValue], settings: BrokerSettings, refusals: Sequence[str]
-) -> Iterator[str]:
+def _changes(group: StoredGenerations, settings: BrokerSettings, refusals: Sequence[str]) -> Iterator[str]:
     """Yield what brokers do not mind, and the members or their operators do."""
-    group = generations[-1]
-    if not refusals and any(_of_assignor(earlier)[1] for earlier in generations if earlier.protocol == group.protocol):
+    if not refusals and group.protocol in dict(group.had_data):
         yield (
             f"In earlier generations the {group.protocol} assignor of another leader put data of its own into "
             "assignments: as soon as such a member leads again, brokers refuse to convert the group. Go over to the "
@@ -199,7 +191,7 @@ def _changes(
             "uniform or range (group.remote.assignor)."
         )
     least_ms, most_ms = settings.session_timeout_min_ms, settings.session_timeout_max_ms
-    outside = [each for each in _session_timeouts(group) if not least_ms <= each <= most_ms]
+    outside = [each for each in group.session_timeouts_ms if not least_ms <= each <= most_ms]
     if outside:
         bounds = f"{words.duration(least_ms)} to {words.duration(most_ms)}"
         yield (
@@ -210,33 +202,20 @@ def _changes(
         )
 
 
-def _of_assignor(group: GroupMetadataValue) -> tuple[list[str], list[str]]:
-    """Return the members whose bytes are no consumer's, and those whose assignment has data of the assignor."""
-    unreadable, with_data = [], []
-    for member in group.members:
-        try:
-            decode_subscription(member.subscription)
-            if member.assignment and decode_assignment(member.assignment).user_data:
-                with_data.append(member.member_id)
-        except DecodeError:
-            unreadable.append(member.member_id)
-    return unreadable, with_data
-
-
-def _remarks(group: GroupMetadataValue, settings: BrokerSettings) -> Iterator[str]:
-    others = [each for each in _session_timeouts(group) if each != settings.session_timeout_ms]
+def _remarks(group: StoredGenerations, settings: BrokerSettings) -> Iterator[str]:
+    others = [each for each in group.session_timeouts_ms if each != settings.session_timeout_ms]
     within = [each for each in others if settings.session_timeout_min_ms <= each <= settings.session_timeout_max_ms]
     if within:
         yield (
             f"A session timeout of {words.listed([words.duration(each) for each in within])} becomes the group's own "
             "consumer.session.timeout.ms: the clients' session.timeout.ms must go."
         )
-    if group.protocol in ("sticky", "cooperative-sticky") and not _of_assignor(group)[1]:
+    if group.protocol in ("sticky", "cooperative-sticky") and not group.with_data:
         yield (
             f"The {group.protocol} assignor of some clients (librdkafka, Sarama) puts data of its own into assignments "
             "from its second generation on, and then brokers refuse to convert the group: look again after a rebalance."
         )
-    static = sum(member.group_instance_id is not None for member in group.members)
+    static = group.static_members
     if static:
         yield (
             f"{words.count(static, 'member')} {'is' if static == 1 else 'are'} static, and may stay so: a second one "
@@ -244,11 +223,7 @@ def _remarks(group: GroupMetadataValue, settings: BrokerSettings) -> Iterator[st
         )
 
 
-def _how(group: GroupMetadataValue) -> str:
+def _how(group: StoredGenerations) -> str:
     if not group.members:
         return "It has no members: the first one with group.protocol=consumer makes it a consumer group."
     return "Restart its members one by one with group.protocol=consumer: the first one converts the group."
-
-
-def _session_timeouts(group: GroupMetadataValue) -> tuple[int, ...]:
-    return tuple(sorted({member.session_timeout_ms for member in group.members}))

@@ -39,6 +39,7 @@ def report_of_index(index: Index, title: str, go_on: Callable[[], None] = lambda
     documents = Documents(index)
     overview = documents.overview(title, is_report=True)
     parts = [_part("overview", overview), _part("groups", documents.groups())]
+    parts.append(_part("readiness", documents.readiness()))
     for name, document in _of_groups(documents):
         go_on()
         parts.append(_part(name, document))

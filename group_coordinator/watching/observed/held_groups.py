@@ -15,12 +15,14 @@ from msgspec.structs import astuple
 
 from group_coordinator.ground.system.disk_store import DiskStore
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
+from group_coordinator.watching.history.stored_generations import StoredGenerations
 from group_coordinator.watching.observed.evidence import Bounds, GroupEvidence, Shares
-from group_coordinator.watching.observed.following import Following
+from group_coordinator.watching.observed.following import Following, KeptGroup
 from group_coordinator.watching.observed.group import ObservedGroup
 from group_coordinator.watching.observed.group_state import GroupState, decode_group, encode_group
 from group_coordinator.watching.observed.modern_records import kind_of
 from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord
+from group_coordinator.watching.observed.stored_groups import stored_generations
 from group_coordinator.watching.observed.transactions import Commits, Fact
 from schemas.history import History
 
@@ -52,6 +54,20 @@ class Group:
         """Where much is known of it."""
         self.bytes = _GROUP_BYTES
         """What it takes in memory, nearly."""
+        self.stored: StoredGenerations | None = None
+        """What its generations say, as far as it was followed."""
+        self._stored_offset = -1
+
+    def followed_all(self, kept: KeptGroup) -> None:
+        """Note that it was followed through all of its evidence."""
+        facts = kept.facts
+        self.last_line_ms = kept.lines[-1].at_ms if kept.lines else 0
+        self.last_fact_ms = max((fact.timestamp_ms for fact in facts), default=0)
+        self.evidence.followed()
+        self.stored = stored_generations(facts, self.stored, self._stored_offset)
+        self._stored_offset = max(
+            (fact.offset for fact in facts if isinstance(fact, LogRecord)), default=self._stored_offset
+        )
 
     def go_on(self) -> list[History] | None:
         """Return the history of new commits; None where other evidence has come or a line belongs behind them."""

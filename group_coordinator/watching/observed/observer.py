@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.broker_logs.broker_patterns import NO_GROUP
+from group_coordinator.watching.history.stored_generations import StoredGenerations
 from group_coordinator.watching.observed.clock_skew import Skew, Skews
 from group_coordinator.watching.observed.evidence import BOUNDED, Bounds
 from group_coordinator.watching.observed.following import FEWEST, Following, KeptGroup, partition_of
@@ -46,6 +47,8 @@ class GroupUpdate(Struct, frozen=True, kw_only=True):
     are behind them."""
     all_history: Callable[[], Sequence[History]] | None = None
     """Returns the history of the group from its beginning, as long as nothing comes; None where all stay."""
+    stored: StoredGenerations | None = None
+    """What the generations of a classic group say, as above."""
 
 
 class _Partition:
@@ -320,13 +323,12 @@ class Observer:
             unchanged = 0
         else:
             group.followed, unchanged, history = group.following.follow(kept, self._names_version)
-        group.last_line_ms = kept.lines[-1].at_ms if kept.lines else 0
-        group.last_fact_ms = max((fact.timestamp_ms for fact in kept.facts), default=0)
-        group.evidence.followed()
+        group.followed_all(kept)
         self._groups.weigh(group)
         return GroupUpdate(
-            group_id=kept.group_id, history=history, unchanged=unchanged, all_history=lambda: kept.follow()[1]
-        )
+            group_id=kept.group_id, history=history, unchanged=unchanged, all_history=lambda: kept.follow()[1],
+            stored=group.stored,
+        )  # fmt: skip
 
     def _kept(self, group: Group) -> KeptGroup:
         lines, facts = group.evidence.lines(), group.evidence.facts()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from group_coordinator.watching.history.stored_generations import GENERATIONS, StoredGenerations, next_generation
 from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.consumer_protocol import assigned_partitions, says_that_it_owns, subscribed_topics
 from schemas.history import AssignedTopic, MemberAssignment, MemberIdentity, MemberRecorded
@@ -154,6 +155,21 @@ def unrecorded_generation(
             for member_id, identity in members.items()
         },
     )
+
+
+def stored_generations(
+    records: Iterable[object], known: StoredGenerations | None = None, after: int = -1
+) -> StoredGenerations | None:
+    """Return what records of a classic group say of its generations. `known`: what those up to the offset `after`
+    say; None: there is no classic group any more."""
+    new = [
+        record
+        for record in records
+        if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.offset > after
+    ]
+    for record in new[-GENERATIONS:]:
+        known = next_generation(known, group_metadata(record.value), record.timestamp_ms) if record.value else None
+    return known
 
 
 def session_timeouts(records: Iterable[object]) -> dict[str, int]:

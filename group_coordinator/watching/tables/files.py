@@ -157,7 +157,7 @@ def _array(column: Column, rows: Sequence[AnyRow]) -> pa.Array[Any]:
     values = [getattr(row, column.made_of or column.name) for row in rows]
     if column.made_of is not None:
         return pa.array(values, pa.timestamp("ms", "UTC")).cast(_arrow_type(column.sql_type))
-    if column.sql_type.startswith("array<struct"):
+    if "struct<" in column.sql_type:
         values = msgspec.to_builtins(values)
     return pa.array(values, _arrow_type(column.sql_type))
 

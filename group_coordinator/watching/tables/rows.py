@@ -18,6 +18,8 @@ from msgspec import Struct
 from group_coordinator.watching.tables.owned_rows import Ownership as Ownership
 from group_coordinator.watching.tables.owned_rows import OwnershipEnd as OwnershipEnd
 from group_coordinator.watching.tables.owned_rows import Target as Target
+from group_coordinator.watching.tables.readiness_row import Cost as Cost
+from group_coordinator.watching.tables.readiness_row import Readiness as Readiness
 from group_coordinator.watching.tables.row import Moment as Moment
 from group_coordinator.watching.tables.row import Row as Row
 from schemas.history import CauseKind, Certainty, RebalanceTrigger, TimerName
@@ -317,7 +319,7 @@ class Unreadable(Struct, frozen=True, kw_only=True):
     """Its value; bytes that are no UTF-8 are replaced."""
 
 
-AnyRow = Event | Rebalance | Ownership | Target | Member | Commit | Refusal | Expiry | Unreadable
+AnyRow = Event | Rebalance | Ownership | Target | Member | Commit | Refusal | Expiry | Unreadable | Readiness
 
 
 class Table(Struct, frozen=True):
@@ -348,6 +350,7 @@ TABLES: Mapping[str, Table] = {
         Table("refusals", Refusal, ("group_id", "events_partition", "epoch", "seq"), "refused_ms"),
         Table("expiries", Expiry, ("group_id", "epoch", "seq", "position"), "expired_ms"),
         Table("unreadable", Unreadable, ("history_partition", "history_offset"), "timestamp_ms"),
+        Table("readiness", Readiness, ("group_id",), "stored_ms"),
     )
 }
 """In the order in which a batch is written."""

@@ -56,6 +56,7 @@ class IndexUpdater:
                 self._go_on(update)
             else:
                 self._replace(update, update.unchanged)
+                self._index.take_stored(qualified_id(self._cluster, update.group_id), update.stored)
             self._forget_oldest()
 
     def _go_on(self, update: GroupUpdate) -> None:

@@ -13,10 +13,11 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
-from group_coordinator.ground.kafka_topics.described import brokers_of, topic_names
+from group_coordinator.ground.kafka_topics.described import broker_values, brokers_of, topic_names
 from group_coordinator.ground.kafka_topics.errors import STOP_S, TIMEOUT_S
 from group_coordinator.watching.dashboard.end_poller import EndPoller
 from group_coordinator.watching.dashboard.index import Index
+from group_coordinator.watching.dashboard.readiness import broker_settings
 from group_coordinator.watching.dashboard.sources import SourceError
 from group_coordinator.watching.dashboard.watched import WatchedSource
 from group_coordinator.watching.narrative import words
@@ -24,6 +25,7 @@ from group_coordinator.watching.observed.doubts import doubts
 from group_coordinator.watching.observed.evidence import BOUNDED, Bounds
 from group_coordinator.watching.observed.observer import GroupUpdate, Observer
 from group_coordinator.watching.observed.offsets_log import FetchedRecords
+from group_coordinator.watching.observed.stored_groups import stored_generations
 from group_coordinator.watching.observed.transactions import OpenTransaction
 from group_coordinator.watching.watch.cluster_status import (
     OFFSETS_LOG,
@@ -201,7 +203,7 @@ class WatchSource:
         for group_id in group_ids:
             with self._lock:
                 kept_group = self._observer.kept_of(group_id)
-            yield GroupHistory(self._cluster_name, kept_group.follow()[1])
+            yield GroupHistory(self._cluster_name, kept_group.follow()[1], stored_generations(kept_group.facts))
 
     # -------------------------------------------------------------------------------------------------------- inside
 
@@ -237,7 +239,7 @@ class WatchSource:
 
     def _run_names(self, index: Index) -> None:
         try:
-            self._ask_names()
+            self._ask_names(index)
         except Exception as problem:
             self._fail(problem, index)
 
@@ -366,8 +368,8 @@ class WatchSource:
     def _hangs(self, transaction: OpenTransaction) -> bool:
         return time.time_ns() // 1_000_000 - transaction.since_ms > _HANGS_MS
 
-    def _ask_names(self) -> None:
-        """Ask for the brokers, and for the names of topics."""
+    def _ask_names(self, index: Index) -> None:
+        """Ask for the brokers and their settings, and for the names of topics."""
         admin = new_admin_client(self._properties)
         while not self._stopping.is_set():
             self._questions.begin()
@@ -375,6 +377,8 @@ class WatchSource:
             try:
                 metadata = admin.list_topics(timeout=TIMEOUT_S)
                 self._cluster = Cluster(servers=self.name, id=metadata.cluster_id or "", brokers=brokers_of(metadata))
+                if values := broker_values(admin, metadata):
+                    index.broker_settings[self._cluster_name] = broker_settings(values, "brokers")
                 if (names := topic_names(admin, metadata)) != self._names:
                     self._names = names
             except KafkaException as problem:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.sources import Source
+from group_coordinator.watching.history.stored_generations import StoredGenerations
 from group_coordinator.watching.watch.conditions import Conditions
 from schemas.history import History
 
@@ -37,6 +38,8 @@ class GroupHistory(NamedTuple):
     cluster: str
     """Its cluster, where there are several."""
     records: Sequence[History]
+    stored: StoredGenerations | None = None
+    """Of a classic group, what its generations say."""
 
 
 class HistorySource(Source, Protocol):

@@ -60,6 +60,12 @@ FIELDS_OF_VERSION_1 = {
     "DeadLetter": "detail group_id number offset partition reason timestamp_ms value",
     "Request": "timestamp_ms value",
     "Problem": "error",
+    "ReadinessPage": "counts groups next_page not_judged not_seen now_ms settings",
+    "Readiness": "assignor cost group_id is_converted_live members protocol_type reasons remarks session_timeouts_ms "
+    "static_members stored_ms verdict",
+    "Cost": "not_known_ms rebalances since_ms without_owner_ms",
+    "BrokerSettings": "has_protocol migration_policy session_timeout_max_ms session_timeout_min_ms session_timeout_ms "
+    "size_max source",
 }
 """Programs of other people read them: a new one may come, none may go."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,13 +13,15 @@ import pytest
 
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.report import report_of_index, write_report
-from group_coordinator.watching.dashboard.server import RunningServer
+from group_coordinator.watching.dashboard.server import RunningServer, start_server
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
 from schemas.records_file import Record, encode_record
 from tests.watching.dashboard import scene
 from tests.watching.dashboard.http import document
 from tests.watching.dashboard.pages import owner_at, owners_shown
+from tests.watching.observed.pieces import mixed
+from tests.watching.watch.recorded_source import Recorded
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -27,7 +30,7 @@ VIEWS = (
     "#/groups", "#/groups?at=1700000062000", "#/group/payments", "#/group/clicks?tab=members",
     "#/group/clicks?tab=offsets",
     "#/group/payments?tab=refusals", "#/group/orders?tab=records", "#/events?commits=yes", "#/dead-letters",
-    "#/group/payments?compare=yes",
+    "#/group/payments?compare=yes", "#/readiness",
 )  # fmt: skip
 
 
@@ -54,6 +57,27 @@ def test_the_list_has_all_groups_the_worst_first(page: Page, served: RunningServ
     expect(page.locator(".rows .row")).to_have_count(3)
     assert sorted(page.locator(".rows .name a").all_inner_texts()) == ["ledger", "nightly", "payments"]
     assert "q=pay" in page.url
+
+
+def test_readiness(browser: Browser, page: Page) -> None:
+    """What the page shows of each group is what the API judges; a chip shows those of one verdict, a link a group."""
+    source = Recorded("connect")
+    source.give(mixed("connect", Random(7)))
+    with start_server(source) as server:
+        judged = document(server, "/api/v1/readiness")["groups"]
+        open_view(page, server, "#/groups")
+        page.locator(".tools a").click()
+        page.wait_for_selector(".readiness tbody tr")
+        cells = "rows => rows.map((row) => [...row.cells].slice(0, 3).map((cell) => cell.innerText))"
+        shown = page.locator(".readiness tbody tr").evaluate_all(cells)
+        assert [(row[0], row[1][2:]) for row in shown] == [(each["group_id"], each["verdict"]) for each in judged]
+        for row, each in zip(shown, judged, strict=True):
+            assert all(sentence in row[2] for sentence in (*each["reasons"], *each["remarks"]))
+        page.locator(".chip", has_text="wait").click()
+        page.wait_for_function("document.querySelectorAll('.readiness tbody tr').length === 2")
+        assert "show=wait" in page.url
+        page.locator(".readiness tbody a").first.click()
+        page.wait_for_selector(".grouphead h1:text('connect-cluster')")
 
 
 def test_keys_lead_from_the_list_to_the_cause(page: Page, served: RunningServer) -> None:

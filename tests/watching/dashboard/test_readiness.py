@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from datetime import UTC
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,14 +14,19 @@ from msgspec.structs import replace
 
 from group_coordinator.watching.broker_logs.broker_log import BrokerLog
 from group_coordinator.watching.commands.readiness import judged
+from group_coordinator.watching.dashboard.documents import Documents
+from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.readiness import (
+    VERDICTS,
+    WEEK_MS,
     BrokerSettings,
-    Cost,
-    Readiness,
     broker_settings,
+    cost_of,
     readiness_of,
 )
+from group_coordinator.watching.history.stored_generations import GENERATIONS, StoredGenerations, all_generations
 from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.tables.readiness_row import Readiness
 from schemas.consumer_protocol import (
     Assignment,
     Subscription,
@@ -28,16 +35,24 @@ from schemas.consumer_protocol import (
     encode_subscription,
 )
 from schemas.records import GroupMetadataValue, MemberMetadata
+from tests.watching.dashboard import scene
+from tests.watching.observed.pieces import mixed, pieces
 from tests.watching.observed.recorded import NAMES, entries, files, polls, truth
+from tests.watching.watch.recorded_source import Recorded
 
 REFUSED = "Cannot upgrade classic group "
-NOTHING = Cost(since_ms=None, rebalances=0, without_owner_ms=0, not_known_ms=0)
 MEMBER = MemberMetadata(
     member_id="a", client_id="a", client_host="/10.0.0.1", session_timeout_ms=45_000,
     subscription=encode_subscription(Subscription(topics=("orders",)), 1),
     assignment=encode_assignment(Assignment(partitions=(TopicPartition("orders", 0),))),
 )  # fmt: skip
 GROUP = GroupMetadataValue(protocol_type="consumer", generation=3, protocol="range", leader="a", members=(MEMBER,))
+
+
+def generations(groups: list[GroupMetadataValue]) -> StoredGenerations:
+    known = all_generations((group, number) for number, group in enumerate(groups))
+    assert known is not None
+    return known
 
 
 def settings_of(name: str) -> BrokerSettings:
@@ -51,7 +66,7 @@ def at(name: str, at_ms: int) -> dict[str, Readiness]:
     """What was to be said of a recorded cluster at a moment."""
     observer = Observer()
     observer.add_records(entry for entry in entries(name) if entry.timestamp_ms <= at_ms)
-    return {each.group: each for each in judged(observer, settings_of(name), at_ms)}
+    return {each.group_id: each for each in judged(observer, settings_of(name), at_ms)}
 
 
 def conversions(name: str) -> Iterator[tuple[str, int]]:
@@ -106,14 +121,14 @@ def test_who_is_no_consumer() -> None:
 
 
 def test_what_is_fine() -> None:
-    judgement = readiness_of("g", [GROUP], BrokerSettings(), NOTHING)
+    judgement = readiness_of("g", generations([GROUP]), BrokerSettings())
     assert (judgement.verdict, judgement.is_converted_live, judgement.remarks) == ("go", True, ())
     static = replace(GROUP, members=(replace(MEMBER, group_instance_id="s", session_timeout_ms=50_000),))
-    judgement = readiness_of("g", [static], BrokerSettings(), NOTHING)
+    judgement = readiness_of("g", generations([static]), BrokerSettings())
     assert judgement.verdict == "go"
     assert [remark.partition(" ")[0] for remark in judgement.remarks] == ["A", "1"]
     empty = replace(GROUP, members=(), protocol=None)
-    judgement = readiness_of("g", [empty], BrokerSettings(migration_policy="disabled"), NOTHING)
+    judgement = readiness_of("g", generations([empty]), BrokerSettings(migration_policy="disabled"))
     assert (judgement.verdict, judgement.is_converted_live) == ("go", False)
 
 
@@ -134,7 +149,7 @@ def test_what_is_fine() -> None:
 def test_what_must_change(
     group: GroupMetadataValue, settings: BrokerSettings, said: str, is_converted_live: bool
 ) -> None:
-    judgement = readiness_of("g", [group], settings, NOTHING)
+    judgement = readiness_of("g", generations([group]), settings)
     assert (judgement.verdict, judgement.is_converted_live) == ("change this first", is_converted_live)
     assert said in judgement.reasons[0]
 
@@ -142,11 +157,69 @@ def test_what_must_change(
 def test_a_leader_that_may_come_again() -> None:
     """Whether an assignment has data is up to the leader's library: another member may lead the next generation."""
     with_data = replace(MEMBER, assignment=encode_assignment(Assignment(user_data=b"mine")))
-    earlier, now = (
-        replace(GROUP, protocol="cooperative-sticky", members=(member,)) for member in (with_data, MEMBER)
-    )
-    judgement = readiness_of("g", [earlier, now], BrokerSettings(), NOTHING)
+    earlier, now = (replace(GROUP, protocol="cooperative-sticky", members=(member,)) for member in (with_data, MEMBER))
+    judgement = readiness_of("g", generations([earlier, now]), BrokerSettings())
     assert (judgement.verdict, judgement.is_converted_live) == ("change this first", True)
     assert "another leader" in judgement.reasons[0]
+    long_ago = [earlier, *[now] * GENERATIONS]
+    assert readiness_of("g", generations(long_ago[:-1]), BrokerSettings()).verdict == "change this first"
+    assert readiness_of("g", generations(long_ago), BrokerSettings()).verdict == "go"
     changed = replace(now, protocol="range")
-    assert readiness_of("g", [earlier, changed], BrokerSettings(), NOTHING).verdict == "go"
+    assert readiness_of("g", generations([earlier, changed]), BrokerSettings()).verdict == "go"
+
+
+def test_the_page_says_what_the_command_says() -> None:
+    """The index is told of groups as they change, piece by piece; the command reads all evidence at once."""
+    for name in ("migration-refused", "connect"):
+        source, index = Recorded(name), Index()
+        source.start(index)
+        for piece in pieces(mixed(name, Random(4)), Random(4)):
+            source.give(piece)
+        settings = settings_of(name)
+        index.broker_settings[""] = settings
+        documents = Documents(index)
+        page = documents.readiness()
+        assert page.groups
+        told = {each.group_id: each for each in judged(source.observer, settings, documents.now_ms)}
+        assert {each.group_id: each for each in page.groups} == told
+        assert sum(page.counts.values()) == len(page.groups)
+        first = documents.readiness(limit=1)
+        assert first.groups == page.groups[:1]
+        assert first.next_page is not None
+        assert documents.readiness(page=first.next_page).groups == page.groups[1:]
+        for each in VERDICTS:
+            of_it = documents.readiness(verdict=each).groups
+            assert of_it == tuple(group for group in page.groups if group.verdict == each)
+
+
+def test_groups_whose_generations_are_not_known_are_counted() -> None:
+    index = Index()
+    for value in scene.values():
+        index.add(value)
+    page = Documents(index).readiness()
+    assert (page.groups, page.counts) == ((), {})
+    assert page.not_judged == sum(row.type == "classic" for row in index.rows(index.last_ms))
+
+
+def test_a_week_is_counted() -> None:
+    """What is longer ago has cost nothing, and what went on at its begin counts from there."""
+    history = [record for record in scene.scene() if record.group_id == "payments"]
+    whole = cost_of("payments", history, history[-1].timestamp_ms)
+    assert (whole.since_ms, whole.rebalances > 1) == (history[0].timestamp_ms, True)
+    week_later = cost_of("payments", history, history[0].timestamp_ms + WEEK_MS + 1)
+    assert week_later.since_ms == history[0].timestamp_ms + 1
+    assert week_later.rebalances == whole.rebalances
+    long_ago = cost_of("payments", history, history[-1].timestamp_ms + 2 * WEEK_MS)
+    assert (long_ago.rebalances, long_ago.not_known_ms) == (0, 0)
+
+
+def test_what_is_kept_has_bounds() -> None:
+    """Clients choose how many and how long their names are."""
+    members = tuple(
+        replace(MEMBER, member_id=f"{number}" + "x" * 1_000, session_timeout_ms=number, subscription=b"x")
+        for number in range(500)
+    )
+    group = replace(GROUP, members=members)
+    kept = generations([replace(group, protocol="y" * 1_000 + str(number)) for number in range(30)])
+    assert len(pickle.dumps(kept)) < 10_000
+    assert (kept.unreadable, kept.members, kept.session_timeouts_ms[-1]) == (500, 500, 499)

@@ -9,6 +9,7 @@ from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.sources import EndedSource
 from group_coordinator.watching.observed.evidence import BOUNDED
 from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.observed.stored_groups import stored_generations
 from group_coordinator.watching.watch.conditions import Condition, Conditions
 from group_coordinator.watching.watch.index_updater import IndexUpdater
 from group_coordinator.watching.watch.writing import GroupHistory
@@ -45,4 +46,4 @@ class Recorded(EndedSource):
     def histories(self) -> Iterator[GroupHistory]:
         with self.lock:
             groups = [self.observer.kept_of(group_id) for group_id in self.observer.group_ids()]
-        return (GroupHistory(self.cluster, group.follow()[1]) for group in groups)
+        return (GroupHistory(self.cluster, group.follow()[1], stored_generations(group.facts)) for group in groups)

@@ -11,13 +11,16 @@ from random import Random
 import pytest
 
 from group_coordinator.command_line.replay_output import read_history_files
+from group_coordinator.watching.commands.readiness import judged
 from group_coordinator.watching.commands.watch_outputs import open_outputs
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.notes import Note, note_of
+from group_coordinator.watching.dashboard.readiness import BrokerSettings
 from group_coordinator.watching.observed.evidence import BOUNDED
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.observed.state import encode_state, restore_state
 from group_coordinator.watching.tables.files import write_tables
+from group_coordinator.watching.tables.readiness_row import Cost
 from group_coordinator.watching.watch.writing import GroupHistory, WriteGivenUpError, WrittenSource
 from schemas.history import History
 from tests.waiting import wait_until
@@ -98,6 +101,24 @@ def test_killed_anywhere(tmp_path: Path, whole: Sequence[History]) -> None:
     assert list(read_history_files(tmp_path / "out")) == whole
     write_tables(whole, tmp_path / "expected", "parquet")
     assert rows(tmp_path / "tables") == rows(tmp_path / "expected")
+
+
+def test_the_table_of_readiness(tmp_path: Path) -> None:
+    """It has what the command says of the same evidence; what rebalances cost is of the last week."""
+    name = "migration-refused"
+    source, index = Recorded(name), Index()
+    source.give(mixed(name, Random(6)))
+    source.is_whole = True
+    watched = written(source, tmp_path, 60)
+    watched.start(index)
+    watched.stop()
+    told = {each.group_id: each for each in judged(source.observer, BrokerSettings(), 0)}
+    table = rows(tmp_path / "tables", ("readiness",))["readiness"]
+    assert {row["group_id"]: row["verdict"] for row in table} == {name: each.verdict for name, each in told.items()}
+    for row in table:
+        each = told[row["group_id"]]
+        assert (row["reasons"], row["assignor"], row["members"]) == ([*each.reasons], each.assignor, each.members)
+        assert row["cost"].keys() == set(Cost.__struct_fields__)
 
 
 def _breaks_off(histories: Iterator[GroupHistory]) -> Iterator[GroupHistory]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,15 @@ def outputs(directory: Path) -> OutputOptions:
     )
 
 
-def rows(tables: Path) -> dict[str, list[dict[str, Any]]]:
+OF_HISTORY = [name for name in TABLES if name != "readiness"]
+
+
+def rows(tables: Path, names: Iterable[str] = OF_HISTORY) -> dict[str, list[dict[str, Any]]]:
     """Return each table's rows, in an order of their own."""
     return {
         name: sorted(
             (row for path in (tables / name).glob("*/*/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()),
             key=lambda row: json.dumps(row, default=str),
         )
-        for name in TABLES
+        for name in names
     }

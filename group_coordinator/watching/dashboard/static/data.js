@@ -46,6 +46,16 @@ export async function groups(at = null) {
   return { ...answer, groups: all };
 }
 
+/** Which classic groups can go over to the consumer protocol, page by page. */
+export async function readiness({ q, show, page }) {
+  if (!isReport) return ask("readiness", { contains: q, verdict: show, page, limit: 50 });
+  const all = await unpack("readiness");
+  const asked = all.groups.filter((each) => each.group_id.includes(q));
+  const counts = {};
+  for (const each of asked) counts[each.verdict] = (counts[each.verdict] ?? 0) + 1;
+  return { ...all, counts, groups: asked.filter((each) => !show || each.verdict === show) };
+}
+
 export function group(id) {
   return isReport ? unpack(ofGroup("group", id)) : ask("group-over-time", { group: id });
 }

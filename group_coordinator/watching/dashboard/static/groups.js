@@ -39,7 +39,7 @@ export function groupsView(app, _, parameters) {
   const timeBar = new TimeBar({ first: app.overview.first_ms, last: Math.max(app.clock(), app.overview.last_ms), onTime: (at) => set({ at }) });
   const element = h("div", { class: "groups" },
     h("h1", { class: "hidden" }, "Groups"),
-    h("div", { class: "tools" }, search, chips, tally), list.element, timeBar.element);
+    h("div", { class: "tools" }, search, chips, h("a", { href: address("readiness") }, "Ready for KIP-848?"), tally), list.element, timeBar.element);
 
   function heads() {
     return COLUMNS.map(([key, title, kind]) => h("span", { class: kind, role: "columnheader", "data-key": key, "aria-sort": "none" },

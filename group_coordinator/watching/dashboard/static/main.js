@@ -8,10 +8,11 @@ import { groupsView } from "dashboard/groups";
 import { groupView } from "dashboard/group";
 import { deadLettersView, eventsView } from "dashboard/events";
 import { showHelp } from "dashboard/help";
+import { readinessView } from "dashboard/readiness";
 import { drawAges, watchedStrip } from "dashboard/watched";
 
-const VIEWS = { groups: groupsView, group: groupView, events: eventsView, "dead-letters": deadLettersView };
-const TITLES = { groups: "Groups", group: "Group", events: "Events", "dead-letters": "Dead letters" };
+const VIEWS = { groups: groupsView, group: groupView, events: eventsView, readiness: readinessView, "dead-letters": deadLettersView };
+const TITLES = { groups: "Groups", group: "Group", events: "Events", readiness: "Readiness", "dead-letters": "Dead letters" };
 
 const app = { overview: null, looked: 0, now: 0, heard: 0, live: false, link: "open", view: null, viewName: "" };
 const main = document.getElementById("main");
@@ -44,11 +45,11 @@ function turnTheme() {
 
 function drawBar() {
   const { view } = route();
-  const link = (name, text, badge) => h("a", { href: address(name), "aria-current": view === name || (name === "groups" && view === "group") ? "page" : null }, text, badge ? h("span", { class: "badge" }, number(badge)) : null);
+  const link = (name, text, badge, kind) => h("a", { class: kind, href: address(name), "aria-current": view === name || (name === "groups" && view === "group") ? "page" : null }, text, badge ? h("span", { class: "badge" }, number(badge)) : null);
   const overview = app.overview;
   replace(bar,
     h("a", { class: "brand", href: address("groups"), "aria-label": "Group Coordinator: all groups" }, logo(), h("span", { class: "wide" }, "Group Coordinator")),
-    h("nav", { "aria-label": "Pages" }, link("groups", "Groups"), link("events", "Events"), link("dead-letters", "Dead letters", overview.dead_letters)),
+    h("nav", { "aria-label": "Pages" }, link("groups", "Groups"), link("events", "Events"), link("readiness", "Readiness", null, "wide"), link("dead-letters", "Dead letters", overview.dead_letters)),
     h("span", { class: "space" }),
     h("span", { class: "source wide", title: sourceTitle() }, overview.is_report ? "report of " : "", overview.source),
     clockElement(),
