@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import UTC
 
 import msgspec
@@ -21,6 +22,7 @@ from group_coordinator.watching.commands.one_look import read_brokers_groups
 from group_coordinator.watching.commands.watch_sources import watch_index
 from group_coordinator.watching.dashboard import api_types as api
 from group_coordinator.watching.dashboard.documents import details
+from group_coordinator.watching.dashboard.end_poller import take_share_offsets
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.sources import SourceError
@@ -116,7 +118,11 @@ def _poll(config: ReaderSettings, refusal: str, index: Index) -> None:
 
 def _poll_ends(index: Index, config: ReaderSettings) -> int:
     """Ask for the ends of the logs, and for what verdicts want to know besides. Returns when."""
+    from group_coordinator.watching.watch.share_offsets import ShareOffsets  # it takes its time
+
     admin = new_admin_client(config.client_properties)
+    with closing(ShareOffsets(config.client_properties)) as share_offsets:
+        take_share_offsets(index, share_offsets)
     now_ms = time.time_ns() // 1_000_000
     bounds = log_bounds(admin, {place for place in index.places() if can_be(place)})
     index.poll_ends(now_ms, bounds)

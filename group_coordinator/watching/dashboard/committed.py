@@ -6,9 +6,11 @@ minute are none, so a partition whose offset moves every few seconds has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
+
+from group_coordinator.ground.kafka_topics.bounds import Partition
 
 PAUSES_KEPT = 8
 PAUSE_MIN_MS = 30_000
@@ -74,17 +76,29 @@ class Growing(NamedTuple):
     """So often that was another one."""
 
 
+class ShareOffset(NamedTuple):
+    """Where a share group stands in one partition."""
+
+    start_offset: int
+    """Of the first message that it is not done with; -1: nobody has begun to read there."""
+    lag: int | None
+    """Messages from there on that it is not done with; None: the broker does not count them."""
+
+
 class Committed(NamedTuple):
-    """The offset of one partition."""
+    """The offset of one partition. A share group commits none: it has its start offset, as it was asked for."""
 
     offset: int
     committed_ms: int
+    """0: nobody has committed it."""
     metadata: str
     moved_ms: int = 0
     """When the offset last became another one. Many clients commit the same again and again."""
     step: int = 0
     """By how much it last moved forward; 0: it is not known at which pace it moves."""
     past: bytes = b""
+    share_lag: int | None = None
+    """Of a share group, its lag, where its coordinator counts it."""
 
     def pauses(self) -> Iterator[Pause]:
         """Yield the latest pauses, the oldest first."""
@@ -94,6 +108,15 @@ class Committed(NamedTuple):
         """Return when the offset stood where, before the last two times that ten minutes of the clock were over."""
         before_ms, before_offset = _MOMENT.unpack_from(self.past)
         return before_ms, before_offset
+
+
+def of_share_group(
+    offsets: Mapping[Partition, ShareOffset],
+) -> tuple[dict[Partition, Committed], tuple[Partition, ...]]:
+    """Return what a share group has in place of commits, and the partitions where it has not begun to read."""
+    begun = {place: each for place, each in offsets.items() if each.start_offset >= 0}
+    committed = {place: Committed(each.start_offset, 0, "", share_lag=each.lag) for place, each in begun.items()}
+    return committed, tuple(place for place in offsets if place not in begun)
 
 
 def next_commit(before: Committed | None, offset: int, at_ms: int, metadata: str, assigned_ms: int) -> Committed:

@@ -33,7 +33,7 @@ from group_coordinator.watching.dashboard.what_if import (
     ranges,
     summary,
 )
-from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER
+from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, SHARE
 from group_coordinator.watching.narrative import sentences, words
 from group_coordinator.watching.tables.rows import Readiness
 from schemas.group_states import GroupState
@@ -279,7 +279,7 @@ class Documents:
         with index.lock:
             offsets: dict[Partition, Committed] = dict(facts.offsets)
             settings = index.settings.health
-            is_empty = facts.state == GroupState.EMPTY
+            expires = facts.state == GroupState.EMPTY and facts.kind != SHARE
             now = Now(
                 row=row,
                 moments=tuple(facts.moments()),
@@ -287,7 +287,7 @@ class Documents:
                 offsets=offsets,
                 uncommitted=facts.uncommitted,
                 expires_ms={
-                    place: offset_expires_ms(facts, each, settings) for place, each in offsets.items() if is_empty
+                    place: offset_expires_ms(facts, each, settings) for place, each in offsets.items() if expires
                 },
                 epochs=present(facts),
                 settings=settings,

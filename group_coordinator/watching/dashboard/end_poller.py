@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol
 
+from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.errors import STOP_S
 from group_coordinator.ground.kafka_topics.log_bounds import can_be, log_bounds, log_reaches
+from group_coordinator.watching.dashboard.clusters import qualified_id
+from group_coordinator.watching.dashboard.committed import ShareOffset
 from group_coordinator.watching.dashboard.index import Index
+
+
+class AsksShareGroups(Protocol):
+    """Who can say where share groups stand, by their ids in their cluster."""
+
+    def __call__(self, group_ids: Collection[str], /) -> Mapping[str, Mapping[Partition, ShareOffset]]: ...
+    def close(self) -> None: ...
+
+
+def take_share_offsets(index: Index, ask: AsksShareGroups, cluster: str = "") -> None:
+    """Ask where the share groups of a cluster stand, and tell an index."""
+    prefix = qualified_id(cluster, "")
+    told = ask([group_id.removeprefix(prefix) for group_id in index.share_groups(cluster)])
+    offsets = {qualified_id(cluster, group_id): of_group for group_id, of_group in told.items()}
+    index.take_share_offsets(offsets, cluster)
 
 
 class EndPoller:
@@ -23,10 +41,12 @@ class EndPoller:
         progress: Callable[[], Mapping[str, Any]],
         interval_s: float = 15.0,
         cluster: str = "",
+        share_offsets: AsksShareGroups | None = None,
     ) -> None:
         """`properties` are librdkafka's. `progress`: of the source. Nothing is asked while it has not `caught_up`:
         beside ends that are newer than what is known of commits a group looks as if it stood. `cluster`: where there
-        are several."""
+        are several. `share_offsets`: tells where share groups stand."""
+        self._share_offsets = share_offsets
         self._properties = dict(properties)
         self._index = index
         self._progress = progress
@@ -48,8 +68,17 @@ class EndPoller:
         self._thread.join(STOP_S)
 
     def _run(self) -> None:
+        try:
+            self._ask_again_and_again()
+        finally:
+            if self._share_offsets is not None:
+                self._share_offsets.close()
+
+    def _ask_again_and_again(self) -> None:
         admin = new_admin_client(self._properties)
         while not self._stopping.is_set():
+            if self._share_offsets is not None and self._progress()["caught_up"]:
+                take_share_offsets(self._index, self._share_offsets, self._cluster)
             all_places = self._index.places(self._cluster)
             places = {place for place in all_places if can_be(place)}
             self.impossible = len(all_places) - len(places)

@@ -15,7 +15,7 @@ from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.committed import Committed, Growing, Jump, NearBegin, next_commit, next_jump
 from group_coordinator.watching.dashboard.lag import EndOffsets, GroupLag, PartitionLag
 from group_coordinator.watching.dashboard.returns import Coming
-from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, CurrentGroup
+from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, SHARE, CurrentGroup
 from group_coordinator.watching.history.reconciliation import rename
 from group_coordinator.watching.history.view import Departure, JoinedMember, Removal, RemovedOffsets
 from group_coordinator.watching.narrative import holding, words
@@ -84,8 +84,8 @@ class GroupFacts(CurrentGroup):
     __slots__ = (
         "_stalled_seq", "_transitions", "_uncommitted", "assigned_ms", "comings", "completed", "deadline_ms",
         "first_ms", "group_id", "growing", "had_members", "idle", "jumps", "last_commit_ms", "last_ms", "near_begin",
-        "offsets", "outside", "owned", "partitions", "rebalances", "recent", "refusals", "started", "topics", "version",
-        "waiting", "wants",
+        "not_begun", "offsets", "outside", "owned", "partitions", "rebalances", "recent", "refusals", "started", "topics",
+        "version", "waiting", "wants",
     )  # fmt: skip
 
     def __init__(self, group_id: str) -> None:
@@ -104,6 +104,8 @@ class GroupFacts(CurrentGroup):
         """When any of it was last assigned."""
         self._uncommitted: tuple[Partition, ...] | None = None
         self.offsets: dict[Partition, Committed] = {}
+        self.not_begun: tuple[Partition, ...] = ()
+        """Of a share group, partitions of its topics that it has no offset of."""
         self.near_begin: dict[Partition, NearBegin] = {}
         self.jumps: dict[Partition, Jump] = {}
         self.outside: tuple[int, int, int] = (0, 0, 0)
@@ -163,6 +165,8 @@ class GroupFacts(CurrentGroup):
     @property
     def uncommitted(self) -> tuple[Partition, ...]:
         """Return the partitions that were assigned and have no committed offset."""
+        if self.kind == SHARE:
+            return self.not_begun
         if self._uncommitted is None:
             offsets = self.offsets
             is_connect = self.protocol_name in CONNECT_PROTOCOLS
@@ -184,7 +188,7 @@ class GroupFacts(CurrentGroup):
             partitions=tuple(
                 PartitionLag(
                     *place, each.offset, ends.bounds.get(place),
-                    ends.lag(place, each.offset, now_ms, each.committed_ms), members.get(owners.get(place, "")),
+                    ends.lag_of(place, each, now_ms), members.get(owners.get(place, "")),
                 )
                 for place, each in sorted(self.offsets.items())
             ),

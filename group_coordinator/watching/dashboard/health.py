@@ -14,7 +14,7 @@ from group_coordinator.watching.dashboard.lag import Lag
 from group_coordinator.watching.dashboard.returns import PUT_OUT, Coming, Life, returned
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.verdicts import Verdict
-from group_coordinator.watching.history.current_group import CLASSIC
+from group_coordinator.watching.history.current_group import CLASSIC, SHARE
 from group_coordinator.watching.narrative import sentences, words
 from schemas.group_states import NO_GROUP, REBALANCING, UNKNOWN, GroupState
 
@@ -204,7 +204,7 @@ def expires_ms(group: GroupFacts, settings: HealthSettings) -> int | None:
 
     The retention counts from when its last member left; if it never had one, and in a consumer group, from the commit.
     """
-    if group.state != GroupState.EMPTY or not group.offsets:
+    if group.state != GroupState.EMPTY or not group.offsets or group.kind == SHARE:
         return None
     return min(offset_expires_ms(group, committed, settings) for committed in group.offsets.values())
 

@@ -16,6 +16,7 @@ from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition, Reac
 from group_coordinator.ground.system.disk_store import DiskStore
 from group_coordinator.ground.system.yielding_lock import YieldingLock
 from group_coordinator.watching.dashboard.api_types import DeadLetter, Group, PastGroup
+from group_coordinator.watching.dashboard.committed import ShareOffset, of_share_group
 from group_coordinator.watching.dashboard.facts import GroupFacts
 from group_coordinator.watching.dashboard.feed import Feed, FeedItem
 from group_coordinator.watching.dashboard.group_list import GroupList
@@ -26,7 +27,7 @@ from group_coordinator.watching.dashboard.ring import Chunk, values
 from group_coordinator.watching.dashboard.rows import group_row
 from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.watched import Watched
-from group_coordinator.watching.history.current_group import CLASSIC
+from group_coordinator.watching.history.current_group import CLASSIC, SHARE
 from group_coordinator.watching.history.stored_generations import StoredGenerations
 from group_coordinator.watching.tables.readiness_row import Readiness
 from schemas.group_states import GroupState
@@ -141,8 +142,25 @@ class Index:
                 last_ms, group.facts.version = before.facts.last_ms, before.facts.version + 1
             for record, value in records:
                 self._add(group, record, value, is_news=last_ms is None or record.timestamp_ms > last_ms)
+            if before is not None and SHARE == before.facts.kind == group.facts.kind:
+                group.facts.offsets, group.facts.not_begun = before.facts.offsets, before.facts.not_begun
             self._list.changed((group_id,))
             self._groups.make_room()
+
+    def share_groups(self, cluster: str = "") -> list[str]:
+        """Return the share groups of a cluster in memory."""
+        groups = [group for group in list(self._groups.held.values()) if group.cluster == cluster]
+        return [group.facts.group_id for group in groups if group.facts.kind == SHARE]
+
+    def take_share_offsets(self, offsets: Mapping[str, Mapping[Partition, ShareOffset]], cluster: str = "") -> None:
+        """Take where share groups of a cluster stand. Of its others this is not known any more."""
+        for group_id in self.share_groups(cluster):
+            with self._lock.yielding():
+                group = self._groups.held.get(group_id)
+                if group is not None and (group_id in offsets or group.facts.offsets or group.facts.not_begun):
+                    group.facts.offsets, group.facts.not_begun = of_share_group(offsets.get(group_id, {}))
+                    group.facts.version += 1
+                    self._list.changed((group_id,))
 
     def take_stored(self, group_id: str, stored: StoredGenerations | None) -> None:
         """Take what a group's stored generations say, in place of what was known."""

@@ -183,12 +183,20 @@ class EndOffsets:
             return Lag(messages, now_ms - self._times[place][0], True, 0, gone)
         return Lag(messages, max(now_ms - appended_ms, 0), False, 0, gone)
 
+    def lag_of(self, place: Partition, committed: Committed, now_ms: int) -> Lag | None:
+        """Return the lag of what is committed. Of a share group its coordinator's count: it may be done with messages
+        behind its start offset."""
+        lag = self.lag(place, committed.offset, now_ms, committed.committed_ms)
+        if lag is None or committed.share_lag is None:
+            return lag
+        return lag._replace(messages=committed.share_lag, behind_ms=lag.behind_ms if committed.share_lag else 0, gone=0)
+
     def group_lag(
         self, offsets: Mapping[Partition, Committed], now_ms: int, uncommitted: Iterable[Partition] = ()
     ) -> Lag | None:
         """Return all messages together, and the time of the partition that is furthest behind; None if no end is known.
         """
-        lags = [self.lag(place, each.offset, now_ms, each.committed_ms) for place, each in offsets.items()]
+        lags = [self.lag_of(place, each, now_ms) for place, each in offsets.items()]
         without = [bounds.end - bounds.begin for place in uncommitted if (bounds := self.bounds.get(place)) is not None]
         return total([lag for lag in lags if lag is not None], without)
 

@@ -49,14 +49,14 @@ def partition(
 ) -> api.Partition:
     """Return a partition as it is now. `lost`: so many messages are gone at least: the offset jumped over them."""
     bounds = ends.bounds.get(place)
-    known = None if committed is None else ends.lag(place, committed.offset, now_ms, committed.committed_ms)
+    known = None if committed is None else ends.lag_of(place, committed, now_ms)
     lag = known or Lag(0, None, False, 0)
     return api.Partition(
         topic=place[0],
         partition=place[1],
         member_id=owner,
         committed_offset=None if committed is None else committed.offset,
-        committed_ms=None if committed is None else committed.committed_ms,
+        committed_ms=None if committed is None else committed.committed_ms or None,
         log_start_offset=None if bounds is None else bounds.begin,
         log_end_offset=None if bounds is None else bounds.end,
         lag=None if known is None else lag.messages,

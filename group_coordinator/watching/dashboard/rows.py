@@ -16,7 +16,7 @@ from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.standing import standing
 from group_coordinator.watching.dashboard.uneven import uneven
 from group_coordinator.watching.dashboard.verdicts import SEVERITY
-from group_coordinator.watching.history.current_group import CLASSIC
+from group_coordinator.watching.history.current_group import CLASSIC, SHARE
 from group_coordinator.watching.narrative import sentences
 
 LATEST_SHOWN = 48
@@ -26,7 +26,9 @@ _FINDERS = lost_and_losing, standing, jumps, uneven
 def group_row(group: GroupFacts, ends: EndOffsets, now_ms: int, settings: HealthSettings, cluster: str = "") -> Group:
     """Return the group as it is now. `ends` are those of its cluster's logs."""
     lag = ends.group_lag(group.offsets, now_ms, group.uncommitted)
-    found = list(chain.from_iterable(find(group, ends, settings) for find in _FINDERS)) if ends.version else []
+    # A share group's start offset stands while any message before it is under way: its past explains nothing.
+    finders = _FINDERS if ends.version and group.kind != SHARE else ()
+    found = list(chain.from_iterable(find(group, ends, settings) for find in finders))
     judgement = verdict(group, lag, now_ms, settings, found)
     started, completed = group.started, group.completed
     return Group(

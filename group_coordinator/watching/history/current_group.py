@@ -28,7 +28,7 @@ from schemas.history import (
 )
 from schemas.observed_history import GroupRestored
 
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value, UNKNOWN)
 
 
@@ -76,7 +76,7 @@ class CurrentGroup(GroupFold):
     def holders(self) -> tuple[Holder, ...]:
         """Return who must give up partitions, the one that has known it longest first; in a share group, where several
         members have the same partitions, nobody."""
-        return () if self.kind == "share" else self.way.holders()
+        return () if self.kind == SHARE else self.way.holders()
 
     def gives_up_by_ms(self, member_id: str) -> int | None:
         """Return when a member that does not give up what it was told to is dropped; None: not known."""

@@ -47,6 +47,7 @@ from group_coordinator.watching.watch.offsets_topic import (
     OffsetsTopicReader,
     OffsetsTopicRefusedError,
 )
+from group_coordinator.watching.watch.share_offsets import ShareOffsets
 from group_coordinator.watching.watch.writing import GroupHistory
 from schemas.kafka.record_batches import RawRecord
 
@@ -112,6 +113,7 @@ class WatchSource:
         self._names_told: Mapping[str, str] = self._names
         """Those that the observer has."""
         self._names_asked, self._questions = threading.Event(), NameQuestions()
+        self._broker_values: Mapping[str, str] = {}
         self._ends: dict[int, int] = {}
         """Partition -> its end at the start."""
         self._to_read = self._read = 0
@@ -161,7 +163,10 @@ class WatchSource:
         ]
         for thread in self._threads:
             thread.start()
-        self._end_poller = EndPoller(self._properties, index, self.progress, cluster=self._cluster_name)
+        self._end_poller = EndPoller(
+            self._properties, index, self.progress, cluster=self._cluster_name,
+            share_offsets=ShareOffsets(self._properties),
+        )  # fmt: skip
         self._end_poller.start()
 
     def stop(self) -> None:
@@ -239,7 +244,7 @@ class WatchSource:
 
     def _run_names(self, index: Index) -> None:
         try:
-            self._ask_names(index)
+            self._ask_names()
         except Exception as problem:
             self._fail(problem, index)
 
@@ -280,6 +285,7 @@ class WatchSource:
             return
         sources = tuple(self._sources())
         index.watch(self._cluster_name, watched(self._cluster, sources, not_known(sources, follow=self._follow)))
+        index.broker_settings[self._cluster_name] = broker_settings(self._broker_values, "brokers")
         index.doubt(self._cluster_name, in_cluster(self._cluster_name, self._doubts(reader)))
 
     def _name_topics(self) -> None:
@@ -368,7 +374,7 @@ class WatchSource:
     def _hangs(self, transaction: OpenTransaction) -> bool:
         return time.time_ns() // 1_000_000 - transaction.since_ms > _HANGS_MS
 
-    def _ask_names(self, index: Index) -> None:
+    def _ask_names(self) -> None:
         """Ask for the brokers and their settings, and for the names of topics."""
         admin = new_admin_client(self._properties)
         while not self._stopping.is_set():
@@ -377,8 +383,7 @@ class WatchSource:
             try:
                 metadata = admin.list_topics(timeout=TIMEOUT_S)
                 self._cluster = Cluster(servers=self.name, id=metadata.cluster_id or "", brokers=brokers_of(metadata))
-                if values := broker_values(admin, metadata):
-                    index.broker_settings[self._cluster_name] = broker_settings(values, "brokers")
+                self._broker_values = broker_values(admin, metadata) or self._broker_values
                 if (names := topic_names(admin, metadata)) != self._names:
                     self._names = names
             except KafkaException as problem:
