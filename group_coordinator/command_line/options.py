@@ -57,7 +57,7 @@ OPERATIONS = (
 TUNING = ("tuning_worker_daemon", "tuning_state_worker", "tuning_hadoop", "tuning_heap", "tuning_class_archives")
 """What reaches into the inside of Spark and Hadoop, and can be switched off."""
 FILE_OPTION = "config_file"
-SECRETS = ("webhook",)
+SECRETS = ("webhook", "otlp")
 """Settings whose values are never shown."""
 TABLE_FLAGS = ("--kafka", "--spark")
 DASHBOARD_TOKEN_VARIABLE = f"{ENVIRONMENT_PREFIX}DASHBOARD_TOKEN"
@@ -80,7 +80,7 @@ _PANELS: Panels = {
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "spark_niceness",
               "spark_idle_policy", "spark_tier4_factor", "max_events_per_batch", "tick_interval_ms", "ticker"),
     "Responders": ("responders", "responder_alone_max_ms", "answers_directory"),
-    "Operations": (*OPERATIONS, "webhook", "webhook_format"),
+    "Operations": (*OPERATIONS, "webhook", "webhook_format", "otlp"),
     "Tuning of Spark's inside (the outputs are the same without it)": TUNING,
 }  # fmt: skip
 _GROUPS_PANEL, _OTHER_PANEL, _REST = "Groups (settings of Kafka's coordinator)", "Topics", ""

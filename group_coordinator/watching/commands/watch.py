@@ -33,6 +33,7 @@ from group_coordinator.watching.dashboard.sources import Source, SourceError
 
 if TYPE_CHECKING:
     from group_coordinator.ground.monitoring.metrics import Value
+    from group_coordinator.watching.dashboard.index import Index
     from group_coordinator.watching.watch.writing import HistorySource, Output
 
 _Follow = Annotated[bool, typer.Option("--follow", help="Read brokers' logs as they grow, through rotations.")]
@@ -135,15 +136,34 @@ def _start(
         )  # fmt: skip
         more = stack.enter_context(webhook).values
         print_line(f"Verdicts are posted to {webhook.host}.")
-    if config.metrics_port:
-        from group_coordinator.watching.watch.lag_metrics import lag_series
-        from group_coordinator.watching.watch.metrics import watch_endpoint
-
-        host, port, series = config.metrics_host, config.metrics_port, lag_series(config, source.name)
+    if config.metrics_port or config.otlp:
         try:
-            endpoint = stack.enter_context(watch_endpoint(source, server.index, host, port, series, more))
+            _tell_metrics(source, server.index, config, more, stack)
         except BaseException:
             server.stop()
             raise
-        print_line(f"Metrics and health: {endpoint.url}/metrics, /health/live, /health/ready.")
     return server
+
+
+def _tell_metrics(
+    source: HistorySource,
+    index: Index,
+    config: WatchSettings,
+    more: Callable[[], Iterable[Value]],
+    stack: ExitStack,
+) -> None:
+    """Start the endpoint with the metrics, and their posts, where they are wanted. Raises OSError, CommandError."""
+    from group_coordinator.watching.watch.lag_metrics import lag_series
+    from group_coordinator.watching.watch.metrics import watch_metrics, watch_server
+
+    metrics = watch_metrics(source, index, lag_series(config, source.name), more)
+    if config.metrics_port:
+        server = watch_server(source, config.metrics_host, config.metrics_port, metrics)
+        print_line(f"Metrics and health: {stack.enter_context(server).url}/metrics, /health/live, /health/ready.")
+    if config.otlp:
+        try:
+            from group_coordinator.ground.monitoring.otlp import OtlpPoster
+        except ImportError as problem:
+            raise CommandError("otlp needs the extra otlp: install the package opentelemetry-proto.") from problem
+        posts = stack.enter_context(OtlpPoster(config.otlp, metrics.registry, source.name))
+        print_line(f"Metrics are posted to {posts.host}.")

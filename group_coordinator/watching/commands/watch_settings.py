@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 NAMES = (
     "cluster", "bootstrap_servers", "kafka", "offsets_retention_minutes",
     "metrics_port", "metrics_host", "metrics_groups", "metrics_groups_pattern", "metrics_partitions",
-    "metrics_series_max", "metrics_names", "stalled_after_ms", "webhook", "webhook_format",
+    "metrics_series_max", "metrics_names", "stalled_after_ms", "webhook", "webhook_format", "otlp",
 )  # fmt: skip
 
 
@@ -39,11 +39,16 @@ class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, VerdictS
     webhook_format: Literal["cloudevents", "slack"] = setting(
         "cloudevents", "CloudEvents 1.0 as JSON, or a text for one of Slack's incoming webhooks.")
 
+    otlp: str = setting(
+        "", "Post the metrics once a minute to this address by OTLP (protobuf over HTTP), as to "
+        "`http://localhost:4318/v1/metrics`; needs the extra otlp. As it may have a login it is never shown.")
+
     def problems(self) -> list[str]:
         return [
             *super().problems(),
             *self.series_problems(),
-            *(_webhook_problems(self.webhook) if self.webhook else ()),
+            *(_address_problems("webhook", self.webhook) if self.webhook else ()),
+            *(_address_problems("otlp", self.otlp) if self.otlp else ()),
             *self._cluster_problems(),
         ]
 
@@ -73,7 +78,7 @@ class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, VerdictS
         return {name: value for name, value in {**self.kafka, **cluster_properties}.items() if name != SERVERS}
 
 
-def _webhook_problems(url: str) -> Iterator[str]:
+def _address_problems(name: str, url: str) -> Iterator[str]:
     """Yield what is wrong with an address, without it."""
     try:
         parts = urlsplit(url)
@@ -81,4 +86,4 @@ def _webhook_problems(url: str) -> Iterator[str]:
     except ValueError:
         is_right = False
     if not is_right or any(character.isspace() or not character.isprintable() for character in url):
-        yield "webhook is no address: write https://HOST/PATH (it is not shown here, since it may be a secret)."
+        yield f"{name} is no address: write https://HOST/PATH (it is not shown here, since it may be a secret)."

@@ -84,8 +84,8 @@ class GroupFacts(CurrentGroup):
     __slots__ = (
         "_stalled_seq", "_transitions", "_uncommitted", "assigned_ms", "comings", "completed", "deadline_ms",
         "first_ms", "group_id", "growing", "had_members", "idle", "jumps", "last_commit_ms", "last_ms", "near_begin",
-        "not_begun", "offsets", "outside", "owned", "partitions", "rebalances", "recent", "refusals", "started", "topics",
-        "version", "waiting", "wants",
+        "not_begun", "offsets", "outside", "owned", "partitions", "rebalances", "recent", "refusals", "started",
+        "topics", "version", "waiting", "wants",
     )  # fmt: skip
 
     def __init__(self, group_id: str) -> None:

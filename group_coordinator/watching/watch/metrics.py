@@ -34,8 +34,19 @@ def watch_endpoint(
     source: HistorySource, index: Index, host: str, port: int, series: LagSeries,
     more: Callable[[], Iterable[Value]] = tuple,
 ) -> HttpServer:
-    """Return the endpoint, which does not serve yet. `series`: which groups have some of their own. `more`: further
-    gauges. Raises OSError.
+    """Return `watch_server` of `watch_metrics`. Raises OSError."""
+    return watch_server(source, host, port, watch_metrics(source, index, series, more))
+
+
+def watch_server(source: HistorySource, host: str, port: int, metrics: Metrics) -> HttpServer:
+    """Return the endpoint with metrics, which does not serve yet. Raises OSError."""
+    return operations_server(host, port, metrics.registry, WatchProbes(source))
+
+
+def watch_metrics(
+    source: HistorySource, index: Index, series: LagSeries, more: Callable[[], Iterable[Value]] = tuple
+) -> Metrics:
+    """Return the metrics. `series`: which groups have some of their own. `more`: further gauges.
 
     Counters count what happens from now on.
     """
@@ -54,9 +65,8 @@ def watch_endpoint(
     metrics.gauges_from(lambda: source_ages(index))
     metrics.gauges_from(lambda: clusters_by_state(source))
     metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(probes) else 1.0)])
-    server = operations_server(host, port, metrics.registry, probes)
     index.on_news = count
-    return server
+    return metrics
 
 
 class WatchedGroups(GroupTable):

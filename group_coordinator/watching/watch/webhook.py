@@ -6,19 +6,16 @@ counted. The address may be a secret: of it only the host is ever told.
 
 from __future__ import annotations
 
-import base64
 import logging
 import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from http.client import HTTPException, HTTPMessage
-from typing import IO, Any, Literal, Self
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from http.client import HTTPException
+from typing import Any, Literal, Self
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +23,7 @@ from msgspec import Struct
 from group_coordinator.ground.kafka_topics.errors import STOP_S
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.metrics import Value
+from group_coordinator.ground.monitoring.posting import Refused, failure_reason, poster
 from group_coordinator.ground.monitoring.printable import printable
 from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.verdicts import IN_TROUBLE
@@ -33,12 +31,13 @@ from group_coordinator.watching.dashboard.verdicts import IN_TROUBLE
 Form = Literal["cloudevents", "slack"]
 QUEUE_MAX = 1_000
 LOOK_S = 2.0
-POST_TIMEOUT_S = 5.0
 RETRY_MIN_S, RETRY_MAX_S = 1.0, 60.0
 GIVE_UP_S = 3_600.0
 """So long a message is tried."""
-_AGAIN = (408, 425, 429)
-"""These answers of a server are no refusal; nor are its own failures, from 500 on."""
+_MEDIA_TYPES: dict[Form, str] = {
+    "slack": "application/json; charset=utf-8",
+    "cloudevents": "application/cloudevents+json; charset=utf-8",
+}
 _BEGAN, _ENDED = "group-coordinator.verdict.began", "group-coordinator.verdict.ended"
 _log = logging.getLogger(__name__)
 
@@ -60,10 +59,6 @@ class Told(Struct, frozen=True, kw_only=True):
         return _BEGAN if self.ended_ms is None else _ENDED
 
 
-class Refused(Exception):
-    """The other side does not want this message. The text says why."""
-
-
 class Webhook:
     """A context manager. `values` are its gauges."""
 
@@ -80,7 +75,7 @@ class Webhook:
         """`source`: what is watched. `rows`: the groups as they are. `is_ready`: they are up to date; while they are
         not, nothing begins and nothing ends. `retry_s`: from the first try to the second one."""
         self.host = urlsplit(url).hostname or ""
-        self._post = _poster(url)
+        self._post = poster(url)
         self._form: Form = form
         self._source = f"group-coordinator/{quote(source, safe='')}"
         self._rows, self._is_ready = rows, is_ready
@@ -170,11 +165,11 @@ class Webhook:
             entry = since_s, message = self._queue[0]
         problem = None
         try:
-            self._post(message, "application/json" if self._form == "slack" else "application/cloudevents+json")
+            self._post(message, _MEDIA_TYPES[self._form])
         except Refused as refusal:
             problem, is_lost = str(refusal), True
         except (OSError, HTTPException) as failure:
-            problem, is_lost = _reason(failure), time.monotonic() - since_s > GIVE_UP_S
+            problem, is_lost = failure_reason(failure), time.monotonic() - since_s > GIVE_UP_S
         with self._lock:
             if problem is not None and not is_lost:
                 return problem
@@ -213,47 +208,3 @@ def slack_message(told: Told) -> dict[str, Any]:
         return {"text": f":warning: Group `{name}` is {verdict}: {reason}."}
     now = f"Now it is {told.group.state}: {reason}."
     return {"text": f":white_check_mark: Group `{name}` is no longer {verdict}. {now}"}
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """Follows none: the address is a secret between two, and an answer from elsewhere is none."""
-
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> None:
-        return None
-
-
-def _poster(url: str) -> Callable[[bytes, str], None]:
-    """Return what posts a message with its media type. It raises Refused, OSError, HTTPException."""
-    parts = urlsplit(url)
-    address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path or "/", parts.query, ""))
-    login: Mapping[str, str] = {}
-    if parts.username is not None:
-        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        login = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
-    opener = build_opener(_NoRedirect())
-
-    def post(message: bytes, media_type: str) -> None:
-        headers = {"Content-Type": f"{media_type}; charset=utf-8", "User-Agent": "group-coordinator", **login}
-        request = Request(address, message, headers, method="POST")
-        try:
-            with opener.open(request, timeout=POST_TIMEOUT_S):
-                pass
-        except HTTPError as answer:
-            with answer:
-                if answer.code < 500 and answer.code not in _AGAIN:
-                    raise Refused(f"it answers {answer.code}") from None
-                raise
-
-    return post
-
-
-def _reason(failure: Exception) -> str:
-    """Say why, without the address."""
-    match failure:
-        case HTTPError():
-            return f"it answers {failure.code}"
-        case URLError(reason=OSError() as cause):
-            return cause.strerror or type(cause).__name__
-    return type(failure).__name__
