@@ -20,6 +20,7 @@ from group_coordinator.watching.dashboard.group_page import GroupOverTime, Now, 
 from group_coordinator.watching.dashboard.health import offset_expires_ms
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.offsets_page import partition
+from group_coordinator.watching.dashboard.open_transactions import open_transactions
 from group_coordinator.watching.dashboard.rebalance_page import kind_of, rebalance_details, seen_in
 from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.what_if import (
@@ -253,6 +254,7 @@ class Documents:
                 expires_ms={
                     place: offset_expires_ms(facts, each, settings) for place, each in offsets.items() if is_empty
                 },
+                open_transactions=open_transactions(facts),
                 epochs=present(facts),
                 settings=settings,
                 now_ms=now_ms,
@@ -292,7 +294,7 @@ def details(index: Index, group_id: str, now_ms: int) -> api.GroupDetails:
             )
             for member_id, each in facts.members.items()
         )
-        assignor, leader_id = facts.protocol_name, facts.leader_id
+        assignor, leader_id, waited_for = facts.protocol_name, facts.leader_id, open_transactions(facts)
     places = sorted(owners.keys() | offsets.keys())
     return api.GroupDetails(
         now_ms=now_ms,
@@ -302,6 +304,7 @@ def details(index: Index, group_id: str, now_ms: int) -> api.GroupDetails:
         members=members,
         partitions=tuple(partition(each, owners.get(each), offsets.get(each), ends, now_ms) for each in places),
         findings=row.findings,
+        open_transactions=waited_for,
     )
 
 
