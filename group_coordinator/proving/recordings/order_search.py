@@ -21,6 +21,7 @@ from coordinator_state import Group, GroupConfig
 from group_coordinator.proving.recordings.absent_requests import Absent, absent_requests
 from group_coordinator.proving.recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
 from group_coordinator.proving.recordings.group_replay import GroupReplay
+from group_coordinator.proving.recordings.recorded_groups import HAND_OVER_US
 from group_coordinator.proving.recordings.replay_state import NO_STEP, START, GroupInput, State
 from group_coordinator.proving.recordings.track import Place, Track
 from schemas.events import TransactionEnded
@@ -363,7 +364,8 @@ class OrderSearch:
         beside_us += [us for us in ends if earliest_us < us <= latest_us]
         beside_us = [us - 1 if us <= step.effect_us else us + 1 for us in beside_us]
         beside_us.sort(key=lambda us: abs(us - step.effect_us))
-        for effect_us in [*beside_us, earliest_us, latest_us] if near_timer else beside_us:
+        beside_us += [earliest_us, latest_us] if near_timer else [step.effect_us + HAND_OVER_US]
+        for effect_us in beside_us:
             if earliest_us <= effect_us <= latest_us and effect_us not in tried:
                 tried.add(effect_us)
                 yield Move(step.index, effect_us)
