@@ -12,7 +12,9 @@ from coordinator_state.step import Step
 from schemas.events import TransactionEnded
 from schemas.history import OffsetChange, OffsetsCommitted
 from schemas.records import NO_TIMESTAMP, encode_offset_commit, encode_offset_commit_key
-from schemas.transaction_history import TransactionalOffsetsAborted
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsReplaced
+
+_NeverCounted = type[TransactionalOffsetsAborted] | type[TransactionalOffsetsReplaced]
 
 
 def end_transaction(step: Step, ended: TransactionEnded) -> None:
@@ -32,26 +34,26 @@ def end_transaction(step: Step, ended: TransactionEnded) -> None:
         group.grow_offsets(-offset_bytes(group_bytes + utf8_bytes(topic), pending.metadata))
     step.retention_changed = True
     if ended.committed:
-        _commit(step, taken)
+        _commit(step, ended, taken)
     else:
-        _abort(step, ended, taken)
+        _tell(step, ended, TransactionalOffsetsAborted, [_change(step, *entry) for entry in taken])
 
 
-def _commit(step: Step, taken: list[tuple[str, int, CommittedOffset]]) -> None:
+def _commit(step: Step, ended: TransactionEnded, taken: list[tuple[str, int, CommittedOffset]]) -> None:
     """Make offsets the committed ones, but where a commit that came after them in the log has stored another."""
     offsets = step.require_group().offsets
     changes: list[OffsetChange] = []
+    replaced: list[OffsetChange] = []
     for topic, partition, pending in taken:
-        previous = offsets.get(topic, partition)
+        change, previous = _change(step, topic, partition, pending), offsets.get(topic, partition)
         if previous is not None and _is_later(previous, pending):
-            continue
-        _put(step, topic, partition, pending, previous)
-        previous_offset = None if previous is None else previous.offset
-        changes.append(
-            OffsetChange(topic, partition, pending.offset, previous_offset, pending.leader_epoch, pending.metadata)
-        )
+            replaced.append(change)
+        else:
+            _put(step, topic, partition, pending, previous)
+            changes.append(change)
     for chunk in chunks(changes):
         step.append_history(OffsetsCommitted(*step.history_fields(), member_id=None, offsets=chunk))
+    _tell(step, ended, TransactionalOffsetsReplaced, replaced)
 
 
 def _is_later(committed: CommittedOffset, pending: CommittedOffset) -> bool:
@@ -78,18 +80,18 @@ def _put(step: Step, topic: str, partition: int, pending: CommittedOffset, previ
     retention.oldest_committed_ms = min(retention.oldest_committed_ms, pending.committed_ms)
 
 
-def _abort(step: Step, ended: TransactionEnded, taken: list[tuple[str, int, CommittedOffset]]) -> None:
-    offsets = step.require_group().offsets
-    changes = []
-    for topic, partition, pending in taken:
-        committed = offsets.get(topic, partition)
-        previous_offset = None if committed is None else committed.offset
-        changes.append(
-            OffsetChange(topic, partition, pending.offset, previous_offset, pending.leader_epoch, pending.metadata)
-        )
+def _change(step: Step, topic: str, partition: int, pending: CommittedOffset) -> OffsetChange:
+    """Return what a pending offset is beside the committed one."""
+    committed = step.require_group().offsets.get(topic, partition)
+    previous_offset = None if committed is None else committed.offset
+    return OffsetChange(topic, partition, pending.offset, previous_offset, pending.leader_epoch, pending.metadata)
+
+
+def _tell(step: Step, ended: TransactionEnded, kind: _NeverCounted, changes: list[OffsetChange]) -> None:
+    """Write history of offsets that do not count."""
     for chunk in chunks(changes):
         step.append_history(
-            TransactionalOffsetsAborted(
+            kind(
                 *step.history_fields(),
                 producer_id=ended.producer_id,
                 producer_epoch=ended.producer_epoch,

@@ -17,12 +17,20 @@ class TransactionalOffsetsPending(HistoryRecord, frozen=True, kw_only=True, tag=
     """Which transaction it is. The records of a watched cluster do not say it."""
 
 
-class TransactionalOffsetsAborted(HistoryRecord, frozen=True, kw_only=True, tag="transactional_offsets_aborted"):
-    """The transaction in which these offsets were written was aborted."""
+class NeverCounted(HistoryRecord, frozen=True, kw_only=True):
+    """The transaction in which these offsets were written has ended, and they never counted."""
 
     producer_id: int
     producer_epoch: int
     offsets: tuple[OffsetChange, ...]
 
 
-TransactionHistory = TransactionalOffsetsPending | TransactionalOffsetsAborted
+class TransactionalOffsetsAborted(NeverCounted, frozen=True, kw_only=True, tag="transactional_offsets_aborted"):
+    """The transaction in which these offsets were written was aborted."""
+
+
+class TransactionalOffsetsReplaced(NeverCounted, frozen=True, kw_only=True, tag="transactional_offsets_replaced"):
+    """The transaction in which these offsets were written was committed, but later commits had replaced them."""
+
+
+TransactionHistory = TransactionalOffsetsPending | TransactionalOffsetsAborted | TransactionalOffsetsReplaced

@@ -22,9 +22,9 @@ from coordinator_state import (
 from coordinator_state.offsets import Offsets
 from schemas.error_codes import ErrorCode
 from schemas.events import EventError, EventProblem, TransactionEnded, decode_group_event
-from schemas.history import GroupDead, OffsetsCommitted, OffsetsDeleted, OffsetsExpired, RequestRefused
+from schemas.history import GroupDead, HistoryRecord, OffsetsCommitted, OffsetsDeleted, OffsetsExpired, RequestRefused
 from schemas.records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue, decode_key, decode_record
-from schemas.transaction_history import TransactionalOffsetsAborted
+from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsReplaced
 from schemas.transaction_messages import TransactionLogPosition
 from tests.coordinator_state.harness import MINUTE_MS, GroupHarness, of_type
 
@@ -113,6 +113,14 @@ def test_the_later_commit_of_the_log_counts_whenever_the_end_comes(order: str) -
     expected = 5 if order == "plain, pending" else 4
     assert (offset(group), len(of_type(outputs, LogRecord))) == (expected, int(expected == 5))
     assert not state_of(group).offsets.has_pending
+    told = [
+        (type(record), [(change.offset, change.previous_offset) for change in record.offsets])
+        for record in of_type(outputs, HistoryRecord)
+        if isinstance(record, OffsetsCommitted | TransactionalOffsetsReplaced)
+    ]
+    assert told == (
+        [(OffsetsCommitted, [(5, 4)])] if expected == 5 else [(TransactionalOffsetsReplaced, [(5, 4)])]
+    ), "each that is pending no more has its record"
 
 
 @pytest.mark.parametrize(("first", "then"), [(7, 8), (8, 7)])

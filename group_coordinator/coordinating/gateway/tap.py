@@ -25,7 +25,7 @@ from group_coordinator.coordinating.gateway.ports import Ports
 from group_coordinator.coordinating.gateway.proxy_server import ProxyServer
 from group_coordinator.coordinating.gateway.request_router import Reply
 from group_coordinator.coordinating.gateway.rewriting import Locate
-from group_coordinator.coordinating.gateway.tap_log import TapLog, Tapped, TappedAnswer, TappedEnding, TappedEvent
+from group_coordinator.coordinating.gateway.tap_log import TapLog, Tapped, TappedAnswer, TappedEvent
 from group_coordinator.coordinating.gateway.tap_topics import TapTopics
 from group_coordinator.coordinating.gateway.tap_transactions import ENDING_APIS, Ending, has_succeeded, read_ending
 from group_coordinator.coordinating.gateway.translation import read_request, read_response
@@ -138,14 +138,14 @@ class TapConnection(Connection):
         locate: Locate | None,
         bounds: Bounds,
         note: Callable[[PendingRequest], Tapped | None],
-        note_ending: Callable[[Ending], TappedEnding],
+        note_ending: Callable[[Ending], Tapped],
         *,
         requires_sasl: bool,
         now_s: Callable[[], float],
     ) -> None:
         super().__init__(gateway_versions, locate, bounds, requires_sasl=requires_sasl, now_s=now_s)
         self._note, self._note_ending = note, note_ending
-        self._unanswered: set[Tapped | TappedEnding] = set()
+        self._unanswered: set[Tapped] = set()
 
     def end(self) -> None:
         """Note that requests without an answer will have none."""
@@ -167,7 +167,7 @@ class TapConnection(Connection):
         self.to_broker.append(frame(payload))
         return True
 
-    def _tapped(self, head: RequestHead, payload: bytes) -> Tapped | TappedEnding | None:
+    def _tapped(self, head: RequestHead, payload: bytes) -> Tapped | None:
         try:
             if head.api_key in ENDING_APIS:
                 ending = read_ending(head, payload)
@@ -177,12 +177,12 @@ class TapConnection(Connection):
             return None  # the broker will say what it thinks of it
         return self._note(pending_request(0, head, request, len(payload), self.client_host, self.principal))
 
-    def _listen(self, head: RequestHead, tapped: Tapped | TappedEnding, payload: bytes) -> bytes:
+    def _listen(self, head: RequestHead, tapped: Tapped, payload: bytes) -> bytes:
         """The answer goes on as it is."""
         self._unanswered.discard(tapped)
         try:
-            if isinstance(tapped, TappedEnding):
-                tapped.answered(has_succeeded(head, payload))
+            if head.api_key in ENDING_APIS:
+                tapped.decided(has_succeeded(head, payload))
             else:
                 tapped.answered(read_response(_READ_APIS[head.api_key], head.api_version, payload), _now_ms())
         except DecodeError:

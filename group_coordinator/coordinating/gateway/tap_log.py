@@ -92,25 +92,26 @@ class TappedAnswer(Struct, frozen=True):
 class Tapped:
     """One request on its way; its connection says how it ends."""
 
-    __slots__ = ("_api", "_api_version", "_client_host", "_client_id", "_log", "_parts", "time_ms")
+    __slots__ = ("_log", "_parts", "_pending", "time_ms")
 
-    def __init__(self, log: TapLog, pending: PendingRequest, time_ms: int, parts: list[_Part]) -> None:
-        self._log = log
-        self._api = pending.api
-        self._api_version = pending.api_version
-        self._client_id = pending.client_id
-        self._client_host = f"/{pending.client_host}"
-        self._parts = parts
-        self.time_ms = time_ms
+    def __init__(self, log: TapLog, pending: PendingRequest | None, time_ms: int, parts: list[_Part]) -> None:
+        """`pending`: None: it is one after which a transaction has ended, and becomes events of other kinds."""
+        self._log, self._pending, self.time_ms, self._parts = log, pending, time_ms, parts
 
     def answered(self, response: GroupResponse, time_ms: int) -> None:
         """Record the broker's answer."""
+        assert self._pending is not None
         if isinstance(response, JoinGroupResponse | ConsumerGroupHeartbeatResponse):
             self._parts[0].new_member_id = response.member_id or None
         for part, answer in zip(self._parts, _by_group(response), strict=False):
             part.is_event = not _never_asked(answer)
             if part.is_event:
-                self._log.answer(part, self._api, self._api_version, answer, time_ms)
+                self._log.answer(part, self._pending.api, self._pending.api_version, answer, time_ms)
+        self.ended()
+
+    def decided(self, has_succeeded: bool) -> None:
+        """Record whether a transaction has ended."""
+        self._parts[0].is_event = has_succeeded
         self.ended()
 
     def ended(self) -> None:
@@ -135,28 +136,31 @@ class Tapped:
         self._log.release()
 
     def encode(self, part: _Part) -> bytes:
+        pending = self._pending
+        assert pending is not None
+        assert not isinstance(part.request, Ending)
         return encode_request_event(
-            self._api,
-            self._api_version,
+            pending.api,
+            pending.api_version,
             part.request,
             request_id=part.request_id,
             reply_partition=0,
-            client_id=self._client_id,
-            client_host=self._client_host,
+            client_id=pending.client_id,
+            client_host=f"/{pending.client_host}",
             new_member_id=part.new_member_id if part.is_new_member else None,
             topic_metadata=part.topics.metadata,
         )
 
 
 class _Part:
-    """One request to one group."""
+    """One request to one group, or one after which a transaction has ended."""
 
     __slots__ = (
         "group_id", "is_event", "is_new_member", "new_member_id", "request", "request_id", "size", "topics",
         "waits_for_answer", "waits_for_topics",
     )  # fmt: skip
 
-    def __init__(self, request_id: str, group_id: str, request: Request, size: int) -> None:
+    def __init__(self, request_id: str, group_id: str, request: Request | Ending, size: int) -> None:
         self.group_id = group_id
         self.size = size
         self.request = request
@@ -166,30 +170,9 @@ class _Part:
         )
         self.waits_for_answer = True
         self.waits_for_topics = False
-        self.is_event = True
+        self.is_event = not isinstance(request, Ending)  # such a one is, when it has succeeded
         self.new_member_id: str | None = None
         self.topics = FoundTopics()
-
-
-class TappedEnding:
-    """A request on its way after which a transaction has ended."""
-
-    waits_for_topics = False
-    size = 0
-
-    def __init__(self, log: TapLog, ending: Ending, time_ms: int) -> None:
-        self._log, self.request, self.time_ms = log, ending, time_ms
-        self.waits_for_answer, self.is_event = True, False
-
-    def answered(self, has_succeeded: bool) -> None:
-        """Record how it was answered."""
-        self.is_event = has_succeeded
-        self.ended()
-
-    def ended(self) -> None:
-        """Record that there is no answer, or none any more."""
-        self.waits_for_answer = False
-        self._log.release()
 
 
 class TapLog:
@@ -208,7 +191,7 @@ class TapLog:
         self._on_answer = on_answer
         self._look_up_topics = look_up_topics
         self._request_ids = RequestIds()
-        self._waiting: deque[tuple[Tapped, _Part] | tuple[TappedEnding, TappedEnding]] = deque()
+        self._waiting: deque[tuple[Tapped, _Part]] = deque()
         self._waiting_bytes = 0
         self._clock_ms = 0
         self._answers = 0
@@ -236,10 +219,11 @@ class TapLog:
             self.release()
         return tapped
 
-    def ending(self, ending: Ending, time_ms: int) -> TappedEnding:
+    def ending(self, ending: Ending, time_ms: int) -> Tapped:
         """Record a request after which a transaction has ended."""
-        tapped = TappedEnding(self, ending, time_ms)
-        self._waiting.append((tapped, tapped))
+        part = _Part("", "", ending, 0)
+        tapped = Tapped(self, None, time_ms, [part])
+        self._waiting.append((tapped, part))
         return tapped
 
     def answer(self, part: _Part, api: str, api_version: int, answer: Response, time_ms: int) -> None:
@@ -266,10 +250,9 @@ class TapLog:
                 return
             self._waiting.popleft()
             self._waiting_bytes -= part.size
-            if isinstance(tapped, TappedEnding):
-                self._end_transaction(tapped)
+            if isinstance(part.request, Ending):
+                self._end_transaction(part.request, tapped.time_ms, has_succeeded=part.is_event)
                 continue
-            assert isinstance(part, _Part)
             if not part.is_event:
                 self.set_aside += 1
                 continue
@@ -285,12 +268,12 @@ class TapLog:
             self._on_event(TappedEvent(self._clock_ms, None, encode_tick(self._clock_ms)))
         self._on_event(TappedEvent(self._clock_ms, group_id.encode(), value))
 
-    def _end_transaction(self, tapped: TappedEnding) -> None:
-        if not tapped.is_event:
-            self._transactions.not_heard_of(tapped.request)
+    def _end_transaction(self, ending: Ending, time_ms: int, *, has_succeeded: bool) -> None:
+        if not has_succeeded:
+            self._transactions.not_heard_of(ending)
             return
-        for group_id, event in self._transactions.ended(tapped.request):
-            self._put_out(tapped.time_ms, group_id, encode_json(event))
+        for group_id, event in self._transactions.ended(ending):
+            self._put_out(time_ms, group_id, encode_json(event))
 
     def _resolve(self, part: _Part) -> None:
         """Tell which topics match a heartbeat's expression: the broker finds that out when it has answered."""

@@ -24,6 +24,8 @@ from schemas.transaction_messages import TransactionLogPosition
 
 _PRODUCER_BYTES, _GROUP_BYTES = 400, 120
 """What an open producer, and a group of one, take in memory beside their names."""
+_GREEDY_SHARE = 16
+"""Where more than half of the room is taken, a group that has more than this part of it gets no more."""
 
 
 class OpenTransaction(Struct):
@@ -56,6 +58,8 @@ class TransactionFold:
         self.open: dict[int, OpenTransaction] = {}
         """By producer id."""
         self.open_bytes = 0
+        self._bytes_of: dict[str, int] = {}
+        """By group; a producer counts for the group that it began with."""
         self.refused: str | None = None
         """Why the last record that was refused was."""
         self.refusals = 0
@@ -107,6 +111,9 @@ class TransactionFold:
         growth = self._growth(record.producer_id, group_id, request.transactional_id)
         if self.open_bytes + growth > self._open_bytes_max:
             raise ValueError(f"open transactions take {self.open_bytes} bytes already, of {self._open_bytes_max}")
+        has = self._bytes_of.get(group_id, 0)
+        if growth and self.open_bytes > self._open_bytes_max // 2 and has > self._open_bytes_max // _GREEDY_SHARE:
+            raise ValueError(f"open transactions of its group take {has} bytes already, of {self._open_bytes_max}")
         return group_id, envelope, request
 
     def _growth(self, producer_id: int, group_id: str, transactional_id: str) -> int:
@@ -116,7 +123,9 @@ class TransactionFold:
         return 0 if group_id in transaction.groups else _GROUP_BYTES + 4 * len(group_id)
 
     def _open(self, record: RawRecord, group_id: str, transactional_id: str) -> None:
-        self.open_bytes += self._growth(record.producer_id, group_id, transactional_id)
+        growth = self._growth(record.producer_id, group_id, transactional_id)
+        self.open_bytes += growth
+        self._bytes_of[group_id] = self._bytes_of.get(group_id, 0) + growth
         transaction = self.open.setdefault(
             record.producer_id, OpenTransaction(transactional_id, record.offset, record.timestamp_ms)
         )
@@ -126,8 +135,13 @@ class TransactionFold:
         transaction = self.open.pop(record.producer_id, None)
         if transaction is None:
             return []
-        self.open_bytes -= _PRODUCER_BYTES + 4 * len(transaction.transactional_id)
-        self.open_bytes -= sum(_GROUP_BYTES + 4 * len(group_id) for group_id in transaction.groups)
+        of_producer = _PRODUCER_BYTES + 4 * len(transaction.transactional_id)
+        for group_id in transaction.groups:
+            size, of_producer = of_producer + _GROUP_BYTES + 4 * len(group_id), 0
+            self.open_bytes -= size
+            self._bytes_of[group_id] -= size
+            if not self._bytes_of[group_id]:
+                del self._bytes_of[group_id]
         if record.offset < self._written_to:
             return []
         ended = TransactionEnded(

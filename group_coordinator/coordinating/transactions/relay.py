@@ -32,6 +32,7 @@ _COMMIT_INTERVAL_S = 3_600.0
 _PAUSE_S = 1.0
 """Before a failed relay begins again where its position is."""
 _EVENT_BYTES_MAX = 1_100_000
+_NOT_TAKEN = f"Kafka has not taken all events within {_TIMEOUT_S:.0f} s"
 _OLD_S = 60.0
 """A transaction that is open for longer is told."""
 _log = logging.getLogger(__name__)
@@ -174,10 +175,13 @@ class ShardRelay:
         try:
             with OffsetsTopicReader(settings.log_properties, settings.log_topic) as reader:
                 producer = _producer(settings.events_properties)
-                fold = self._begin(positions, reader)
-                while not self._stop.is_set():
-                    self._step(positions, reader, producer, fold)
-                self._save(positions, fold)
+                try:
+                    fold = self._begin(positions, reader)
+                    while not self._stop.is_set():
+                        self._step(positions, reader, producer, fold)
+                    self._save(positions, fold)
+                finally:
+                    producer.purge()  # what waits goes again from the position, in order
         finally:
             positions.close()
 
@@ -225,10 +229,12 @@ class ShardRelay:
         return events
 
     def _write(self, producer: Producer, events: list[GroupEventBytes]) -> None:
-        """Return when Kafka has them all. Raises KafkaException."""
+        """Return when Kafka has them all. Raises KafkaException and TransactionLogError; then it has the first ones, or
+        gets them yet, and none behind a gap: a group takes no event that comes behind a later one."""
         failed: list[KafkaError] = []
+        give_up_s = time.monotonic() + _TIMEOUT_S
         for event in events:
-            while True:
+            while not failed:
                 try:
                     producer.produce(
                         self._settings.events_topic, event.value, event.group_id.encode(), self.shard,
@@ -236,12 +242,14 @@ class ShardRelay:
                     )  # fmt: skip
                     break
                 except BufferError:
+                    if time.monotonic() > give_up_s:
+                        raise TransactionLogError(_NOT_TAKEN) from None
                     producer.poll(_POLL_S)
-        left = producer.flush(_TIMEOUT_S)
+        left = producer.flush(max(give_up_s - time.monotonic(), 0.0))
         if failed:
             raise KafkaException(failed[0])
         if left:
-            raise TransactionLogError(f"{left} events were not taken by Kafka within {_TIMEOUT_S:.0f} s")
+            raise TransactionLogError(_NOT_TAKEN)
 
     def _save(self, positions: Consumer, fold: TransactionFold) -> None:
         """Save the position if it has moved. Raises RelayTakenOverError."""
@@ -276,10 +284,15 @@ def _producer(properties: Mapping[str, str]) -> Producer:
     return new_producer(
         properties,
         {
-            "enable.idempotence": "true",  # and with it the order of what is sent, over retries
+            # Together they keep the order: what fails, or is given up, takes with it all that was to come behind it.
+            "enable.idempotence": "true",
+            "enable.gapless.guarantee": "true",
+            "message.timeout.ms": "0",
             "linger.ms": "0",
-            "message.timeout.ms": str(int(_TIMEOUT_S * 1_000)),
             "message.max.bytes": str(_EVENT_BYTES_MAX),
+            # Without one what is fatal is raised inside librdkafka's callbacks, where nobody catches it. Each message
+            # that failed says why.
+            "error_cb": lambda error: None,
         },
     )
 

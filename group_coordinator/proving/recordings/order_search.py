@@ -21,8 +21,10 @@ from coordinator_state import Group, GroupConfig
 from group_coordinator.proving.recordings.absent_requests import Absent, absent_requests
 from group_coordinator.proving.recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
 from group_coordinator.proving.recordings.group_replay import GroupReplay
+from group_coordinator.proving.recordings.recorded_groups import HAND_OVER_US
 from group_coordinator.proving.recordings.replay_state import NO_STEP, START, GroupInput, State
 from group_coordinator.proving.recordings.track import Place, Track
+from schemas.events import TransactionEnded
 
 CHECKPOINT_EVERY_STEPS = 4
 CHECKPOINTS_KEPT = 40
@@ -338,11 +340,8 @@ class OrderSearch:
         ):
             return
         step = self._steps[disagreement.step]
-        effect_us = (
-            step.effect_us + disagreement.late_ms * 1000
-            if disagreement.broker_ms is None
-            else disagreement.broker_ms * 1000
-        )
+        of_broker_ms = disagreement.broker_ms
+        effect_us = step.effect_us + disagreement.late_ms * 1000 if of_broker_ms is None else of_broker_ms * 1000
         after_us, before_us = self._bounds(step)
         earliest_us = max(after_us, step.effect_us - LONG_STALL_MS * 1000)
         # A busy broker may take up a request long after it was handed over, though before it is answered.
@@ -360,9 +359,13 @@ class OrderSearch:
         tried = {step.effect_us}
         around = self._order[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS + 1]
         beside_us = [self._steps[index].effect_us for index in around if index != step.index]
+        # A marker, too, may come behind a request that seems to follow it.
+        ends = (fact.at_us for fact in self.expected.facts if isinstance(fact.value, TransactionEnded))
+        beside_us += [us for us in ends if earliest_us < us <= latest_us]
         beside_us = [us - 1 if us <= step.effect_us else us + 1 for us in beside_us]
         beside_us.sort(key=lambda us: abs(us - step.effect_us))
-        for effect_us in [*beside_us, earliest_us, latest_us] if near_timer else beside_us:
+        beside_us += [earliest_us, latest_us] if near_timer else [step.effect_us + HAND_OVER_US]
+        for effect_us in beside_us:
             if earliest_us <= effect_us <= latest_us and effect_us not in tried:
                 tried.add(effect_us)
                 yield Move(step.index, effect_us)

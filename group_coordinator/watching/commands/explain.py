@@ -27,6 +27,7 @@ from group_coordinator.watching.commands.whose_groups import Brokers, are_own
 from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.notes import note_of
 from group_coordinator.watching.dashboard.rebalance_page import rebalance_details
+from group_coordinator.watching.history.current_group import CurrentGroup
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
 from group_coordinator.watching.narrative.transactions import waits
@@ -110,7 +111,7 @@ def explain(
         told = _told(read_history_files(directory), group, str(directory), note_of(directory).doubts)
     else:
         told = _live(settings.config, group, broker_log or (), log_zone(time_zone), brokers=brokers)
-    for line in (*doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)), *waits(told.history, zone)):
+    for line in (*doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)), *_waits(told, zone)):
         print_line(line, error=as_json)
     group_rebalances = _rebalances(told, group)
     if episode:
@@ -121,6 +122,14 @@ def explain(
     if generation is None and len(asked) > 1:
         print_lines([*_before(asked[:-1], zone), ""])
     print_lines([*explanation(asked[-1], zone), *_other_lives(group_rebalances, asked[-1], zone)])
+
+
+def _waits(told: GroupTold, zone: tzinfo) -> Iterator[str]:
+    """Yield which transactions the group's offsets wait for."""
+    group = CurrentGroup()
+    for record in told.history:
+        group.add(record)
+    return waits(group, zone)
 
 
 def _require_one(first: str, has_first: bool, second: str, has_second: bool) -> None:

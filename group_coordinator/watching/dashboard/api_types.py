@@ -1,8 +1,6 @@
-"""What the API answers, version 1: pages are drawn from it, the OpenAPI document is made from these types, and `--json`
-prints them.
+"""What the API answers, version 1, and `--json` prints: pages and the OpenAPI document are made from these types.
 
-A field that is here stays, with its name and meaning; new ones may come. Times are milliseconds since 1970. What is
-not known is null.
+Fields stay, with name and meaning; new ones may come. Times are milliseconds since 1970. What is not known is null.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from group_coordinator.watching.dashboard.findings import Finding, FindingKind
+from group_coordinator.watching.dashboard.open_transactions import OpenTransactions
 from group_coordinator.watching.dashboard.verdicts import Severity, VerdictKind
 from group_coordinator.watching.dashboard.watched import Watched
 from group_coordinator.watching.narrative.seen import CertaintyInWords
@@ -47,8 +46,7 @@ class Group(Struct, frozen=True, kw_only=True):
     lag_ms_is_at_least: bool
     """It may be longer: the ends of logs were not known before."""
     lost: int
-    """Messages that were deleted before they were read: behind committed offsets, or passed over in the last hour.
-    `lag` does not count them."""
+    """Messages deleted unread, which `lag` leaves out: behind committed offsets, or passed over in the last hour."""
     uncommitted_partitions: int
     """Partitions that were assigned and have no committed offset; `lag` does not count them."""
     uncommitted_messages: int
@@ -185,6 +183,8 @@ class GroupDetails(Struct, frozen=True, kw_only=True):
     partitions: tuple[Partition, ...]
     findings: tuple[Finding, ...]
     """The first ones."""
+    open_transactions: OpenTransactions
+    """Offsets wait for these."""
 
 
 class Seen(Struct, frozen=True, kw_only=True):

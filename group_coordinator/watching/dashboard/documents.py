@@ -22,6 +22,7 @@ from group_coordinator.watching.dashboard.group_page import GroupOverTime, Now, 
 from group_coordinator.watching.dashboard.health import offset_expires_ms
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.offsets_page import partition
+from group_coordinator.watching.dashboard.open_transactions import open_transactions
 from group_coordinator.watching.dashboard.readiness import NOT_SEEN, VERDICTS, BrokerSettings, ReadinessPage
 from group_coordinator.watching.dashboard.rebalance_page import kind_of, rebalance_details, seen_in
 from group_coordinator.watching.dashboard.settings import DashboardSettings
@@ -289,6 +290,7 @@ class Documents:
                 expires_ms={
                     place: offset_expires_ms(facts, each, settings) for place, each in offsets.items() if expires
                 },
+                open_transactions=open_transactions(facts),
                 epochs=present(facts),
                 settings=settings,
                 now_ms=now_ms,
@@ -328,7 +330,7 @@ def details(index: Index, group_id: str, now_ms: int) -> api.GroupDetails:
             )
             for member_id, each in facts.members.items()
         )
-        assignor, leader_id = facts.protocol_name, facts.leader_id
+        assignor, leader_id, waited_for = facts.protocol_name, facts.leader_id, open_transactions(facts)
     places = sorted(owners.keys() | offsets.keys())
     return api.GroupDetails(
         now_ms=now_ms,
@@ -338,6 +340,7 @@ def details(index: Index, group_id: str, now_ms: int) -> api.GroupDetails:
         members=members,
         partitions=tuple(partition(each, owners.get(each), offsets.get(each), ends, now_ms) for each in places),
         findings=row.findings,
+        open_transactions=waited_for,
     )
 
 

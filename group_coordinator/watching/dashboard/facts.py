@@ -321,6 +321,7 @@ class GroupFacts(CurrentGroup):
     # ------------------------------------------------------------------------------------ offsets and refused requests
 
     def offsets_committed(self, record: OffsetsCommitted) -> None:
+        super().offsets_committed(record)
         at_ms, assigned_ms, offsets = record.timestamp_ms, self.assigned_ms, self.offsets
         if not self.members:
             self._committed_outside(record)
@@ -385,6 +386,7 @@ class GroupFacts(CurrentGroup):
         return self.had_members and self.state == GroupState.EMPTY
 
     def offsets_removed(self, record: RemovedOffsets, removal: Removal) -> None:
+        super().offsets_removed(record, removal)
         for removed in record.offsets:
             self.offsets.pop((removed.topic, removed.partition), None)
         self._uncommitted = None

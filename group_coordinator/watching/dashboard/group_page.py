@@ -19,6 +19,7 @@ from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
 from group_coordinator.watching.dashboard.members_page import by_appearance, last_heard, member_documents
 from group_coordinator.watching.dashboard.offsets_page import REWINDS_MAX, Commits, over_time, partition
+from group_coordinator.watching.dashboard.open_transactions import OpenTransactions
 from group_coordinator.watching.dashboard.readiness import cost_of_rows
 from group_coordinator.watching.dashboard.rebalance_page import kind_of, rebalance, rebalance_of_row, seen_in, votes
 from group_coordinator.watching.dashboard.settings import HealthSettings
@@ -47,6 +48,7 @@ class Now(Struct, frozen=True, kw_only=True):
     """They were assigned and have no committed offset."""
     expires_ms: Mapping[Partition, int]
     """It has each offset that expires if nothing happens."""
+    open_transactions: OpenTransactions
     epochs: Present
     settings: HealthSettings
     now_ms: int
@@ -114,6 +116,7 @@ class GroupOverTime(TypedDict):
     deploys: list[Deploy]
     offsets: list[api.PartitionOverTime]
     rewinds: list[dict[str, Any]]
+    open_transactions: OpenTransactions
     epochs: Any
     """Of a group that counts epochs: targets, and how far members have come, over time."""
     votes: api.Votes | None
@@ -156,6 +159,7 @@ def group_page(window: Window, now: Now, ends: EndOffsets, no_what_if: str | Non
         "deploys": rolls,
         "offsets": _offsets(window.commits, now, ends),
         "rewinds": window.commits.rewinds[-REWINDS_MAX:],
+        "open_transactions": now.open_transactions,
         "epochs": window.epochs.document(now.epochs),
         "votes": votes(window.life),
         "refusals": _refusals(window.life),

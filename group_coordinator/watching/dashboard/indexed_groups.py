@@ -198,7 +198,7 @@ class IndexedGroups:
         facts = group.facts
         before, group.bytes = group.bytes, (
             _GROUP_BYTES
-            + _MEMBER_BYTES * (len(facts.members) + len(facts.asks))
+            + _MEMBER_BYTES * (len(facts.members) + len(facts.asks) + len(facts.transactions))
             + _OFFSET_BYTES * len(facts.offsets)
             + _RECENT_BYTES * (len(facts.recent) + len(facts.comings))
             + group.life.kept_bytes

@@ -19,8 +19,6 @@ class LightEvent(Struct, frozen=True, gc=False):
 
     type: str = "request"
     api: str = ""
-    producer_id: int | None = None
-    """Of the end of a transaction."""
 
 
 class _Part(Struct, frozen=True, gc=False):

@@ -1,9 +1,4 @@
-"""Offsets in transactions that have not ended: since when each group has had some.
-
-History tells of the end of a transaction where it commits or drops something. Offsets that a later commit has replaced
-before their transaction is committed go without a word, so the event that ends the transaction counts, too. It may be
-read before the history of what it ends.
-"""
+"""Offsets in transactions that have not ended: since when each group has had some."""
 
 from __future__ import annotations
 
@@ -11,14 +6,11 @@ import threading
 from collections.abc import Iterable
 
 from group_coordinator.watching.group_metrics.names import kept_name
-from group_coordinator.watching.group_metrics.repeats import Remembered
 from schemas.history import OffsetChange, OffsetsCommitted
-from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.transaction_history import NeverCounted, TransactionalOffsetsPending
 
 KEPT_MAX = 100_000
 """So many pending offsets are followed; of those beyond nothing is told."""
-
-_ENDS_REMEMBERED = 20_000
 
 _Pending = tuple[str, int, int]
 """Topic, partition, producer."""
@@ -30,15 +22,11 @@ class PendingOffsets:
     def __init__(self) -> None:
         self._since_ms: dict[str, dict[_Pending, int]] = {}
         self._kept = 0
-        self._ends = Remembered(_ENDS_REMEMBERED)
-        """(group, producer) -> the event that ended its last transaction."""
         self._lock = threading.Lock()
 
     def written(self, record: TransactionalOffsetsPending) -> None:
         """Take offsets that were written in a transaction."""
         with self._lock:
-            if record.cause.offset < self._ends.get((kept_name(record.group_id), record.producer_id), 0):
-                return
             of_group = self._since_ms.setdefault(kept_name(record.group_id), {})
             for change in record.offsets:
                 pending = change.topic, change.partition, record.producer_id
@@ -48,17 +36,6 @@ class PendingOffsets:
             if not of_group:
                 del self._since_ms[kept_name(record.group_id)]
 
-    def ended(self, group_id: str, producer_id: int, offset: int) -> None:
-        """Take the event that ends a transaction, at this offset of the events topic."""
-        with self._lock:
-            self._ends[kept_name(group_id), producer_id] = offset
-            of_group = self._since_ms.get(kept_name(group_id), {})
-            for pending in [each for each in of_group if each[2] == producer_id]:
-                del of_group[pending]
-                self._kept -= 1
-            if not of_group:
-                self._since_ms.pop(kept_name(group_id), None)
-
     def committed(self, record: OffsetsCommitted) -> None:
         """Take offsets that were stored, perhaps because a transaction was committed. A watched cluster does not tell
         which one."""
@@ -67,8 +44,8 @@ class PendingOffsets:
         elif record.cause.kind == "observed":
             self._end(record.group_id, record.offsets, None)
 
-    def aborted(self, record: TransactionalOffsetsAborted) -> None:
-        """Take the end of a transaction that was aborted."""
+    def never_counted(self, record: NeverCounted) -> None:
+        """Take the end of a transaction that was aborted, or whose offsets later commits had replaced."""
         self._end(record.group_id, record.offsets, record.producer_id)
 
     def removed(self, group_id: str, offsets: Iterable[OffsetChange]) -> None:

@@ -40,7 +40,7 @@ from schemas.history import (
     RequestRefused,
 )
 from schemas.messages import APIS
-from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.transaction_history import NeverCounted, TransactionalOffsetsPending
 
 _DEAD_LETTER_REASONS = frozenset(reason for (reason,) in m.DEAD_LETTERS.known)
 _EVENTS_REMEMBERED = 100_000
@@ -66,9 +66,6 @@ class Tally:
         self._appended[shard, offset] = timestamp_ms
         event = None if key is None or value == SESSION_RENEWAL else _event(value)
         self._metrics.add(m.EVENTS, m.TICK if key is None else m.RENEWAL if value == SESSION_RENEWAL else _api(event))
-        if event is None or key is None or event.type != "transaction_ended" or event.producer_id is None:
-            return
-        self._groups.pending.ended(key.decode(errors="replace"), event.producer_id, offset)
 
     def answer(self, partition: int, timestamp_ms: int, value: bytes) -> None:
         """Count a record of the responses topic. Raises msgspec.DecodeError."""
@@ -154,8 +151,8 @@ class HistoryCounts(HistoryView):
     def offsets_pending(self, record: TransactionalOffsetsPending) -> None:
         self._groups.pending.written(record)
 
-    def offsets_aborted(self, record: TransactionalOffsetsAborted) -> None:
-        self._groups.pending.aborted(record)
+    def offsets_never_counted(self, record: NeverCounted) -> None:
+        self._groups.pending.never_counted(record)
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         self._metrics.observe(m.REBALANCE_SECONDS, record.duration_ms / 1_000, record.outcome)

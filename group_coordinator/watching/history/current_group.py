@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import Struct, UnsetType
+
+from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.history.fold import GroupFold
 from group_coordinator.watching.history.holding import Holder
 from group_coordinator.watching.history.reconciliation import Reconciliation, rename
-from group_coordinator.watching.history.view import Departure, JoinedMember
+from group_coordinator.watching.history.view import Departure, JoinedMember, Removal, RemovedOffsets
 from schemas.consumer_group_history import (
     ConsumerMember,
     ConsumerMemberUpdated,
@@ -25,11 +28,22 @@ from schemas.history import (
     MemberIdentity,
     MemberRejoined,
     MemberReplaced,
+    OffsetsCommitted,
 )
 from schemas.observed_history import GroupRestored
+from schemas.transaction_history import NeverCounted, TransactionalOffsetsPending
 
 CLASSIC, CONSUMER, SHARE = "classic", "consumer", "share"
 WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value, UNKNOWN)
+
+
+class OpenTransaction(Struct):
+    """What a producer's transaction wrote, and does not count yet."""
+
+    producer_epoch: int
+    transactional_id: str | UnsetType
+    since_ms: int
+    partitions: dict[Partition, None]
 
 
 class CurrentGroup(GroupFold):
@@ -37,7 +51,7 @@ class CurrentGroup(GroupFold):
 
     __slots__ = (
         "_resolved", "asks", "generation_id", "kind", "leader_id", "members", "protocol_name", "state",
-        "state_since_ms", "unresolved", "way",
+        "state_since_ms", "transactions", "unresolved", "way",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -58,6 +72,9 @@ class CurrentGroup(GroupFold):
         """The members whose expression is not resolved yet -> the expression."""
         self.way = Reconciliation()
         """It has the target of a group that counts epochs, and how far members have come."""
+        self.transactions: dict[int, OpenTransaction] = {}
+        """The open transactions that offsets of the group wait for, by producer id. Of a group that the cluster's
+        brokers coordinate none: their records do not name transactions, which are told with the doubts."""
 
     @property
     def classic_members(self) -> list[str]:
@@ -89,6 +106,7 @@ class CurrentGroup(GroupFold):
 
     def life_began(self, record: HistoryRecord) -> None:
         self.forget_members()
+        self.transactions = {}
         self.kind = CLASSIC
         self.leader_id = self.protocol_name = None
         self.generation_id = 0
@@ -97,6 +115,8 @@ class CurrentGroup(GroupFold):
 
     def state_entered(self, record: HistoryRecord, state: str) -> None:
         self.state, self.state_since_ms, self.generation_id = state, record.timestamp_ms, record.generation_id
+        if state == GroupState.DEAD:
+            self.transactions = {}
         if state in WITHOUT_MEMBERS and not isinstance(record, GroupConverted):  # members go over with their group
             self.forget_members()
 
@@ -180,3 +200,28 @@ class CurrentGroup(GroupFold):
             self._resolved[record.regex] = record.topics
             for member_id in [each for each, regex in self.unresolved.items() if regex == record.regex]:
                 del self.unresolved[member_id]
+
+    # -------------------------------------------------------------------------------------------------------- offsets
+
+    def offsets_pending(self, record: TransactionalOffsetsPending) -> None:
+        if record.cause.kind == "observed":
+            return
+        known = self.transactions.get(record.producer_id)
+        if known is None or known.producer_epoch != record.producer_epoch:
+            known = OpenTransaction(record.producer_epoch, record.transactional_id, record.timestamp_ms, {})
+            self.transactions[record.producer_id] = known
+        known.partitions.update(dict.fromkeys((change.topic, change.partition) for change in record.offsets))
+
+    def offsets_never_counted(self, record: NeverCounted) -> None:
+        self.transactions.pop(record.producer_id, None)
+
+    def offsets_committed(self, record: OffsetsCommitted) -> None:
+        if record.cause.producer_id is not None:
+            self.transactions.pop(record.cause.producer_id, None)
+
+    def offsets_removed(self, record: RemovedOffsets, removal: Removal) -> None:
+        for producer_id, transaction in list(self.transactions.items()):
+            for change in record.offsets:
+                transaction.partitions.pop((change.topic, change.partition), None)
+            if not transaction.partitions:
+                del self.transactions[producer_id]

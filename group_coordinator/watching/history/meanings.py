@@ -138,7 +138,8 @@ _ALL = (
     meaning(h.OffsetsDeleted, lambda view, record: view.offsets_removed(record, "deleted"), is_of_life=False),
     meaning(o.OffsetsRemoved, lambda view, record: view.offsets_removed(record, "unknown"), is_of_life=False),
     meaning(t.TransactionalOffsetsPending, lambda view, record: view.offsets_pending(record), is_of_life=False),
-    meaning(t.TransactionalOffsetsAborted, lambda view, record: view.offsets_aborted(record), is_of_life=False),
+    meaning(t.TransactionalOffsetsAborted, lambda view, record: view.offsets_never_counted(record), is_of_life=False),
+    meaning(t.TransactionalOffsetsReplaced, lambda view, record: view.offsets_never_counted(record), is_of_life=False),
     meaning(h.RequestRefused, lambda view, record: view.request_refused(record), is_of_life=False),
 )  # fmt: skip
 

@@ -37,7 +37,7 @@ from schemas.history import (
     RequestRefused,
 )
 from schemas.observed_history import GroupRestored, OffsetsRemoved, OwnershipNotKnown
-from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.transaction_history import NeverCounted, TransactionalOffsetsPending
 
 Departure = Literal["left", "expired", "dropped", "unknown"]
 """How a member that was in the group went: by itself, unheard for its session timeout, put out by a rule, or untold."""
@@ -171,8 +171,8 @@ class HistoryView:
     def offsets_pending(self, record: TransactionalOffsetsPending) -> None:
         """Called when offsets were written in a transaction."""
 
-    def offsets_aborted(self, record: TransactionalOffsetsAborted) -> None:
-        """Called when the transaction in which offsets were written was aborted."""
+    def offsets_never_counted(self, record: NeverCounted) -> None:
+        """Called when the transaction in which offsets were written was aborted, or later commits had replaced them."""
 
     def request_refused(self, record: RequestRefused) -> None:
         """Called when a request was answered with an error."""

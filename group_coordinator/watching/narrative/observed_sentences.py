@@ -11,7 +11,12 @@ from group_coordinator.watching.narrative.words import client, count, duration, 
 from schemas import consumer_group_history as c
 from schemas import observed_history as o
 from schemas.history import HistoryRecord
-from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.transaction_history import (
+    TransactionalOffsetsAborted,
+    TransactionalOffsetsPending,
+    TransactionalOffsetsReplaced,
+    TransactionHistory,
+)
 
 R = TypeVar("R", bound=HistoryRecord)
 _AWAY = -2
@@ -83,10 +88,12 @@ def _removed(record: o.OffsetsRemoved) -> str:
     return f"the offsets of {listed(offsets)} are gone: expired or deleted, not known which"
 
 
-def _of_transaction(record: TransactionalOffsetsPending | TransactionalOffsetsAborted) -> str:
+def _of_transaction(record: TransactionHistory) -> str:
     offsets = listed([f"{offset.topic}-{offset.partition} at {offset.offset}" for offset in record.offsets])
     if isinstance(record, TransactionalOffsetsAborted):
         return f"producer {record.producer_id} aborts its transaction: {offsets} is never committed"
+    if isinstance(record, TransactionalOffsetsReplaced):
+        return f"the transaction of producer {record.producer_id} is committed: later commits had replaced {offsets}"
     name = "a transaction that" if record.transactional_id is UNSET else f"transaction {record.transactional_id}, which"
     return f"producer {record.producer_id} writes {offsets} in {name} is still open"
 
@@ -155,6 +162,7 @@ SENTENCES: Mapping[type[HistoryRecord], Callable[[Any], str]] = dict([
     said(o.OffsetsRemoved, _removed),
     said(TransactionalOffsetsPending, _of_transaction),
     said(TransactionalOffsetsAborted, _of_transaction),
+    said(TransactionalOffsetsReplaced, _of_transaction),
     said(c.GroupEpochBumped, _bumped),
     said(c.TargetAssignmentComputed, _computed),
     said(c.ConsumerMemberJoined, _joined),

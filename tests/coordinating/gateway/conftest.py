@@ -18,7 +18,7 @@ from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_
 from streaming.topics import TopicSettings
 from tests.coordinating.gateway.clients.consumers import Consumers, compile_java, consumers_of
 from tests.coordinating.gateway.pump import Pump
-from tests.coordinating.gateway.relaying import relays_of
+from tests.coordinating.gateway.relaying import log_of, relays_of
 from tests.making_topics import make_topic
 
 PARTITIONS = 6
@@ -37,7 +37,6 @@ def gateway_config(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> Gatew
     return GatewayConfig(
         listen=Address("127.0.0.1", _two_free_ports()),
         bootstrap_servers=kafka.bootstrap_servers,
-        client_properties={"log_level": "2"},
         topic_prefix=topic_settings.topic_prefix,
     )
 
@@ -52,8 +51,13 @@ def relays(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Relays]:
 
 
 @pytest.fixture
-def gateway(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Gateway]:
-    with Gateway(gateway_config) as gateway:
+def gateway(gateway_config: GatewayConfig, pump: Pump, request: pytest.FixtureRequest) -> Iterator[Gateway]:
+    """A gateway; where a test has relays, with a log of transactions."""
+    log = None
+    if "relays" in request.fixturenames:
+        request.getfixturevalue("relays")  # they make the topic
+        log = log_of(gateway_config)
+    with Gateway(gateway_config, transaction_log=log) as gateway:
         yield gateway
 
 

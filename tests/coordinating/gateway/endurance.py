@@ -4,9 +4,9 @@ Everything as in service: a broker, `group-coordinator run` and `group-coordinat
 while records flow into a topic of each group, and consumers are closed, killed and started again. In the middle
 everybody holds still and the coordinator is killed (kill -9) and started again: nobody may lose a partition by it. Then
 the gateway is: nobody may, but in groups with clients in Go, which give up their membership where nobody listens. At
-the end every rebalance of the history must be somebody's doing, and every record read. Beside them two groups, of
-librdkafka and of Java, consume, transform and produce in transactions: their loops are killed, too, and every record
-must come out once.
+the end every rebalance of the history must be somebody's doing, and every record read. Beside them a group of
+each of librdkafka, Java and franz-go consumes, transforms and produces in transactions: its loops are killed, too, and
+every record must come out once.
 
 With `--away-minutes 10` a responder answers, which is a process of its own, too, and the coordinator stays away for so
 long: nobody may lose a partition or get an error after which it does not ask again, and when it is back it must give
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import shutil
 import signal
 import sys
 import tempfile
@@ -39,10 +38,10 @@ from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted, decode_history
 from tests.coordinating.gateway.answer_audit import wait_for_the_query
 from tests.coordinating.gateway.audit import Doings, audit, lost
-from tests.coordinating.gateway.clients.consumers import GO_LIBRARIES, Library, compile_go, compile_java
+from tests.coordinating.gateway.clients.consumers import GO_LIBRARIES, Library
 from tests.coordinating.gateway.commands import Command
 from tests.coordinating.gateway.endurance_groups import PARTITIONS, PATIENCE_S, Group, Records
-from tests.coordinating.gateway.loops import LOOP_LIBRARIES, LoopGroup
+from tests.coordinating.gateway.loops import LoopGroup, compile_loops
 
 CHURN_INTERVAL_S = 4.0
 STILL_S = 30.0
@@ -59,11 +58,9 @@ class Endurance:
         """
         self._minutes, self._chance, self._away_minutes = minutes, random.Random(seed), away_minutes
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="endurance-")))
-        programs = compile_java(directory)
+        loop_libraries = compile_loops(directory)
         libraries: list[Library] = ["librdkafka", "kafka-python", "java", "librdkafka"]
-        has_go = shutil.which("go") is not None
-        if has_go:
-            compile_go(directory)
+        has_go = "franz-go" in loop_libraries
         say("Kafka, the coordinator and the gateway start")
         kafka, port = stack.enter_context(EmbeddedKafka()), free_port()
         servers = kafka.bootstrap_servers
@@ -87,25 +84,20 @@ class Endurance:
                 else "sarama"
             )
             group = Group(
-                f"group-{number}", [*libraries, fifth], f"127.0.0.1:{port}", programs, session_s,
+                f"group-{number}", [*libraries, fifth], f"127.0.0.1:{port}", directory, session_s,
                 static=number % 5 == 4, cooperative=cooperative,
             )  # fmt: skip
             stack.callback(group.end)
             self._groups.append(group)
-        self._loops = self._new_loops(kafka, port, directory, stack)
+        self._loops = [LoopGroup(library, kafka, f"127.0.0.1:{port}", directory) for library in loop_libraries]
+        for loops in self._loops:
+            stack.callback(loops.end)
         names = [group.name for group in self._groups] + [loops.source for loops in self._loops]
         targets = [loops.target for loops in self._loops]
         admin = new_admin_client({"bootstrap.servers": servers})  # held: without it there is no answer
         for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names + targets]).values():
             future.result(30)
         self._records = Records(servers, names)
-
-    @staticmethod
-    def _new_loops(kafka: EmbeddedKafka, port: int, directory: Path, stack: ExitStack) -> list[LoopGroup]:
-        groups = [LoopGroup(library, kafka, f"127.0.0.1:{port}", directory) for library in LOOP_LIBRARIES]
-        for group in groups:
-            stack.callback(group.end)
-        return groups
 
     def _start_commands(self, directory: Path, port: int, stack: ExitStack) -> None:
         """The coordinator, the gateway at this port and, if one is wanted, the responder."""

@@ -1,10 +1,10 @@
 """Exactly once while everything is killed: `python -m tests.coordinating.gateway.killed_transactions [--kills 50]`.
 
 Everything as in service: a broker, `group-coordinator run` with a responder, a relay and a gateway, each a process.
-Loops of librdkafka and of Java, in classic and in consumer groups, consume, transform and produce in transactions. All
-the while somebody is killed (kill -9): a loop, the gateway, the relay, the responder, Spark's driver, a Python worker,
-the broker, or the coordinator with all that it has started. At the end each record must be in the output once, which
-is asked of the broker, read committed. The exit code is 1 where it is not so.
+Loops of librdkafka, Java and franz-go, in classic and in consumer groups, consume, transform and produce in
+transactions. All the while somebody is killed (kill -9): a loop, the gateway, the relay, the responder, Spark's driver,
+a Python worker, the broker, or the coordinator with all that it has started. At the end each record must be in the
+output once, which is asked of the broker, read committed. The exit code is 1 where it is not so.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from confluent_kafka.admin import NewTopic
 
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
-from tests.coordinating.gateway.clients.consumers import compile_java
 from tests.coordinating.gateway.commands import Command
 from tests.coordinating.gateway.endurance_groups import PARTITIONS, PATIENCE_S, Records
-from tests.coordinating.gateway.loops import LOOP_LIBRARIES, LoopGroup
+from tests.coordinating.gateway.loops import LoopGroup, compile_loops
 from tests.crash import processes
 
 KINDS = ("loop", "gateway", "relay", "responder", "driver", "worker", "broker", "coordinator")
@@ -45,7 +44,7 @@ class KilledTransactions:
         self.records = 0
         """Written for each group."""
         self._chance = random.Random(seed)
-        compile_java(directory)
+        libraries = compile_loops(directory)
         self._kafka = stack.enter_context(EmbeddedKafka(directory / "kafka"))
         where = ("--bootstrap-servers", self._kafka.bootstrap_servers)
         address = f"127.0.0.1:{free_port()}"
@@ -62,7 +61,7 @@ class KilledTransactions:
             command.start()
         self._loops = [
             LoopGroup(library, self._kafka, address, directory, protocol)
-            for library in LOOP_LIBRARIES
+            for library in libraries
             for protocol in ("classic", "consumer")
         ]
         for group in self._loops:

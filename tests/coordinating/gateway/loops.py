@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Literal
@@ -13,13 +16,33 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.coordinating.gateway.clients import transforming
+from tests.coordinating.gateway.clients.consumers import compile_go, compile_java
 from tests.coordinating.gateway.conftest import PARTITIONS
 from tests.kafka_programs import java
 from tests.waiting import wait_until
 
-LoopLibrary = Literal["librdkafka", "java"]
-LOOP_LIBRARIES: tuple[LoopLibrary, ...] = ("librdkafka", "java")
+LoopLibrary = Literal["librdkafka", "java", "franz-go"]
 _TIMEOUT_S = 240.0
+_LATE_S = 3.0
+"""So long after the last record another one may come, which would be one too many."""
+
+
+def compile_loops(directory: Path) -> tuple[LoopLibrary, ...]:
+    """Compile the loops, and the consumers, into a directory. Return whose can run: those in Go where Go is."""
+    compile_java(directory)
+    if shutil.which("go") is None:
+        return "librdkafka", "java"
+    compile_go(directory)
+    return "librdkafka", "java", "franz-go"
+
+
+def loop_command(library: LoopLibrary, directory: Path) -> list[str]:
+    """Return the command of a loop; `directory` has what was compiled. Its arguments: see `transforming`."""
+    if library == "java":
+        return [*java(heap_mb=64, classes=[directory]), "TransformingProgram"]
+    if library == "franz-go":
+        return [str(directory / "franz-go-loop")]
+    return [sys.executable, "-m", transforming.__name__]
 
 
 class Loop:
@@ -33,18 +56,19 @@ class Loop:
         """Start it where it does not run."""
         if self._process is None or self._process.poll() is not None:
             with self._log.open("ab") as log:
-                self._process = subprocess.Popen(
-                    self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
-                )
+                self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
-    @property
-    def told(self) -> str:
-        return self._log.read_text(errors="replace")[-2_000:] if self._log.exists() else ""
+    def where_it_stands(self) -> str:
+        """Return what it has complained of, and what its threads do. One in Go ends by that, and is started again."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            time.sleep(1.0)
+        return self._log.read_text(errors="replace")[-4_000:] if self._log.exists() else ""
 
 
 class Audit:
@@ -61,7 +85,10 @@ class Audit:
                 loop.look()
             return self.found().total() >= count
 
-        wait_until(has_come, timeout_s, lambda: [self.found().total(), *(loop.told for loop in loops)], interval_s=0.5)
+        def otherwise() -> str:
+            return "\n".join([f"{self.found().total()} of {count}", *(loop.where_it_stands() for loop in loops)])
+
+        wait_until(has_come, timeout_s, otherwise, interval_s=0.5)
 
     def found(self) -> Counter[bytes]:
         return values_of(self._kafka, self._target)
@@ -76,27 +103,25 @@ class LoopGroup:
     """Two loops of one library in one group, from one topic to another."""
 
     def __init__(
-        self, library: LoopLibrary, kafka: EmbeddedKafka, gateway: str, directory: Path, group_protocol: str = "classic"
+        self,
+        library: LoopLibrary,
+        kafka: EmbeddedKafka,
+        gateway: str,
+        directory: Path,
+        group_protocol: str = "classic",
+        *,
+        prefix: str = "loops",
     ) -> None:
-        """`directory` has what was compiled, and gets what they complain of."""
-        self.name = f"loops-{library}-{group_protocol}"
+        """`directory` has what was compiled, and gets what they complain of. `prefix`: of the names of group and
+        topics."""
+        self.name = f"{prefix}-{library}-{group_protocol}"
         self.source, self.target = f"{self.name}-in", f"{self.name}-out"
         self._audit = Audit(kafka, self.target)
-        program = (
-            [*java(heap_mb=64, classes=[directory]), "TransformingProgram"]
-            if library == "java"
-            else [sys.executable, "-m", transforming.__name__]
-        )
+        command = [*loop_command(library, directory), gateway, self.name, self.source, self.target]
         self._loops = [
-            Loop(
-                directory / f"{self.name}-{number}.log",
-                [
-                    *program, gateway, self.name, self.source, self.target, f"{self.name}-{number}", str(number),
-                    group_protocol,
-                ],
-            )
+            Loop(directory / f"{self.name}-{number}.log", [*command, f"{self.name}-{number}", group_protocol])
             for number in range(2)
-        ]  # fmt: skip
+        ]
 
     def look(self) -> None:
         for loop in self._loops:
@@ -111,6 +136,7 @@ class LoopGroup:
         """What is wrong with the output, of the numbers up to this one."""
         try:
             self._audit.wait_for(produced, *self._loops, timeout_s=timeout_s)
+            time.sleep(_LATE_S)
             self.end()
             self._audit.insist_on([str(number) for number in range(produced)])
         except AssertionError as problem:

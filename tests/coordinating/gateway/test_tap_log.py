@@ -215,10 +215,10 @@ def test_the_end_of_a_transaction_is_an_event_of_each_group_with_offsets_in_it(c
     behind.answered(HeartbeatResponse(), 14)
     assert ends(written) == []
     assert len(written.out) == 2, "who comes behind it waits"
-    ending.answered(has_succeeded=True)
+    ending.decided(has_succeeded=True)
     assert ends(written) == [(7, committed)]
     assert [None if event.key is None else event.time_ms for event in written.out] == [None, 10, None, 12, None, 13]
-    written.log.ending(Ending("tx", committed=True), 15).answered(has_succeeded=True)
+    written.log.ending(Ending("tx", committed=True), 15).decided(has_succeeded=True)
     assert len(ends(written)) == 1, "what has no offsets needs no end"
 
 
@@ -227,17 +227,17 @@ def test_an_end_that_brokers_refuse_is_none_and_one_without_an_answer_is_in_doub
     for heard, told in ((Ending("tx", committed=True), [(7, True)]), (Ending("tx", committed=False), [])):
         written = Written()
         commit_in_transaction(written)
-        written.log.ending(Ending("tx", committed=True), 12).answered(has_succeeded=False)
+        written.log.ending(Ending("tx", committed=True), 12).decided(has_succeeded=False)
         written.log.ending(Ending("tx", committed=True), 13).ended()
         assert ends(written) == []
-        written.log.ending(heard, 14).answered(has_succeeded=True)
+        written.log.ending(heard, 14).decided(has_succeeded=True)
         assert ends(written) == told
 
 
 def test_a_commit_that_the_transaction_has_no_place_for_is_no_event_of_the_group() -> None:
     written = Written()
     commit_in_transaction(written, ErrorCode.INVALID_PRODUCER_EPOCH)
-    written.log.ending(Ending("tx", committed=True), 12).answered(has_succeeded=True)
+    written.log.ending(Ending("tx", committed=True), 12).decided(has_succeeded=True)
     assert (written.out, written.log.set_aside) == ([], 1)
     commit_in_transaction(written, ErrorCode.ILLEGAL_GENERATION)
     assert written.said == [10, ("g", "TxnOffsetCommit", None)], "this one the group has refused"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.coordinating.gateway.config import GatewayConfig
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.jars.resolving import JarsError, JarsProgress
 from group_coordinator.coordinating.transactions.relays import Relays
@@ -20,7 +18,6 @@ from tests.coordinating.gateway.clients.consumers import compile_java
 from tests.coordinating.gateway.conftest import PARTITIONS
 from tests.coordinating.gateway.loops import Audit, Loop
 from tests.coordinating.gateway.pump import Pump
-from tests.coordinating.gateway.relaying import log_of
 from tests.kafka_programs import declared_jars, java
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
@@ -39,17 +36,6 @@ _STREAMS = """<ivy-module version="2.0">
 </ivy-module>
 """
 """Without RocksDB, which is the greater part of it: state in memory needs none."""
-
-
-@pytest.fixture
-def gateway_config(gateway_config: GatewayConfig) -> GatewayConfig:
-    return replace(gateway_config, client_properties={})  # what a user may set, the relay has
-
-
-@pytest.fixture
-def gateway(gateway_config: GatewayConfig, pump: Pump, relays: Relays) -> Iterator[Gateway]:
-    with Gateway(gateway_config, transaction_log=log_of(gateway_config)) as gateway:
-        yield gateway
 
 
 @pytest.fixture
@@ -94,7 +80,7 @@ def test_each_input_comes_out_once_of_loops_of_javas_own_client(
             tmp_path / f"{number}.log",
             [
                 *program, "TransformingProgram", gateway.bootstrap_servers, "g", topic, target, f"tx-{number}",
-                str(number), group_protocol, "5000",
+                group_protocol, "5000",
             ],
         )
         for number in range(2)

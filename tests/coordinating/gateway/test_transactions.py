@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
-import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,30 +17,18 @@ from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.transactions.relays import Relays
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
-from tests.coordinating.gateway.clients import transforming
 from tests.coordinating.gateway.clients.consumers import GO_MODULE
 from tests.coordinating.gateway.commands import Command
-from tests.coordinating.gateway.conftest import PARTITIONS
-from tests.coordinating.gateway.loops import values_of
+from tests.coordinating.gateway.conftest import PARTITIONS, produce_to
+from tests.coordinating.gateway.loops import LoopGroup
 from tests.coordinating.gateway.pump import Pump
-from tests.coordinating.gateway.relaying import log_of, relays_of
+from tests.coordinating.gateway.relaying import relays_of
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
 
 may_hang = pytest.mark.flaky(reruns=2)
 """On a busy machine the times of transactions, sessions and starts may add up to more than is waited."""
 TIMEOUT_S = 120.0
-
-
-@pytest.fixture
-def gateway_config(gateway_config: GatewayConfig) -> GatewayConfig:
-    return replace(gateway_config, client_properties={})  # what a user may set, both libraries have
-
-
-@pytest.fixture
-def gateway(gateway_config: GatewayConfig, pump: Pump, relays: Relays) -> Iterator[Gateway]:
-    with Gateway(gateway_config, transaction_log=log_of(gateway_config)) as gateway:
-        yield gateway
 
 
 def producer_of(gateway: Gateway, transactional_id: str, **settings: str) -> Producer:
@@ -188,91 +171,37 @@ def test_franz_gos_own_test_of_transactions(gateway: Gateway, tmp_path: Path, re
 # ------------------------------------------------------------------------------------------------ exactly once, killed
 
 
-class Loop:
-    """A transactional loop in a process of its own, started again whenever it ends."""
-
-    def __init__(self, output: Path, *arguments: str) -> None:
-        self._output, self._arguments = output, arguments
-        self._starts = 0
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def look(self) -> None:
-        if self.process is None or self.process.poll() is not None:
-            self._starts += 1
-            *first, protocol = self._arguments
-            with self._output.open("ab") as output:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-m", transforming.__name__, *first, str(self._starts), protocol], stderr=output
-                )
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-
-    def where_it_stands(self) -> str:
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGUSR1)
-            time.sleep(1.0)
-        return self._output.read_text(errors="replace")[-4_000:]
-
-
 class Run:
-    """Two loops from one topic to another, and what they were given."""
+    """Two loops of librdkafka in a group of its own, and what they were given."""
 
-    def __init__(self, kafka: EmbeddedKafka, address: str, topics: tuple[str, str], group_protocol: str, logs: Path):
-        self._kafka, (self._source, self._target) = kafka, topics
-        self.loops = [
-            Loop(logs / f"loop-{number}.log", address, "g", *topics, f"tx-{number}", group_protocol)
-            for number in range(2)
-        ]
-        self._writer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    def __init__(
+        self, kafka: EmbeddedKafka, admin: AdminClient, gateway: str, directory: Path, protocol: str, prefix: str
+    ) -> None:
+        self.loops = LoopGroup("librdkafka", kafka, gateway, directory, protocol, prefix=prefix)
+        for name in (self.loops.source, self.loops.target):
+            make_topic(admin, name, PARTITIONS)
+        self._produce = produce_to(kafka.bootstrap_servers, self.loops.source)
         self._written = 0
 
     def go_on(self, seconds: float) -> None:
-        for _ in range(150):
-            self._writer.produce(self._source, str(self._written), partition=self._written % PARTITIONS)
-            self._written += 1
-        self._writer.flush(20)
+        self._produce(self._written, self._written + 150)
+        self._written += 150
         ends_s = time.monotonic() + seconds
         while time.monotonic() < ends_s:
-            self._look()
+            self.loops.look()
             time.sleep(0.1)
 
     def audit(self) -> None:
-        """Each input must be in the output, and once; asked of the broker, which knows nothing of the coordinator."""
-        wait_until(self._is_done, 2 * TIMEOUT_S, self._what_is_missing, interval_s=1.0)
-        time.sleep(3.0)
-        found = values_of(self._kafka, self._target)
-        expected = Counter(str(number).encode() for number in range(self._written))
-        assert found == expected, f"lost {len(expected - found)}, doubled {len(found - expected)}"
-
-    def _what_is_missing(self) -> str:
-        found = len(values_of(self._kafka, self._target))
-        return "\n".join([f"{found} of {self._written}", *(loop.where_it_stands() for loop in self.loops)])
-
-    def end(self) -> None:
-        for loop in self.loops:
-            loop.kill()
-
-    def _look(self) -> None:
-        for loop in self.loops:
-            loop.look()
-
-    def _is_done(self) -> bool:
-        self._look()
-        return len(values_of(self._kafka, self._target)) >= self._written
+        assert self.loops.problems(self._written, 2 * TIMEOUT_S) == []
 
 
 @may_hang
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
 def test_every_input_comes_out_exactly_once_whatever_is_killed(
-    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewayConfig, pump: Pump, topic: str, tmp_path: Path,
+    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewayConfig, pump: Pump, tmp_path: Path,
     topic_prefix: str, group_protocol: str,
 ) -> None:  # fmt: skip
-    target = f"{topic_prefix}-out"
-    make_topic(admin, target, PARTITIONS)
     where = ("--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", gateway_config.topic_prefix)
     relay = Command(tmp_path / "relay.log", "Relaying", "relay", *where)
     relay.start()
@@ -281,20 +210,20 @@ def test_every_input_comes_out_exactly_once_whatever_is_killed(
         str(gateway_config.listen),
     )  # fmt: skip
     gateway.start()
-    run = Run(kafka, str(gateway_config.listen), (topic, target), group_protocol, tmp_path)
+    run = Run(kafka, admin, str(gateway_config.listen), tmp_path, group_protocol, topic_prefix)
     chance = random.Random(group_protocol)
     try:
         for kill in ("none", "loop", "relay", "gateway", "loop", "gateway", "relay", "none"):
             run.go_on(chance.uniform(2.0, 4.0))
             if kill == "loop":
-                chance.choice(run.loops).kill()
+                run.loops.disturb(chance)
             elif kill != "none":
                 command = relay if kill == "relay" else gateway
                 command.kill()
                 command.start()
         run.audit()
     finally:
-        run.end()
+        run.loops.end()
         gateway.kill()
         relay.kill()
 
@@ -303,11 +232,8 @@ def test_every_input_comes_out_exactly_once_whatever_is_killed(
 @pytest.mark.end_to_end
 @pytest.mark.spark
 def test_the_coordinator_with_its_relay_gateway_and_query_is_killed(
-    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewayConfig, topic: str, tmp_path: Path,
-    topic_prefix: str,
-) -> None:  # fmt: skip
-    target = f"{topic_prefix}-out"
-    make_topic(admin, target, PARTITIONS)
+    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewayConfig, tmp_path: Path, topic_prefix: str
+) -> None:
     app = Command(
         tmp_path / "run.log", "The gateway is ready", "run", "--bootstrap-servers", kafka.bootstrap_servers,
         "--topic-prefix", gateway_config.topic_prefix, "--checkpoint", str(tmp_path / "checkpoint"), "--gateway",
@@ -315,7 +241,7 @@ def test_the_coordinator_with_its_relay_gateway_and_query_is_killed(
         "spark.driver.memory=512m",
     )  # fmt: skip
     app.start()
-    run = Run(kafka, str(gateway_config.listen), (topic, target), "classic", tmp_path)
+    run = Run(kafka, admin, str(gateway_config.listen), tmp_path, "classic", topic_prefix)
     try:
         for _ in range(2):
             run.go_on(10.0)
@@ -324,5 +250,5 @@ def test_the_coordinator_with_its_relay_gateway_and_query_is_killed(
         run.go_on(5.0)
         run.audit()
     finally:
-        run.end()
+        run.loops.end()
         app.kill()

@@ -16,8 +16,8 @@ from group_coordinator.watching.group_metrics.pending_offsets import PendingOffs
 from group_coordinator.watching.group_metrics.tally import HistoryCounts
 from group_coordinator.watching.history.fold import tell
 from schemas.consumer_group_history import GroupEpochBumped, TargetAssignmentComputed
-from schemas.events import TransactionEnded, encode_json
-from schemas.history import HistoryRecord, OffsetsCommitted
+from schemas.events import encode_json
+from schemas.history import HistoryRecord
 from schemas.transaction_history import TransactionalOffsetsPending
 from tests.coordinating.operations import tally_bench
 from tests.coordinator_state.harness import GroupHarness, of_type
@@ -118,25 +118,20 @@ def test_the_oldest_pending_offset(committed: bool) -> None:
     assert age(group) is None
 
 
-@pytest.mark.parametrize("is_told_before", [True, False])
-def test_an_offset_that_a_later_commit_has_replaced_waits_no_longer(is_told_before: bool) -> None:
-    """No record of history tells of it: the event does, whether it is read before the history or after."""
+def test_offsets_that_later_commits_have_replaced_wait_until_their_transaction_ends() -> None:
     group = GroupHarness("g")
-    group.commit_in_transaction(7, {("t", 0): 5})
+    group.commit_in_transaction(7, {("t", 0): 5, ("t", 1): 5})
     group.commit("", -1, {("t", 0): 9})
-    assert of_type(group.end_transaction(7, committed=True), OffsetsCommitted) == []
-    assert group.group is not None
-    assert not group.group.offsets.has_pending
     bench = tally_bench.bench()
-    end = encode_json(TransactionEnded(producer_id=7, producer_epoch=0, committed=True))
-    if is_told_before:
-        bench.tally.event(0, group.offset, group.now_ms, b"g", end)
-    for record in of_type(group.outputs, HistoryRecord):
-        bench.tally.history(record)  # type: ignore[arg-type]
-    if not is_told_before:
-        assert bench.groups.pending.kept == 1
-        bench.tally.event(0, group.offset, group.now_ms, b"g", end)
-    assert bench.groups.pending.kept == 0
+
+    def kept() -> int:
+        for record in of_type(group.outputs, HistoryRecord):
+            bench.tally.history(record)  # type: ignore[arg-type]
+        return bench.groups.pending.kept
+
+    assert kept() == 2
+    group.end_transaction(7, committed=True)
+    assert kept() == 0
 
 
 def test_a_commit_outside_of_transactions_ends_none() -> None:

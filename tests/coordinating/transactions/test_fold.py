@@ -118,6 +118,17 @@ def test_where_too_much_is_open_a_commit_is_not_taken_and_so_never_answered() ->
     assert len(taken(folded, commit(300))) == 1
 
 
+def test_a_group_that_opens_very_many_leaves_room_for_others() -> None:
+    folded = fold(open_bytes_max=100_000)
+    opened = taken(folded, *[commit(number, "greedy", producer_id=number) for number in range(1_000)])
+    assert folded.refusals == 1_000 - len(opened) > 0
+    assert "of its group" in (folded.refused or "")
+    others = [commit(2_000 + number, f"g{number}", producer_id=2_000 + number) for number in range(50)]
+    assert len(taken(folded, *others)) == 50
+    taken(folded, *[end(3_000 + number, producer_id=number) for number in range(1_000)])
+    assert len(taken(folded, commit(5_000, "greedy"))) == 1, "it goes on when its transactions have ended"
+
+
 def test_it_reads_on_from_the_first_commit_of_what_is_open() -> None:
     folded = fold()
     taken(folded, commit(1), commit(2, producer_id=8), end(3))

@@ -77,6 +77,20 @@ def test_an_end_that_was_told_otherwise_shows_in_the_offsets_log(tmp_path: Path)
     assert {difference.what for difference in report.differences} & {"offsets log", "answer"}
 
 
+@pytest.mark.parametrize("number", [1798, 2003, 2650, 2772])
+def test_a_fetch_that_was_refused_came_before_the_marker_within_its_millisecond(tmp_path: Path, number: int) -> None:
+    """Times of lines are cut to milliseconds: this marker seems to be written just before the fetch was taken up."""
+    lines = log_lines()
+    fetch, marker = lines[number : number + 2]
+    assert "OFFSET_FETCH" in fetch
+    assert '"errorCode":88' in fetch
+    assert "WRITE_TXN_MARKERS" in marker
+    second, millisecond = fetch[:20], int(fetch[21:24]) - 1
+    lines[number : number + 2] = [f"{second},{millisecond:03}{marker[24:]}", fetch]
+    report = verify(tmp_path, lines, markers=True)
+    assert not report.differences, "\n".join(report.lines())
+
+
 def test_an_import_has_the_ends_as_events() -> None:
     log = RequestLog([REQUEST_LOG])
     log.read()

@@ -28,12 +28,14 @@ FIELDS_OF_VERSION_1 = {
     "topic",
     "PastGroups": "at_ms groups now_ms",
     "PastGroup": "generation group_id members state state_since_ms",
-    "GroupDetails": "assignor findings group leader_id members now_ms partitions",
+    "GroupDetails": "assignor findings group leader_id members now_ms open_transactions partitions",
+    "OpenTransactions": "left_out oldest",
+    "OpenTransaction": "producer_epoch producer_id since_ms text topics transactional_id",
     "Member": "client_id group_instance_id host member_id topics",
     "Partition": "committed_ms committed_offset is_beyond_end lag lag_ms lag_ms_is_at_least log_end_offset "
     "log_start_offset lost member_id metadata partition topic uncommitted_messages",
-    "GroupOverTime": "deploys epochs group lanes members no_what_if now offsets rebalances records refusals rewinds "
-    "states unowned_ms votes window",
+    "GroupOverTime": "deploys epochs group lanes members no_what_if now offsets open_transactions rebalances records "
+    "refusals rewinds states unowned_ms votes window",
     "Deploy": "ended longest_ms members not_known_ms rebalances replaced started unowned_ms",
     "PartitionOverTime": "committed_by committed_ms committed_offset end_offsets end_times_ms expires_ms "
     "is_beyond_end lag lag_ms lag_ms_is_at_least log_end_offset log_start_offset lost member_id metadata offsets "

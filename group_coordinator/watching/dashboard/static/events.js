@@ -13,7 +13,7 @@ const KINDS = [
   "offsets_committed", "offsets_expired", "offsets_deleted", "request_refused",
   "group_epoch_bumped", "target_assignment_computed", "consumer_member_joined", "consumer_member_updated", "consumer_member_away",
   "member_reconciled", "members_reconciled", "group_reconciling", "regex_resolved", "group_converted",
-  "transactional_offsets_pending", "transactional_offsets_aborted",
+  "transactional_offsets_pending", "transactional_offsets_aborted", "transactional_offsets_replaced",
   "group_recorded", "recording_gap", "member_gone", "ownership_not_known", "generations_not_recorded", "coordinator_changed",
   "coordinator_stalled", "member_restored", "group_restored", "offsets_removed",
 ];

@@ -92,7 +92,7 @@ export function groupView(app, id, parameters) {
   }
 
   function drawHead() {
-    const { group } = page;
+    const { group, open_transactions: waits } = page;
     const fact = (title, value, tip) => h("div", { title: tip }, h("dt", {}, title), h("dd", {}, value));
     const now = page.now;
     const protocol = assignor(page);
@@ -100,6 +100,8 @@ export function groupView(app, id, parameters) {
       h("p", { class: "crumb" }, h("a", { href: address("groups") }, "Groups"), " /"),
       h("h1", {}, id), verdict(group.verdict), h("p", { class: "reason" }, group.reason),
       app.overview.has_what_if || shown.compare ? h("a", { class: "asked", href: shown.compare ? address("group", id) : address("group", id, { compare: "yes" }) }, shown.compare ? "Back to what happened" : "What if …?") : null,
+      waits.oldest.map((each) => h("p", { class: "waits" }, `${each.text} since ${moment(each.since_ms)}.`)),
+      waits.left_out ? h("p", { class: "waits" }, `They wait for ${count(waits.left_out, "transaction")} more.`) : null,
       h("dl", { class: "facts" },
         fact("state", [state(group.state), ` for ${roughly(now - group.state_since_ms)}`]), KINDS[group.type] ? fact("kind", KINDS[group.type]) : null, fact(counts(group), number(group.generation)), group.target_epoch !== null && group.target_epoch !== group.generation ? fact("target of epoch", number(group.target_epoch), "The target assignment of the newest epoch is not computed yet") : null, fact("members", number(group.members)),
         fact("partitions", number(group.partitions)), protocol ? fact("assignor", h("span", { class: "mono" }, protocol)) : null,

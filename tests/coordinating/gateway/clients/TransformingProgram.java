@@ -20,8 +20,8 @@ public class TransformingProgram {
     private static final int BEGIN_AGAIN = 3;
 
     public static void main(String[] arguments) {
-        String source = arguments[2], target = arguments[3], groupProtocol = arguments[6];
-        Random chance = new Random(arguments[5].hashCode());
+        String source = arguments[2], target = arguments[3], groupProtocol = arguments[5];
+        Random chance = new Random();
         Map<String, Object> consumed = new HashMap<>(Map.of(
             "bootstrap.servers", arguments[0], "group.id", arguments[1], "enable.auto.commit", false,
             "auto.offset.reset", "earliest", "isolation.level", "read_committed", "max.poll.records", 10,
@@ -31,7 +31,7 @@ public class TransformingProgram {
         }
         Map<String, Object> produced = Map.of(
             "bootstrap.servers", arguments[0], "transactional.id", arguments[4],
-            "transaction.timeout.ms", arguments.length > 7 ? arguments[7] : "15000");
+            "transaction.timeout.ms", arguments.length > 6 ? arguments[6] : "15000");
         try (
             KafkaConsumer<String, String> consumer =
                 new KafkaConsumer<>(consumed, new StringDeserializer(), new StringDeserializer());

@@ -258,9 +258,9 @@ def compile_java(
 
 
 def compile_go(directory: Path, timeout_s: float = 300.0) -> None:
-    """Compile the consumers in Go into a directory.
+    """Compile the consumers and the loop in Go into a directory.
     Raises OSError where there is no Go, SubprocessError where it fails."""
-    command = ["go", "build", "-o", f"{directory}/", *(f"./{library}" for library in GO_LIBRARIES)]
+    command = ["go", "build", "-o", f"{directory}/", "./..."]
     subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL, cwd=GO_MODULE, timeout=timeout_s)
 
 

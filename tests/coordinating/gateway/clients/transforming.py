@@ -1,8 +1,8 @@
 """A loop of librdkafka that consumes, transforms and produces in transactions, until it is killed.
 
-Arguments: bootstrap servers, group, input topic, output topic, transactional id, seed, group protocol. Each value of
+Arguments: bootstrap servers, group, input topic, output topic, transactional id, group protocol. Each value of
 the input becomes one of the output; some transactions are aborted, and then the input is read again. It ends with exit
-code 3 where only a new loop can go on. At SIGUSR1 it says on standard error where it stands.
+code 3 where only a new loop can go on. At SIGQUIT it says on standard error where it stands.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ _ROUND_S = 60.0
 any other one, when the coordinator went away and came back."""
 
 
-def main(
-    servers: str, group_id: str, source: str, target: str, transactional_id: str, seed: str, group_protocol: str
-) -> None:
-    faulthandler.register(signal.SIGUSR1)
-    chance = random.Random(seed)
+def main(servers: str, group_id: str, source: str, target: str, transactional_id: str, group_protocol: str) -> None:
+    faulthandler.register(signal.SIGQUIT)
+    chance = random.Random()
     settings = {} if group_protocol == "consumer" else {"session.timeout.ms": "6000"}
     consumer = Consumer(
         {
