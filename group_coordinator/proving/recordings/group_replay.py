@@ -122,7 +122,7 @@ class GroupReplay:
     def take(self, step: Step) -> None:
         """Let the clock run to the step and handle its request."""
         self._at_us = step.effect_us
-        self._resolve_regexes(step.effect_us // 1000)
+        self._resolve_regexes(step.effect_us)
         self._load_until(step.effect_us)
         self._tell_facts(step.effect_us, step.latest_us if answered_stable(step) else 0)
         self._move_session_ends(max(self._clock_ms, step.effect_us // 1000))
@@ -137,7 +137,7 @@ class GroupReplay:
         self._prepare_election(self._clock_ms)
         topics = told_at_join(step.request, self._expected.facts, self._next_fact)
         self._tell(step.request if topics is None else replace(step.request, topic_metadata=topics))
-        self._resolve_regexes(self._clock_ms)
+        self._resolve_regexes(max(self._clock_ms * 1000, self._at_us))
         self._handled = None
 
     def _clock_for(self, step: Step) -> int:
@@ -190,7 +190,7 @@ class GroupReplay:
     def finish(self, clock_ms: int) -> None:
         """End the replay where the log ends."""
         self._at_us = clock_ms * 1000
-        self._resolve_regexes(clock_ms)
+        self._resolve_regexes(self._at_us)
         self._load_until(self._at_us)
         self._tell_facts(self._at_us, 0)
         self.advance_to(clock_ms)
@@ -226,19 +226,19 @@ class GroupReplay:
         self._coordinator.handle(group_event(told, offset, self._clock_ms, self._clock_ms))
         self._check(self._coordinator.take_outputs())
 
-    def _resolve_regexes(self, until_ms: int) -> None:
+    def _resolve_regexes(self, until_us: int) -> None:
         """Let the group know what its expressions stand for, if it has begun to have them resolved: as soon as the
-        broker wrote it, or at once where no record tells when that was."""
+        broker wrote it, or at once where neither a record tells when that was, nor an answer that it was later."""
         group, facts = self._coordinator.group, self._expected.facts
         body = None if group is None else group.body
         if type(body) is not ConsumerGroup or body.regex_refresh_began_ms is None:
             return
         began_ms, resolutions = body.regex_refresh_began_ms, self._expected.resolutions
         written_ms = resolution_written_ms(began_ms, resolutions)
-        if written_ms is not None:
-            if written_ms > until_ms:
-                return
-            self.advance_to(max(self._clock_ms, written_ms))
+        resolved_us = self._expected.regexes_resolved_us.get(began_ms, 0) if written_ms is None else written_ms * 1000
+        if resolved_us > until_us:
+            return
+        self.advance_to(max(self._clock_ms, resolved_us // 1000))
         images = (fact.value for fact in reversed(facts[: self._next_fact]) if isinstance(fact.value, TopicMetadata))
         image = next(images, TopicMetadata(version=0, topics=()))
         self._tell(resolved(body.regex_counts, image, began_ms, resolutions))
