@@ -112,6 +112,8 @@ class Load(Struct, frozen=True, kw_only=True):
     not_before_us: int = 0
     not_after_us: int = 0
     """Between these the answers leave open when it was; both 0: `loaded_us` is exact."""
+    is_start: bool = False
+    """The broker was started just before."""
     undone_from_us: int | None = None
     """What the old coordinator did since then was never stored; None: all was."""
 

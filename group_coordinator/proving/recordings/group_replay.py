@@ -58,6 +58,8 @@ from schemas.group_metadata_events import GroupConfiguration, TopicMetadata
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
 from schemas.recorded import RecordedDeparture, RecordedLeader, RecordedLoad, RecordedSession
 
+_NEVER_MS = 2**62
+
 
 class GroupReplay:
     """One run over the steps of a group, from a state on. `disagreements` grows with what does not agree."""
@@ -80,6 +82,7 @@ class GroupReplay:
         self._group_metadata = state.group_metadata
         self._at_us = 0
         self._handled: Step | None = None
+        self._handled_since_ms = _NEVER_MS
         self._state_slack_ms = state.state_slack_ms
         self.disagreements: list[Disagreement] = []
         self.latest_ms = 0
@@ -126,7 +129,9 @@ class GroupReplay:
         self._load_until(step.effect_us)
         self._tell_facts(step.effect_us, step.latest_us if answered_stable(step) else 0)
         self._move_session_ends(max(self._clock_ms, step.effect_us // 1000))
+        self._handled_since_ms = step.request.logged.handled_us // 1000
         self.advance_to(self._clock_for(step))
+        self._handled_since_ms = _NEVER_MS
         self._last_step = step.index
         if (member_id := step.gone_member_id) is not None:
             self._tell(RecordedDeparture(member_id=member_id))
@@ -359,10 +364,12 @@ class GroupReplay:
                 del self._waiting[index]
                 del self._by_request[step.request.request_id]
                 self.disagreements.append(not_answered(step, self._at_us))
-        self.disagreements += self._records.overdue(clock_ms - LATE_MS, self._at_us, self._last_step)
+        # What a request leads to may have begun when a handler took it up, long before the thread was done with it.
+        until_ms = min(clock_ms - LATE_MS, self._handled_since_ms)
+        self.disagreements += self._records.overdue(until_ms, self._at_us, self._last_step)
         entries = self._expected.entries or []
         self._skip_taken_entries()
-        while self._next_entry < len(entries) and entries[self._next_entry].time_ms + LATE_MS < clock_ms:
+        while self._next_entry < len(entries) and entries[self._next_entry].time_ms < until_ms:
             self.disagreements.append(
                 Disagreement(
                     kind="log",

@@ -110,9 +110,18 @@ def with_restarts(
     accepted = {group_id: accepted_of(requests) for group_id, requests in groups.items()}
     loads = _with_common_times(accepted, loads, places)
     restarts = _restarts(accepted, loads, places)
-    return {
+    all_loads = {
         group_id: sorted([*own, *_missing(accepted[group_id], own, restarts, places)], key=_from_us)
         for group_id, own in loads.items()
+    }
+
+    def is_start(group_id: str, load: Load) -> bool:
+        first = _first_of_load(accepted[group_id], load)
+        return first is not None and places.is_anew(places.of(first), load.from_us, load.loaded_us)
+
+    return {
+        group_id: [replace(load, is_start=is_start(group_id, load)) for load in of_group]
+        for group_id, of_group in all_loads.items()
     }
 
 

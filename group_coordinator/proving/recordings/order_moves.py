@@ -22,6 +22,7 @@ PAIRS_MAX = 300
 _SHIFT_OF_A_LOAD_US = LATE_MS * 1000 // 2
 _SHIFTS_OF_A_LOAD = 16
 _PARTS_OF_A_STALL = 4
+_PARTS = range(1, _PARTS_OF_A_STALL + 1)
 _TOLD_TIMES_MAX = 8
 _STALL_US = 20_000
 """What is shorter is among the moves of single requests."""
@@ -174,17 +175,14 @@ class PossibleMoves:
         near = [self._steps[index] for index in self._order[max(position - NEIGHBOURS, 0) : position + NEIGHBOURS]]
         for move in self._by_brokers_time(disagreement):
             yield from self._stall(near, self._steps[move.step], move.effect_us)
+        told_us = self._told_us(near)
         for first in near:
             room_us = first.latest_us - len(near) - first.effect_us
+            ends_us = [us for us in told_us if 0 < us - first.effect_us <= room_us]
             if room_us >= _STALL_US:
-                ends_us = {
-                    first.effect_us + room_us * part // _PARTS_OF_A_STALL for part in range(1, _PARTS_OF_A_STALL + 1)
-                }
-                for end_us in [
-                    *sorted(ends_us),
-                    *self._told_us(first.effect_us + _STALL_US, first.effect_us + room_us),
-                ]:
-                    yield from self._stall(near, first, end_us)
+                ends_us += [first.effect_us + room_us * part // _PARTS_OF_A_STALL for part in _PARTS]
+            for end_us in ends_us:
+                yield from self._stall(near, first, end_us)
 
     def _stall(self, near: Sequence[Step], first: Step, end_us: int) -> Iterator[tuple[Move, ...]]:
         waiting = [step for step in near if first.effect_us <= step.effect_us <= end_us < step.request.logged.ready_us]
@@ -192,10 +190,11 @@ class PossibleMoves:
         if moves and all(move.effect_us <= self._bounds(self._steps[move.step])[1] for move in moves):
             yield tuple(moves)
 
-    def _told_us(self, from_us: int, until_us: int) -> list[int]:
-        """Return when the broker did something by its records and its log, between two times."""
+    def _told_us(self, near: Sequence[Step]) -> list[int]:
+        """Return when the broker did something, by its records and its log, while one of these was not answered."""
         times_ms = {record.timestamp_ms for record in self._expected.records or ()}
         times_ms |= {entry.time_ms for entry in self._expected.entries or ()}
+        from_us, until_us = min(step.effect_us for step in near), max(step.latest_us for step in near)
         return sorted(time_ms * 1000 for time_ms in times_ms if from_us <= time_ms * 1000 <= until_us)[:_TOLD_TIMES_MAX]
 
     def _bounds(self, step: Step) -> tuple[int, int]:
