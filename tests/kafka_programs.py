@@ -8,13 +8,23 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from group_coordinator.coordinating.jars.class_archives import class_archive
 from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
 from group_coordinator.coordinating.jars.resolving import JarsProgress, jars_directory, resolve, tools_jars
+
+_STREAMS = """<ivy-module version="2.0">
+  <info organisation="group-coordinator" module="kafka-streams"/>
+  <configurations><conf name="streams"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka-streams" rev="{version}" conf="streams->master" transitive="false"/>
+  </dependencies>
+</ivy-module>
+"""
+"""Without RocksDB, which is the greater part of it: state in memory needs none."""
 
 
 def run_tool(name: str, *arguments: str, log_level: str = "error") -> subprocess.CompletedProcess[str]:
@@ -57,6 +67,23 @@ def declared_jars(name: str, declared: str, configuration: str, progress: JarsPr
     ivy_file.write_text(declared)
     resolve(ivy_file, (configuration,), directory, progress)
     return sorted((directory / configuration).glob("*.jar"))
+
+
+def streams_jars(version: str) -> list[Path]:
+    """Return the jar of Kafka Streams. Raises JarsError or JavaError."""
+    progress = JarsProgress(1, what="Kafka Streams")
+    return declared_jars(f"kafka-streams-{version}", _STREAMS.format(version=version), "streams", progress)
+
+
+def compile_java(sources: Iterable[Path], directory: Path, jars: Iterable[Path]) -> Path:
+    """Compile Java programs into a directory, which is returned."""
+    compiler = find_java().with_name("javac")
+    command = [
+        str(compiler if compiler.exists() else "javac"), *(f"-J{option}" for option in SHORT_LIVED),
+        "-cp", os.pathsep.join(map(str, jars)), "-d", str(directory), *map(str, sources),
+    ]  # fmt: skip
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return directory
 
 
 def _archive() -> Path:

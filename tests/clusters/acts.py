@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
@@ -12,7 +14,7 @@ from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from schemas.history import History, MemberDropped, MemberExpired, MemberLeft
 from schemas.messages import LeaveGroupRequest
 from schemas.observed_history import MemberGone
-from tests.watching.observed.recorded import Poll, files, polls, truth
+from tests.watching.observed.recorded import Poll, driver_s_name, files, polls, truth
 from tests.watching.observed.scores import Sources, history
 
 _SESSION_MS = 8_000
@@ -20,6 +22,10 @@ _SOON_MS = 25_000
 """So soon after an act it is told: after a session, a restart of the broker and a slow machine."""
 _EARLIER_MS = 500
 _ENDS = {"kill": "expired", "freeze": "expired", "stop": "left", "hang": "left"}
+_LEAVES = re.compile(
+    r'"clientId":"([^"]*)","requestApiKeyName":"(?:SHARE|STREAMS)_GROUP_HEARTBEAT"},"request":{[^}]*"memberEpoch":-'
+)
+"""A member of another kind of group asks to leave."""
 Departure = MemberLeft | MemberExpired | MemberDropped | MemberGone
 
 
@@ -52,7 +58,11 @@ class Act(NamedTuple):
             return False
         ids: list[set[str]] = [set()]
         for poll in of_group:
-            own = {each["member_id"] for each in poll.group["members"] if each["client_id"] == self.client_id}
+            own = {
+                each["member_id"]
+                for each in poll.group["members"]
+                if driver_s_name(each["client_id"]) == self.client_id
+            }
             if poll.until_ms < self.at_ms:
                 ids = [own]
             elif poll.at_ms in self.window:
@@ -109,11 +119,14 @@ def _leaving(name: str) -> frozenset[str]:
     """Return the client ids of members that asked to leave at some time."""
     log = RequestLog(files(name, "request.log.gz"))
     log.read()
-    return frozenset(
+    asked = {
         request.logged.client_id
         for request in log.group_requests(log.topic_ids())
         if isinstance(request.request, LeaveGroupRequest) or getattr(request.request, "member_epoch", 0) < 0
-    )
+    }
+    for path in files(name, "request.log.gz"):
+        asked.update(_LEAVES.findall(gzip.decompress(path.read_bytes()).decode()))
+    return frozenset(map(driver_s_name, asked))
 
 
 def _is_static(said: tuple[dict[str, Any], ...], number: int) -> bool:
@@ -130,7 +143,7 @@ def _departures(name: str, records: Iterable[History]) -> Iterator[tuple[str, De
     for record in records:
         if isinstance(record, MemberLeft | MemberExpired | MemberDropped | MemberGone):
             member = record.member
-            yield member.client_id or clients.get(member.member_id) or member.member_id[:-37], record
+            yield driver_s_name(member.client_id or clients.get(member.member_id) or member.member_id[:-37]), record
 
 
 def _kind(record: Departure) -> str:

@@ -28,8 +28,20 @@ _PROPERTIES = {
     "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "group.consumer.min.heartbeat.interval.ms": "1000",
     "group.consumer.heartbeat.interval.ms": str(_HEARTBEAT_INTERVAL_MS),
+} | {
+    f"group.{kind}.{limit}": value
+    for kind in ("share", "streams")
+    for limit, value in (
+        ("min.session.timeout.ms", "6000"),
+        ("session.timeout.ms", str(SESSION_TIMEOUT_MS)),
+        ("min.heartbeat.interval.ms", "1000"),
+        ("heartbeat.interval.ms", str(_HEARTBEAT_INTERVAL_MS)),
+    )
 }
-_REPLICATED = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
+_REPLICATED = {
+    f"{topic}.replication.factor": "3"
+    for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+}
 _CONTROLLER_IS_ANOTHER = {
     "process.roles": "broker",
     "controller.listener.names": "UPSTREAM",

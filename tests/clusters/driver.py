@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -23,7 +23,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from tests.clusters.cluster import CLIENT_PROPERTIES, Broker
 from tests.clusters.member import Settings, live
 from tests.clusters.polls import Poller
+from tests.clusters.programs import PROGRAMS, Programs
 from tests.clusters.story import Step
+from tests.watching.observed.recorded import driver_s_name
 
 _POLL_INTERVAL_S = 2.0
 _TIMEOUT_S = 20.0
@@ -55,13 +57,18 @@ class Journal:
 class Driver:
     """Plays a story against a running cluster. The broker that a step means is that of its name, else the first."""
 
-    def __init__(self, brokers: Mapping[int, Broker], truth: Journal, version: str) -> None:
+    def __init__(
+        self, brokers: Mapping[int, Broker], truth: Journal, version: str, programs: Programs | None = None
+    ) -> None:
+        self._programs = programs
         self._brokers = brokers
         self._version = version
         self._truth = truth
         self._servers = ",".join(broker.bootstrap_servers for broker in brokers.values())
         self._admin = AdminClient({"bootstrap.servers": self._servers, "client.id": "driver-admin", "log_level": 0})
         self._members: dict[str, tuple[BaseProcess, Connection]] = {}
+        self._libraries: dict[str, str] = {}
+        """Of groups."""
         self._partitions: dict[str, int] = {}
         self._listeners: list[threading.Thread] = []
         self._seen: tuple[int, list[dict[str, Any]]] = (0, [])
@@ -69,8 +76,12 @@ class Driver:
 
     def play(self, steps: Sequence[Step], admin: Journal) -> None:
         """Do all steps in their time; while brokers start or stop and groups settle, the story's clock stands still."""
-        poller = Poller(self._servers)
-        with self._beside(lambda: self._poll(poller, admin), _POLL_INTERVAL_S), self._beside(*self._producing()):
+        poller = Poller(self._servers, self._programs)
+        with (
+            closing(poller),
+            self._beside(lambda: self._poll(poller, admin), _POLL_INTERVAL_S),
+            self._beside(*self._producing()),
+        ):
             begun = time.monotonic()
             for step in steps:
                 time.sleep(max(0.0, begun + step.at_s - time.monotonic()))
@@ -94,7 +105,8 @@ class Driver:
         values = dict(step.values)
         topics, library = values.pop("topics"), values.pop("library", "librdkafka")
         has_transactions = values.pop("transactions", None) is not None
-        props: dict[str, Any] = {} if values.get(_PROTOCOL) == "consumer" else dict(CLIENT_PROPERTIES)
+        has_own_timeouts = values.get(_PROTOCOL) != "consumer" and library not in PROGRAMS
+        props: dict[str, Any] = dict(CLIENT_PROPERTIES) if has_own_timeouts else {}
         props |= {name: int(value) if value.isdigit() else value for name, value in values.items()}
         for name in step.names:
             transactional_id = name if has_transactions else None
@@ -104,19 +116,26 @@ class Driver:
             told = settings._asdict() | {"txn": transactional_id}
             del told["bootstrap_servers"], told["transactional_id"]
             self._tell("start", **told)
-            ours, theirs = _PROCESSES.Pipe()
-            process = _PROCESSES.Process(target=live, args=(settings, theirs), daemon=True)
-            process.start()
-            theirs.close()
-            self._members[name] = (process, ours)
-            listener = threading.Thread(target=self._listen, args=(ours,), daemon=True)
+            self._libraries[settings.group] = library
+            self._members[name] = self._begin(settings)
+            listener = threading.Thread(target=self._listen, args=self._members[name][1:], daemon=True)
             listener.start()
             self._listeners.append(listener)
+
+    def _begin(self, settings: Settings) -> tuple[BaseProcess, Connection]:
+        if settings.library in PROGRAMS:
+            assert self._programs is not None
+            return self._programs.start(settings)
+        ours, theirs = _PROCESSES.Pipe()
+        process = _PROCESSES.Process(target=live, args=(settings, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        return process, ours
 
     def _listen(self, pipe: Connection) -> None:
         with suppress(EOFError, OSError):
             while True:
-                self._truth.write(pipe.recv())
+                self._truth.write(json.loads(pipe.recv_bytes()))
 
     def _stop(self, step: Step) -> None:
         self._command(step, "stop", "stop")
@@ -132,7 +151,7 @@ class Driver:
             process, pipe = self._members[name]
             if process.is_alive():  # it may have died of an error
                 self._tell(action, client_id=name, group=group_of(name), what=command[1:])
-                pipe.send(command)
+                pipe.send_bytes(json.dumps(command).encode())
 
     def _kill(self, step: Step) -> None:
         self._signal(step, "kill", signal.SIGKILL)
@@ -219,7 +238,7 @@ class Driver:
 
     def _stable_members(self) -> set[str]:
         stable = (group for group in self._seen[1] if group["state"] in ("Stable", "Empty"))
-        return {member["client_id"] for group in stable for member in group["members"]}
+        return {driver_s_name(member["client_id"]) for group in stable for member in group["members"]}
 
     def _living(self) -> set[str]:
         return {name for name, (process, _) in self._members.items() if process.is_alive()}
@@ -233,7 +252,7 @@ class Driver:
     def _poll(self, poller: Poller, admin: Journal) -> None:
         at_ms = now_ms()
         try:
-            groups = poller.poll(set(map(group_of, list(self._members))))
+            groups = poller.poll(dict(self._libraries))
             self._seen = (at_ms, groups)
             seen: dict[str, object] = {"groups": groups}
         except KafkaException as problem:

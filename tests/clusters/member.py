@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection
@@ -72,7 +73,7 @@ def live(settings: Settings, pipe: Connection) -> None:
 
     def say(event: str, **facts: object) -> None:
         said = {"at_ms": time.time_ns() // 1_000_000, "action": "member", "member": settings.client_id, "event": event}
-        pipe.send(said | facts)
+        pipe.send_bytes(json.dumps(said | facts).encode())
 
     try:
         client: Client = (_Librdkafka if settings.library == "librdkafka" else _KafkaPython)(settings, say)
@@ -91,7 +92,7 @@ def _work(client: Client, pipe: Connection, say: Say) -> None:
     commit_due = time.monotonic() + _COMMIT_INTERVAL_S
     while True:
         while pipe.poll():
-            command, *arguments = pipe.recv()
+            command, *arguments = json.loads(pipe.recv_bytes())
             if command == "stop":
                 return
             if command == "hang":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -13,6 +13,8 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
+
+from tests.clusters.programs import PROGRAMS, Programs
 
 _TIMEOUT_S = 8.0
 _admin: AdminClient | None = None
@@ -24,13 +26,15 @@ class Poller:
 
     The admin client of librdkafka 2.16 crashes its process when a broker answers with an error of coordinators
     (`rd_kafka_cgrp_op`, `rd_kafka_enq_once_del_source_return`), and when one that was away answers a listing. So it has
-    a process of its own, kafka-python asks for offsets, and no listing is asked for.
+    a process of its own, kafka-python asks for offsets, and no listing is asked for. Java's describes the groups that
+    librdkafka does not know.
     """
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, programs: Programs | None) -> None:
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self._servers = servers
         self._describing = self._begin()
+        self._describer = None if programs is None else programs.describer(servers)
         self._offsets = KafkaAdminClient(
             bootstrap_servers=servers, client_id="driver-offsets", request_timeout_ms=int(_TIMEOUT_S * 1000)
         )
@@ -38,20 +42,26 @@ class Poller:
     def _begin(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(1, get_context("forkserver"), _connect, (self._servers,))
 
-    def poll(self, group_ids: Iterable[str]) -> list[dict[str, Any]]:
-        """Return those groups that are there and whose coordinator answers. Raises KafkaException where none does, or
-        the admin client has crashed."""
-        wanted = sorted(group_ids)
-        if not wanted:
-            return []
+    def poll(self, libraries: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return those groups, given with the library of their members, that are there and whose coordinator answers.
+        Raises KafkaException where none does, or the admin client has crashed."""
+        wanted = sorted(group_id for group_id, library in libraries.items() if library not in PROGRAMS)
         try:
-            groups, problem = self._describing.submit(_describe, wanted).result()
+            groups, problem = self._describing.submit(_describe, wanted).result() if wanted else ([], None)
         except BrokenProcessPool as crash:
             self._describing = self._begin()
             raise KafkaException(f"the admin client has crashed: {crash}") from None
         if problem is not None:
             raise KafkaException(problem)
+        if self._describer is not None:
+            kinds = [sorted(id_ for id_, library in libraries.items() if library == kind) for kind in PROGRAMS]
+            groups += self._describer.describe(*kinds)
         return [group | self._committed(group["group"]) for group in groups]
+
+    def close(self) -> None:
+        """End the process of Java's client."""
+        if self._describer is not None:
+            self._describer.close()
 
     def _committed(self, group_id: str) -> dict[str, Any]:
         try:

@@ -14,6 +14,7 @@ from group_coordinator.watching.observed.offsets_log import OFFSETS_TOPIC, dump_
 from schemas.kafka.record_batches import RawRecord, read_stretch
 from tests.clusters.cluster import Broker, running_cluster
 from tests.clusters.driver import Driver, Journal
+from tests.clusters.programs import PROGRAMS, Programs
 from tests.clusters.story import Step
 from tests.clusters.versions import Version
 
@@ -28,8 +29,10 @@ def record(version: Version, steps: list[Step], directory: Path, name: str) -> N
     with TemporaryDirectory(prefix="cluster-") as work:
         truth, admin = directory / f"{name}.truth.jsonl", directory / f"{name}.admin.jsonl"
         journal = Journal(truth)
+        libraries = {step.values.get("library") for step in steps}
+        programs = Programs(version, Path(work) / "programs") if libraries.intersection(PROGRAMS) else None
         with running_cluster(version, Path(work), brokers) as cluster:
-            driver = Driver(cluster, journal, version.text)
+            driver = Driver(cluster, journal, version.text, programs)
             try:
                 driver.play(steps, Journal(admin))
             finally:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tests.clusters.versions import Version
 
 STORY = Path(__file__).with_name("story.txt")
-SHORT_STORY = Path(__file__).with_name("short.txt")
+KINDS = Path(__file__).with_name("kinds.txt")
 FAILOVER = Path(__file__).with_name("failover.txt")
 _SINCE = re.compile(r"(\d+)\.(\d+)\+\s+")
 

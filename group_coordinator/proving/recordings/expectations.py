@@ -108,6 +108,12 @@ class Load(Struct, frozen=True, kw_only=True):
     """The old coordinator did nothing after this."""
     loaded_us: int
     broker_id: int | None = None
+    """None: the answers alone show it."""
+    not_before_us: int = 0
+    not_after_us: int = 0
+    """Between these the answers leave open when it was; both 0: `loaded_us` is exact."""
+    is_start: bool = False
+    """The broker was started just before."""
     undone_from_us: int | None = None
     """What the old coordinator did since then was never stored; None: all was."""
 
@@ -149,6 +155,8 @@ class Expected(Struct, kw_only=True):
     """In the order of time."""
     resolutions: list[Resolution] = field(default_factory=list)
     """In the order of time."""
+    regexes_resolved_us: dict[int, int] = field(default_factory=dict)
+    """When a group began to have expressions resolved -> when the result came, where that was not at once."""
     instances: dict[str, str] = field(default_factory=dict)
     """Member id -> group instance id, of static members."""
     sessions: SessionEnds = field(default_factory=SessionEnds)

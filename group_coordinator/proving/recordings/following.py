@@ -17,7 +17,7 @@ from group_coordinator.proving.recordings.broker_versions import shown_version
 from group_coordinator.proving.recordings.consumer_group_settings import Interruptions
 from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs, LogEntry
 from group_coordinator.proving.recordings.expectations import Disagreement, Expected, Fact, Load
-from group_coordinator.proving.recordings.group_facts import facts_between, facts_of
+from group_coordinator.proving.recordings.group_facts import facts_between, facts_of, with_starts
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
@@ -289,7 +289,8 @@ class _Follower:
         records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)
         loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
         ends = ends_for(followed.requests, self.ends, group_id, self._partitions)
-        facts = facts_between(self._facts(followed, ends), from_us, until_ms * 1000)
+        all_facts = with_starts(self._facts(followed, ends), followed.requests, self._loads[group_id])
+        facts = facts_between(all_facts, from_us, until_ms * 1000)
         expected = expected_of(requests, records, entries, loads, facts, self._standstills_ms)
         expected.is_session_timeout_known = self._is_session_timeout_known
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from coordinator_state.consumer_settings import REGEX_REFRESH_MIN_INTERVAL_MS
 from group_coordinator.proving.recordings.cluster_lines import GroupSetting
 from group_coordinator.proving.recordings.cluster_topics import LoggedTopics, names_of
-from group_coordinator.proving.recordings.expectations import CLOCK_MS, Fact, Resolution
+from group_coordinator.proving.recordings.expectations import CLOCK_MS, Fact, Load, Resolution
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.transaction_ends import TransactionEnd
@@ -145,6 +145,29 @@ def _intervals(requests: Iterable[GroupRequest], interval_ms: int) -> Iterator[F
         if isinstance(request.request, ConsumerGroupHeartbeatRequest) and told_ms and told_ms != interval_ms:
             interval_ms, at_us = told_ms, request.logged.handled_us
             yield Fact(at_us, at_us, GroupConfiguration(consumer_heartbeat_interval_ms=told_ms))
+
+
+def with_starts(facts: Sequence[Fact], requests: Iterable[GroupRequest], loads: Iterable[Load]) -> list[Fact]:
+    """Return the facts of a group with what a broker learns at its start: to it all topics are new, which matters to
+    expressions."""
+    has_regexes = any(getattr(request.request, "subscribed_topic_regex", None) for request in requests)
+    starts_us = [load.loaded_us for load in loads if load.is_start and has_regexes]
+    for start_us in starts_us:
+        before = [fact.value for fact in facts if fact.at_us <= start_us and isinstance(fact.value, TopicMetadata)]
+        if before:
+            version = before[-1].version + 1
+            started = Fact(start_us, start_us, replace(before[-1], version=version, new_topics_version=version))
+            later = [_renumbered(fact) if fact.at_us > start_us else fact for fact in facts]
+            facts = sorted([*later, started], key=lambda fact: fact.at_us)
+    return list(facts)
+
+
+def _renumbered(fact: Fact) -> Fact:
+    value = fact.value
+    if not isinstance(value, TopicMetadata):
+        return fact
+    new_topics_version = value.new_topics_version + 1
+    return replace(fact, value=replace(value, version=value.version + 1, new_topics_version=new_topics_version))
 
 
 def facts_between(facts: Iterable[Fact], from_us: int, until_us: int) -> list[Fact]:

@@ -58,6 +58,8 @@ from schemas.group_metadata_events import GroupConfiguration, TopicMetadata
 from schemas.history import GroupCreated, GroupEmpty, History, JoinPhaseCompleted, LeaderElected, MemberExpired
 from schemas.recorded import RecordedDeparture, RecordedLeader, RecordedLoad, RecordedSession
 
+_NEVER_MS = 2**62
+
 
 class GroupReplay:
     """One run over the steps of a group, from a state on. `disagreements` grows with what does not agree."""
@@ -80,6 +82,7 @@ class GroupReplay:
         self._group_metadata = state.group_metadata
         self._at_us = 0
         self._handled: Step | None = None
+        self._handled_since_ms = _NEVER_MS
         self._state_slack_ms = state.state_slack_ms
         self.disagreements: list[Disagreement] = []
         self.latest_ms = 0
@@ -122,11 +125,13 @@ class GroupReplay:
     def take(self, step: Step) -> None:
         """Let the clock run to the step and handle its request."""
         self._at_us = step.effect_us
-        self._resolve_regexes(step.effect_us // 1000)
+        self._resolve_regexes(step.effect_us)
         self._load_until(step.effect_us)
         self._tell_facts(step.effect_us, step.latest_us if answered_stable(step) else 0)
         self._move_session_ends(max(self._clock_ms, step.effect_us // 1000))
+        self._handled_since_ms = step.request.logged.handled_us // 1000
         self.advance_to(self._clock_for(step))
+        self._handled_since_ms = _NEVER_MS
         self._last_step = step.index
         if (member_id := step.gone_member_id) is not None:
             self._tell(RecordedDeparture(member_id=member_id))
@@ -137,7 +142,7 @@ class GroupReplay:
         self._prepare_election(self._clock_ms)
         topics = told_at_join(step.request, self._expected.facts, self._next_fact)
         self._tell(step.request if topics is None else replace(step.request, topic_metadata=topics))
-        self._resolve_regexes(self._clock_ms)
+        self._resolve_regexes(max(self._clock_ms * 1000, self._at_us))
         self._handled = None
 
     def _clock_for(self, step: Step) -> int:
@@ -190,7 +195,7 @@ class GroupReplay:
     def finish(self, clock_ms: int) -> None:
         """End the replay where the log ends."""
         self._at_us = clock_ms * 1000
-        self._resolve_regexes(clock_ms)
+        self._resolve_regexes(self._at_us)
         self._load_until(self._at_us)
         self._tell_facts(self._at_us, 0)
         self.advance_to(clock_ms)
@@ -226,19 +231,19 @@ class GroupReplay:
         self._coordinator.handle(group_event(told, offset, self._clock_ms, self._clock_ms))
         self._check(self._coordinator.take_outputs())
 
-    def _resolve_regexes(self, until_ms: int) -> None:
+    def _resolve_regexes(self, until_us: int) -> None:
         """Let the group know what its expressions stand for, if it has begun to have them resolved: as soon as the
-        broker wrote it, or at once where no record tells when that was."""
+        broker wrote it, or at once where neither a record tells when that was, nor an answer that it was later."""
         group, facts = self._coordinator.group, self._expected.facts
         body = None if group is None else group.body
         if type(body) is not ConsumerGroup or body.regex_refresh_began_ms is None:
             return
         began_ms, resolutions = body.regex_refresh_began_ms, self._expected.resolutions
         written_ms = resolution_written_ms(began_ms, resolutions)
-        if written_ms is not None:
-            if written_ms > until_ms:
-                return
-            self.advance_to(max(self._clock_ms, written_ms))
+        resolved_us = self._expected.regexes_resolved_us.get(began_ms, 0) if written_ms is None else written_ms * 1000
+        if resolved_us > until_us:
+            return
+        self.advance_to(max(self._clock_ms, resolved_us // 1000))
         images = (fact.value for fact in reversed(facts[: self._next_fact]) if isinstance(fact.value, TopicMetadata))
         image = next(images, TopicMetadata(version=0, topics=()))
         self._tell(resolved(body.regex_counts, image, began_ms, resolutions))
@@ -359,10 +364,12 @@ class GroupReplay:
                 del self._waiting[index]
                 del self._by_request[step.request.request_id]
                 self.disagreements.append(not_answered(step, self._at_us))
-        self.disagreements += self._records.overdue(clock_ms - LATE_MS, self._at_us, self._last_step)
+        # What a request leads to may have begun when a handler took it up, long before the thread was done with it.
+        until_ms = min(clock_ms - LATE_MS, self._handled_since_ms)
+        self.disagreements += self._records.overdue(until_ms, self._at_us, self._last_step)
         entries = self._expected.entries or []
         self._skip_taken_entries()
-        while self._next_entry < len(entries) and entries[self._next_entry].time_ms + LATE_MS < clock_ms:
+        while self._next_entry < len(entries) and entries[self._next_entry].time_ms < until_ms:
             self.disagreements.append(
                 Disagreement(
                     kind="log",

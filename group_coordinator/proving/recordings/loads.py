@@ -107,11 +107,53 @@ def with_restarts(
 ) -> dict[str, list[Load]]:
     """Return the loads of all groups, with those of a broker that was started anew, as another group shows: a group
     that nobody asked for meanwhile was loaded then, too."""
-    restarts = _restarts({group_id: accepted_of(requests) for group_id, requests in groups.items()}, loads, places)
-    return {
-        group_id: sorted([*own, *_missing(accepted_of(groups[group_id]), own, restarts, places)], key=_from_us)
+    accepted = {group_id: accepted_of(requests) for group_id, requests in groups.items()}
+    loads = _with_common_times(accepted, loads, places)
+    restarts = _restarts(accepted, loads, places)
+    all_loads = {
+        group_id: sorted([*own, *_missing(accepted[group_id], own, restarts, places)], key=_from_us)
         for group_id, own in loads.items()
     }
+
+    def is_start(group_id: str, load: Load) -> bool:
+        first = _first_of_load(accepted[group_id], load)
+        return first is not None and places.is_anew(places.of(first), load.from_us, load.loaded_us)
+
+    return {
+        group_id: [replace(load, is_start=is_start(group_id, load)) for load in of_group]
+        for group_id, of_group in all_loads.items()
+    }
+
+
+def _with_common_times(
+    accepted: Mapping[str, Sequence[GroupRequest]], loads: Mapping[str, list[Load]], places: Places
+) -> dict[str, list[Load]]:
+    """Return loads that answers alone show, as early as the first group that the same broker had loaded, and not
+    earlier than its own answers allow: a broker loads all that it takes over at a time, and a member may ask late."""
+    first_us: dict[object, list[tuple[int, int]]] = {}
+    """Of each broker: when a load may have begun at the earliest, and when it was over."""
+    for group_id, of_group in loads.items():
+        for load in of_group:
+            first = _first_of_load(accepted[group_id], load)
+            if first is not None:
+                first_us.setdefault(places.of(first), []).append((load.from_us, first.logged.handled_us))
+
+    def moved(group_id: str, load: Load) -> Load:
+        first = _first_of_load(accepted[group_id], load)
+        if not load.not_after_us or first is None:
+            return load
+        of_place = first_us[places.of(first)]
+        over_us = min(us for from_us, us in of_place if from_us <= load.loaded_us and load.from_us <= us)
+        if load.loaded_us <= over_us:
+            return load
+        return replace(load, loaded_us=max(over_us - RETRY_US, load.not_before_us))
+
+    return {group_id: [moved(group_id, load) for load in of_group] for group_id, of_group in loads.items()}
+
+
+def _first_of_load(accepted: Sequence[GroupRequest], load: Load) -> GroupRequest | None:
+    place = bisect_left(accepted, load.loaded_us, key=handled_us)
+    return accepted[place] if place < len(accepted) else None
 
 
 def _restarts(
@@ -146,7 +188,9 @@ def _missing(
             from_us, until_us = before.logged.handled_us, after.logged.ready_us + HAND_OVER_US
             is_there = places.of(before) == place == places.of(after)
             if is_there and not any(from_us < each.loaded_us <= until_us for each in own):
-                yield replace(load, from_us=max(load.from_us, from_us + 1))
+                load_from_us = max(load.from_us, from_us + 1)
+                open_until_us = after.logged.handled_us if load.not_after_us else 0
+                yield replace(load, from_us=load_from_us, not_before_us=load_from_us, not_after_us=open_until_us)
 
 
 def accepted_of(requests: Sequence[GroupRequest]) -> list[GroupRequest]:
@@ -192,13 +236,16 @@ def _inferred(before: GroupRequest, after: GroupRequest, refusals: Sequence[Grou
     first_us = after.logged.handled_us
     of_new = [request for request in refusals if places.of(request) == places.of(after)]
     last = max((request for request in of_new if _refused_us(request) <= first_us), default=None, key=_refused_us)
-    loaded_us = first_us - RETRY_US
+    from_us = _from(before, places.last_heard_us(before, after, first_us), first_us)
+    loaded_us, refused_us = first_us - RETRY_US, from_us
     if last is not None:
         is_loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS in last.error_codes
         refused_us = _refused_us(last)
         loaded_us = max(min(loaded_us, refused_us + RETRY_US) if is_loading else loaded_us, refused_us)
-    from_us = _from(before, places.last_heard_us(before, after, first_us), first_us)
-    return Load(from_us=from_us, loaded_us=max(loaded_us, from_us))
+    not_before_us = max(refused_us, from_us)
+    return Load(
+        from_us=from_us, loaded_us=max(loaded_us, from_us), not_before_us=not_before_us, not_after_us=first_us
+    )  # fmt: skip
 
 
 def _from(before: GroupRequest, last_us: int, loaded_us: int) -> int:

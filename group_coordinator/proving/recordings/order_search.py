@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from msgspec import Struct, field
@@ -19,39 +18,18 @@ from msgspec.structs import replace
 
 from coordinator_state import Group, GroupConfig
 from group_coordinator.proving.recordings.absent_requests import Absent, absent_requests
-from group_coordinator.proving.recordings.expectations import LONG_STALL_MS, Disagreement, Expected, Step
+from group_coordinator.proving.recordings.expectations import Disagreement, Expected, Step
 from group_coordinator.proving.recordings.group_replay import GroupReplay
-from group_coordinator.proving.recordings.recorded_groups import HAND_OVER_US
-from group_coordinator.proving.recordings.replay_state import NO_STEP, START, GroupInput, State
+from group_coordinator.proving.recordings.order_moves import Move, PossibleMoves
+from group_coordinator.proving.recordings.replay_state import START, GroupInput, State
 from group_coordinator.proving.recordings.track import Place, Track
-from schemas.events import TransactionEnded
 
 CHECKPOINT_EVERY_STEPS = 4
 CHECKPOINTS_KEPT = 40
 AHEAD_STEPS = 40
 """How far beyond a disagreement an order must agree to be taken at once."""
-NEAR_STEPS = 10
-"""How many steps to each side of a disagreement are moved in pairs."""
-NEIGHBOURS = 8
-PAIRS_MAX = 300
-
-
 GIVE_UP_AFTER = 10
 """So many disagreements that nothing explains: the rest follows from them, and is searched less."""
-_OF_LASTING_EFFECT = frozenset({"JoinGroup", "SyncGroup", "LeaveGroup", "OffsetCommit"})
-"""Requests that are moved even far before a disagreement; where others were matters at once or not at all."""
-
-
-class Move(Struct, frozen=True):
-    """One request, or a fact, takes effect at another time."""
-
-    step: int
-    effect_us: int
-    before_timers: bool = False
-    fact: int | None = None
-    """It is this one of the facts that moves, with those of the same time."""
-    inserted: Step | None = None
-    """A request that is not in the log; its index is the next one."""
 
 
 class GroupResult(Struct, kw_only=True):
@@ -68,6 +46,10 @@ class GroupResult(Struct, kw_only=True):
     """The most by which the broker did something later than it was done here."""
     moved_facts: int = 0
     """Changes of topics that had their effect at another time than their lines tell."""
+    moved_loads: int = 0
+    """Loads that were over at another time than the next answers alone let seem."""
+    late_resolutions: int = 0
+    """Regular expressions that were resolved later than at once."""
     late_lines: list[int] = field(default_factory=list)
     """Steps whose line was written late, as the broker's own times show."""
     order: list[int] = field(default_factory=list)
@@ -193,10 +175,13 @@ class OrderSearch:
 
     def _repair(self, position: int, disagreement: Disagreement, group: Group | None) -> int | None:
         """Find what makes the disagreement go away. Returns the first position that changed; None: nothing does."""
-        if (moves := self._best(position, disagreement, self._candidates(position, disagreement))) is not None:
+        possible = PossibleMoves(self._steps, self._order, self._connections, self._near_timers, self.expected)
+        first, is_hopeless = next(iter(self._states)), self._gave_up > GIVE_UP_AFTER
+        moves_to_try = possible.candidates(position, disagreement, first, self._inputs, is_searched_less=is_hopeless)
+        if (moves := self._best(position, disagreement, moves_to_try)) is not None:
             self.result.places += 1
             return self._apply(moves)
-        if disagreement.broker_ms is not None or self._gave_up > GIVE_UP_AFTER:
+        if disagreement.broker_ms is not None or is_hopeless:
             return None
         candidates = absent_requests(self._steps, disagreement, group, self.expected)
         absent = (self._insertions(requests) for requests in candidates)
@@ -265,8 +250,7 @@ class OrderSearch:
         steps, order = list(self._steps), list(self._order)
         first = len(order)
         for move in moves:
-            if move.fact is not None:
-                from_us = min(move.effect_us, self.expected.facts[move.fact].at_us)
+            if (from_us := self._changes_from_us(move)) is not None:
                 first = min(first, bisect_left(order, from_us, key=lambda index: steps[index].effect_us))
                 continue
             if move.inserted is not None:
@@ -280,14 +264,30 @@ class OrderSearch:
             first = min(first, to)
         return steps, order, first
 
+    def _changes_from_us(self, move: Move) -> int | None:
+        """Return since when something else is moved than a request; None if it is a request."""
+        if move.fact is not None:
+            return min(move.effect_us, self.expected.facts[move.fact].at_us)
+        if move.load is not None:
+            return self.expected.loads[move.load].from_us
+        return None if move.regexes_begun_ms is None else move.regexes_begun_ms * 1000
+
     def _with_facts(self, moves: tuple[Move, ...]) -> Expected:
         """The broker's side with facts at other times; nothing changes where none moves."""
-        facts = self.expected.facts
+        facts, loads, resolved_us = self.expected.facts, self.expected.loads, self.expected.regexes_resolved_us
         for move in moves:
             if move.fact is not None:
                 at_us = facts[move.fact].at_us
                 facts = [replace(fact, at_us=move.effect_us) if fact.at_us == at_us else fact for fact in facts]
-        return self.expected if facts is self.expected.facts else replace(self.expected, facts=facts)
+            elif move.regexes_begun_ms is not None:
+                resolved_us = resolved_us | {move.regexes_begun_ms: move.effect_us}
+            elif move.load is not None:
+                loads = [
+                    *loads[: move.load],
+                    replace(loads[move.load], loaded_us=move.effect_us),
+                    *loads[move.load + 1 :],
+                ]
+        return replace(self.expected, facts=facts, loads=loads, regexes_resolved_us=resolved_us)
 
     def _position(self, order: list[int], steps: list[Step], step: Step) -> int:
         return bisect_left(order, self._key(step), key=lambda index: self._key(steps[index]))
@@ -298,6 +298,10 @@ class OrderSearch:
         for move in moves:
             if move.fact is not None:
                 self.result.moved_facts += 1
+            elif move.regexes_begun_ms is not None:
+                self.result.late_resolutions += 1
+            elif move.load is not None:
+                self.result.moved_loads += 1
             elif move.inserted is not None:
                 self._connections[move.inserted.request.logged.connection] = [move.step]
             elif move.effect_us < self._steps[move.step].earliest_us:
@@ -305,96 +309,3 @@ class OrderSearch:
         self._steps[:] = steps
         self._order = order
         return first
-
-    # ----------------------------------------------------------------------------------------------------- candidates
-
-    def _candidates(self, position: int, disagreement: Disagreement) -> Iterator[tuple[Move, ...]]:
-        """Moves to try: what the broker's own times say, then single requests from near to far, then pairs."""
-        yield from ((move,) for move in self._by_brokers_time(disagreement))
-        yield from ((move,) for move in self._moves_of_facts(position))
-        oldest = next(iter(self._states))
-        places = range(max(oldest, 0), min(position + NEAR_STEPS, len(self._order)))
-        near_moves: list[Move] = []
-        for place in sorted(places, key=lambda place: abs(place - position)):
-            api = self._steps[self._order[place]].request.logged.api
-            far = abs(place - position) > NEAR_STEPS
-            if far and (api not in _OF_LASTING_EFFECT or self._gave_up > GIVE_UP_AFTER):
-                continue
-            for move in self._moves_of(place):
-                yield (move,)
-                if abs(place - position) <= NEAR_STEPS:
-                    near_moves.append(move)
-        if disagreement.broker_ms is not None or disagreement.kind == "time":
-            return  # only the time is another
-        pairs = ((first, second) for first, second in combinations(near_moves, 2) if first.step != second.step)
-        for number, pair in enumerate(pairs):
-            if number == PAIRS_MAX:
-                return
-            if self._keeps_connections(pair):
-                yield pair
-
-    def _by_brokers_time(self, disagreement: Disagreement) -> Iterator[Move]:
-        """All is right but for its time: the broker's is the better one, as far as the request allows it."""
-        if not 0 <= disagreement.step < len(self._steps) or (
-            disagreement.broker_ms is None and not disagreement.late_ms
-        ):
-            return
-        step = self._steps[disagreement.step]
-        of_broker_ms = disagreement.broker_ms
-        effect_us = step.effect_us + disagreement.late_ms * 1000 if of_broker_ms is None else of_broker_ms * 1000
-        after_us, before_us = self._bounds(step)
-        earliest_us = max(after_us, step.effect_us - LONG_STALL_MS * 1000)
-        # A busy broker may take up a request long after it was handed over, though before it is answered.
-        latest_us = min(before_us, step.effect_us + LONG_STALL_MS * 1000, step.request.logged.ready_us)
-        if earliest_us <= effect_us <= latest_us and effect_us != step.effect_us:
-            yield Move(step.index, effect_us)
-
-    def _moves_of(self, place: int) -> Iterator[Move]:
-        step = self._steps[self._order[place]]
-        near_timer = step.index in self._near_timers
-        if near_timer and not step.before_timers:
-            yield Move(step.index, step.effect_us, before_timers=True)
-        after_us, before_us = self._bounds(step)
-        earliest_us, latest_us = max(step.earliest_us, after_us), min(step.latest_us, before_us)
-        tried = {step.effect_us}
-        around = self._order[max(place - NEIGHBOURS, 0) : place + NEIGHBOURS + 1]
-        beside_us = [self._steps[index].effect_us for index in around if index != step.index]
-        # A marker, too, may come behind a request that seems to follow it.
-        ends = (fact.at_us for fact in self.expected.facts if isinstance(fact.value, TransactionEnded))
-        beside_us += [us for us in ends if earliest_us < us <= latest_us]
-        beside_us = [us - 1 if us <= step.effect_us else us + 1 for us in beside_us]
-        beside_us.sort(key=lambda us: abs(us - step.effect_us))
-        beside_us += [earliest_us, latest_us] if near_timer else [step.effect_us + HAND_OVER_US]
-        for effect_us in beside_us:
-            if earliest_us <= effect_us <= latest_us and effect_us not in tried:
-                tried.add(effect_us)
-                yield Move(step.index, effect_us)
-
-    def _moves_of_facts(self, position: int) -> Iterator[Move]:
-        """What a group is told of topics has its effect some time around the line that tells it: before or behind one
-        of the requests there."""
-        facts = self.expected.facts
-        near = [self._steps[index] for index in self._order[max(position - NEIGHBOURS, 0) : position + NEIGHBOURS]]
-        for place, fact in enumerate(facts):
-            if not fact.latest_us or (place and facts[place - 1].at_us == fact.at_us):
-                continue
-            before_us = facts[place - 1].at_us if place else 0
-            after_us = next((later.at_us for later in facts[place:] if later.at_us > fact.at_us), self._far)
-            earliest_us, latest_us = max(fact.earliest_us, before_us + 1), min(fact.latest_us, after_us - 1)
-            for step in near:
-                for at_us in (step.effect_us, step.effect_us + 1):
-                    if earliest_us <= at_us <= latest_us and at_us != fact.at_us:
-                        yield Move(NO_STEP, at_us, fact=place)
-
-    def _bounds(self, step: Step) -> tuple[int, int]:
-        """Between which times the other requests of its connection leave a request."""
-        row = self._connections[step.request.logged.connection]
-        place = bisect_left(row, step.index)
-        after_us = self._steps[row[place - 1]].effect_us + 1 if place else 0
-        before_us = self._steps[row[place + 1]].effect_us - 1 if place + 1 < len(row) else self._far
-        return after_us, before_us
-
-    def _keeps_connections(self, moves: tuple[Move, ...]) -> bool:
-        """Each move alone keeps the order of its connection; two of one connection may not, so they are not tried."""
-        connections = {self._steps[move.step].request.logged.connection for move in moves}
-        return len(connections) == len(moves)

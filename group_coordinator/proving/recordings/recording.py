@@ -249,7 +249,8 @@ def notes_of(group: FollowedGroup) -> Iterator[str]:
     for part in group.parts:
         for load in part.expected.loads:
             by = "a broker" if load.broker_id is None else f"broker {load.broker_id}"
-            yield f"group {group.group_id}: {by} loaded it at {load.loaded_us // 1000}; sessions begin anew there"
+            when = f"{'about ' if load.not_after_us else ''}{load.loaded_us // 1000}"
+            yield f"group {group.group_id}: {by} loaded it at {when}; sessions begin anew there"
         if part.beginning is not None:
             generation = part.beginning.group.generation_id
             since = "it lived before the log began; replayed" if part is group.parts[0] else "it is replayed again"
@@ -277,8 +278,8 @@ def _of_cluster(group_id: str, part: Part) -> Iterator[str]:
         source = "as in the offsets log" if part.expected.resolutions else "by the names of the topics that are known"
         yield (
             f"group {group_id}: its regular expressions are resolved {told[RegexesResolved]} times, {source}, right "
-            "after the heartbeats that asked for it; the version of the cluster's topics in records of them is not "
-            "compared"
+            f"after the heartbeats that asked for it ({part.result.late_resolutions} of them later, as answers show); "
+            "the version of the cluster's topics in records of them is not compared"
         )
     if told[GroupConfiguration]:
         yield f"group {group_id}: it gets settings of its own {told[GroupConfiguration]} times"

@@ -132,8 +132,8 @@ class Observer:
         """Take names of topics, by id in hexadecimal digits."""
         if topic_names.items() - self._topic_names.items():
             self._topic_names |= topic_names
-            self._names_in_records.named(topic_names)
             self._names_version += 1
+            self._learn_names(self._names_in_records.named(topic_names))
             self._touch(self._groups.with_topic_ids())
 
     def _add_fact(self, fact: Fact) -> None:

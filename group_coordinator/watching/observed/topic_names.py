@@ -2,7 +2,8 @@
 
 Kafka 4.0 writes id and name of all topics of a consumer group (ConsumerGroupPartitionMetadata), share groups those
 whose state they keep. Where no record has both, the id of a target is that of one of the topics that its member
-subscribes to: a server-side assignor gives out no others. If only one topic is left, that is its name.
+subscribes to: a server-side assignor gives out no others, and topics of one target have different names. If only one
+topic is left, that is its name.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class NamesInRecords:
         """Group and expression -> its topics."""
         self._candidates: dict[str, frozenset[str]] = {}
         """Topic id -> names that it may have."""
+        self._beside: dict[str, set[str]] = {}
+        """Topic id -> all topics of the targets that have it."""
         self.unnamed: dict[str, None] = {}
         """The ids of targets and assignments for which no name has been told, in hexadecimal digits."""
 
@@ -46,17 +49,19 @@ class NamesInRecords:
             self._note_ids(value.get("assigned_partitions"))
         return {}
 
-    def named(self, topic_ids: Iterable[str]) -> None:
-        """Note that these ids have names."""
+    def named(self, topic_ids: Iterable[str]) -> dict[str, str]:
+        """Note that these ids have names; return the names of others that are known by it."""
+        beside = set[str]()
         for topic_id in topic_ids:
             self.unnamed.pop(topic_id, None)
             self._candidates.pop(topic_id, None)
+            beside |= self._beside.pop(topic_id, set())
+        return self._found(sorted(beside.intersection(self._candidates)))
 
     def _note_ids(self, topics: object) -> list[str]:
         topic_ids = [topic["topic_id"].hex() for topic in topics] if isinstance(topics, tuple) else []
-        without_name = [topic_id for topic_id in topic_ids if topic_id not in self._known]
-        self.unnamed |= dict.fromkeys(without_name)
-        return without_name
+        self.unnamed |= dict.fromkeys(topic_id for topic_id in topic_ids if topic_id not in self._known)
+        return topic_ids
 
     def _subscribed(self, group_id: str, member_id: object, value: dict[str, Any] | None) -> None:
         self._subscriptions.pop((group_id, member_id), None)
@@ -79,9 +84,17 @@ class NamesInRecords:
         if regex and (group_id, regex) not in self._regexes:
             return {}
         possible = frozenset((*names, *self._regexes.get((group_id, regex), ())))
+        without_name = [topic_id for topic_id in topic_ids if possible and topic_id not in self._known]
+        for topic_id in without_name:
+            self._candidates[topic_id] = self._candidates.get(topic_id, possible) & possible
+            self._beside.setdefault(topic_id, set()).update(topic_ids)
+        return self._found(without_name)
+
+    def _found(self, topic_ids: Iterable[str]) -> dict[str, str]:
+        """Return the names of those topics that can have one name only."""
         found = {}
-        for topic_id in topic_ids if possible else ():
-            left = self._candidates[topic_id] = self._candidates.get(topic_id, possible) & possible
+        for topic_id in topic_ids:
+            left = self._candidates[topic_id].difference(map(self._known.get, self._beside[topic_id]))
             if len(left) == 1:
                 found[topic_id] = next(iter(left))
         return found

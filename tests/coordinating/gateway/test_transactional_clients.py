@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.coordinating.gateway.server import Gateway
-from group_coordinator.coordinating.jars.resolving import JarsError, JarsProgress
+from group_coordinator.coordinating.jars.resolving import JarsError
 from group_coordinator.coordinating.transactions.relays import Relays
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.transaction_history import TransactionalOffsetsPending
@@ -18,7 +18,7 @@ from tests.coordinating.gateway.clients.consumers import compile_java
 from tests.coordinating.gateway.conftest import PARTITIONS
 from tests.coordinating.gateway.loops import Audit, Loop
 from tests.coordinating.gateway.pump import Pump
-from tests.kafka_programs import declared_jars, java
+from tests.kafka_programs import java, streams_jars
 from tests.making_topics import make_topic
 from tests.waiting import wait_until
 
@@ -27,15 +27,6 @@ pytestmark = pytest.mark.end_to_end
 RECORDS = 60
 """At a time."""
 TIMEOUT_S = 240.0
-_STREAMS = """<ivy-module version="2.0">
-  <info organisation="group-coordinator" module="kafka-streams"/>
-  <configurations><conf name="streams"/></configurations>
-  <dependencies>
-    <dependency org="org.apache.kafka" name="kafka-streams" rev="{version}" conf="streams->master" transitive="false"/>
-  </dependencies>
-</ivy-module>
-"""
-"""Without RocksDB, which is the greater part of it: state in memory needs none."""
 
 
 @pytest.fixture
@@ -115,10 +106,7 @@ def streams(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
     (client,) = (kafka_jars / "broker").glob("kafka-clients-*.jar")
     version = client.stem.removeprefix("kafka-clients-")
     try:
-        jars = declared_jars(
-            f"kafka-streams-{version}", _STREAMS.format(version=version), "streams",
-            JarsProgress(1, what="Kafka Streams"),
-        )  # fmt: skip
+        jars = streams_jars(version)
     except JarsError as problem:
         pytest.skip(f"no Kafka Streams: {problem}")
     return [*jars, compile_java(tmp_path_factory.mktemp("streams"), ["StreamsProgram"], jars)]

@@ -93,3 +93,28 @@ def test_a_refusal_that_is_sent_late_tells_of_no_second_load() -> None:
     refused = request(1, code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, waits_s=2.0)
     requests = [refused, request(2), request(4)]
     assert loads_of(requests, (), Places(requests)) == []
+
+
+def test_groups_of_one_broker_are_loaded_when_the_first_of_them_is_there() -> None:
+    """A member that asks late says little of when its group was loaded; a refusal says that it was not yet."""
+    prompt = [request(1), request(30, code=14), request(31)]
+    late = [request(1.2), request(30, code=14), request(36)]
+    still_loading = [request(1.4), request(33, code=14), request(36)]
+    groups = {"prompt": prompt, "late": late, "still loading": still_loading}
+    places = Places([each for requests in groups.values() for each in requests])
+    loads = with_restarts(groups, {group_id: loads_of(each, (), places) for group_id, each in groups.items()}, places)
+    loaded_us = {group_id: load.loaded_us for group_id, (load,) in loads.items()}
+    assert 30 * SECOND_US < loaded_us["prompt"] <= 31 * SECOND_US
+    assert 30 * SECOND_US < loaded_us["late"] <= 31 * SECOND_US
+    assert 33 * SECOND_US <= loaded_us["still loading"] <= 36 * SECOND_US
+
+
+def test_what_another_broker_loads_says_nothing() -> None:
+    here, there = [request(1), request(30, code=14), request(31)], [request(1, broker=2), request(36, broker=3)]
+    groups = {"here": here, "there": there}
+    places = Places([*here, *there])
+    own = {group_id: loads_of(each, (), places) for group_id, each in groups.items()}
+    loads = with_restarts(groups, own, places)
+    assert {group_id: load.loaded_us for group_id, (load,) in loads.items()} == {
+        group_id: load.loaded_us for group_id, (load,) in own.items()
+    }

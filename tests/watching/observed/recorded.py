@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC
@@ -25,6 +26,7 @@ CLUSTERS = Path(__file__).parents[2] / "fixtures" / "clusters"
 NAMES = sorted(path.name.removesuffix(".offsets.jsonl.gz") for path in CLUSTERS.glob("*.offsets.jsonl.gz"))
 NEAR_MS = 1_500
 """So near to a change a poll may show what was before or after it."""
+_ACTIVE_TASKS = re.compile(r"activeTasks=([\d_,]*),")
 _OWNERSHIP_EVENTS = ("assigned", "revoked", "lost", "owned", "tasks")
 
 
@@ -41,9 +43,23 @@ class Poll(NamedTuple):
 
     @property
     def owners(self) -> set[tuple[str, str]]:
-        """Partitions and member ids."""
+        """Partitions, or active tasks, and member ids."""
         members = self.group.get("members", ())
-        return {(place, member["member_id"]) for member in members for place in member["assignment"]}
+        return {(place, member["member_id"]) for member in members for place in _places(member["assignment"])}
+
+
+def _places(assignment: list[str] | str) -> list[str]:
+    """Return partitions or active tasks. Some recordings have tasks as Java prints them."""
+    if not isinstance(assignment, str):
+        return assignment
+    active = _ACTIVE_TASKS.search(assignment)
+    tasks = [] if active is None else [task for task in active[1].split(",") if task]
+    return [f"subtopology {task.replace('_', '-')}" for task in tasks]
+
+
+def driver_s_name(client_id: str) -> str:
+    """Return the name of a member in the story: in Kafka Streams each thread is a client."""
+    return client_id.removesuffix("-StreamThread-1-consumer")
 
 
 def files(name: str, suffix: str) -> list[Path]:

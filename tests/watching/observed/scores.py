@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from functools import cache
 from pathlib import Path
@@ -28,16 +28,29 @@ from group_coordinator.watching.observed.offsets_log import LogRecord
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import AnyRow, Commit, Expiry, Member, Ownership
 from schemas.consumer_group_history import GroupConverted
-from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, decode_history
+from schemas.history import AssignmentReceived, History, MemberExpired, MemberLeft, RecordingGap, decode_history
 from schemas.messages import OffsetCommitRequest
 from schemas.observed_history import MemberGone
 from streaming.config import StreamingConfig
 from streaming.replay import replay_in_process
-from tests.watching.observed.recorded import CLUSTERS, NAMES, Poll, entries, is_undone, lines, polls, quiet_polls, truth
+from tests.watching.observed.members_words import Span, Spans, length_ms, overlap, said_ownership
+from tests.watching.observed.recorded import (
+    CLUSTERS,
+    NAMES,
+    Poll,
+    driver_s_name,
+    entries,
+    is_undone,
+    lines,
+    polls,
+    quiet_polls,
+    truth,
+)
 from tests.watching.observed.recorded import files as recorded_files
 
 REQUESTS, DUMP, LOGS = "requests", "dump", "logs"
 Sources = frozenset[str]
+_FOREVER = 2**62
 ALL_SOURCES = [
     frozenset({REQUESTS}),
     frozenset({DUMP}),
@@ -48,8 +61,6 @@ ALL_SOURCES = [
 ]
 NEAR_MS = 15_000
 """So far from its line a departure may be told: a standstill of a machine lies between."""
-_TOUCHED = ("kill", "freeze", "hang", "pause", "leave", "thaw")
-"""After these nobody knows what a member takes to be its own, until it says so."""
 
 
 class Scores(Struct, kw_only=True):
@@ -58,8 +69,11 @@ class Scores(Struct, kw_only=True):
     polls_checked: int = 0
     polls_wrong: int = 0
     """Polls of stable groups with other owners than are told."""
+    polls_not_known: int = 0
+    """Polls in a time of which it is told that nothing is known of the group: they are not checked."""
     commits_checked: int = 0
     commits_wrong: int = 0
+    commits_not_known: int = 0
     generations_checked: int = 0
     generations_wrong: int = 0
     """Generations whose owners are not those of the offsets log."""
@@ -83,8 +97,9 @@ class Scores(Struct, kw_only=True):
 def scores(name: str, sources: Sources) -> Scores:
     """Return the scores of a recording by some of its sources."""
     result, rows = Scores(), _rows(name, sources)
-    _score_polls(result, name, rows)
-    _score_commits(result, name, rows)
+    gaps = _gaps(name, sources)
+    _score_polls(result, name, rows, gaps)
+    _score_commits(result, name, rows, gaps)
     _score_generations(result, name, sources)
     _score_ownership(result, name, rows)
     _score_departures(result, name, sources)
@@ -124,12 +139,32 @@ def _rows(name: str, sources: Sources) -> tuple[AnyRow, ...]:
 # -------------------------------------------------------------------------------------------------------------- polls
 
 
-def _score_polls(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
+def _gaps(name: str, sources: Sources) -> defaultdict[str, list[Span]]:
+    """Return by group when it is told that nothing is known of it. A group that nothing is told of is not known."""
+    gaps: defaultdict[str, list[Span]] = defaultdict(lambda: [(0, _FOREVER)])
+    for record in history(name, sources):
+        if record.group_id not in gaps:
+            gaps[record.group_id] = []
+        of_group = gaps[record.group_id]
+        if of_group and of_group[-1][1] == _FOREVER:
+            of_group[-1] = (of_group[-1][0], record.timestamp_ms)
+        if isinstance(record, RecordingGap):
+            of_group.append((record.timestamp_ms, _FOREVER))
+    return gaps
+
+
+def _score_polls(result: Scores, name: str, rows: Sequence[AnyRow], gaps: Mapping[str, Sequence[Span]]) -> None:
     owned = [row for row in rows if isinstance(row, Ownership)]
     for poll in quiet_polls(name):
-        if poll.group["protocol_type"] != "connect" and poll.group.get("type") not in ("Share", "Streams"):
-            result.polls_checked += 1
-            result.polls_wrong += _owners_at(owned, poll) != poll.owners
+        if poll.group["protocol_type"] != "connect":
+            told, is_not_known = _owners_at(owned, poll), _is_within(poll.at_ms, gaps[poll.group_id])
+            result.polls_checked += not is_not_known
+            result.polls_not_known += is_not_known
+            result.polls_wrong += told != (set() if is_not_known else poll.owners)
+
+
+def _is_within(time_ms: int, spans: Iterable[Span]) -> bool:
+    return any(from_ms <= time_ms <= until_ms for from_ms, until_ms in spans)
 
 
 def _owners_at(owned: Iterable[Ownership], poll: Poll) -> set[tuple[str, str]]:
@@ -140,7 +175,7 @@ def _owners_at(owned: Iterable[Ownership], poll: Poll) -> set[tuple[str, str]]:
     }
 
 
-def _score_commits(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
+def _score_commits(result: Scores, name: str, rows: Sequence[AnyRow], gaps: Mapping[str, Sequence[Span]]) -> None:
     changes: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
     for row in rows:
         if isinstance(row, Commit):
@@ -152,6 +187,9 @@ def _score_commits(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
             of_place = sorted(changes[poll.group_id, place], key=lambda change: change[0])
             before = [told for time_ms, told in of_place if time_ms <= poll.at_ms][-1:] or [None]
             during = [told for time_ms, told in of_place if poll.at_ms <= time_ms <= poll.until_ms]
+            if before == [None] and _is_within(poll.at_ms, gaps[poll.group_id]):
+                result.commits_not_known += 1
+                continue
             result.commits_checked += 1
             out_of_sight = before[0] in _not_in_sight(name).get((poll.group_id, place), _OutOfSight()).at(poll.at_ms)
             result.commits_wrong += offset not in (*before, *during) and not out_of_sight
@@ -238,10 +276,6 @@ def _stored_generations(name: str) -> frozenset[tuple[str, int]]:
 
 # ---------------------------------------------------------------------------------------------------------- ownership
 
-Span = tuple[int, int]
-Spans = dict[tuple[str, str, str], list[Span]]
-"""Group, client id and partition -> when it was owned."""
-
 
 def _score_ownership(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
     """Compare the table of ownership with what members said of themselves, where they could know it."""
@@ -252,66 +286,17 @@ def _score_ownership(result: Scores, name: str, rows: Sequence[AnyRow]) -> None:
     told: Spans = defaultdict(list)
     for row in rows:
         if isinstance(row, Ownership):
-            client_id = row.client_id or clients.get(row.member_id, "")
+            client_id = driver_s_name(row.client_id or clients.get(row.member_id, ""))
             until_ms = end_ms if row.to_ms is None else min(row.to_ms, end_ms)
             told[row.group_id, client_id, f"{row.topic}-{row.partition}"].append((row.from_ms, until_ms))
-    said, known = _said(name, end_ms)
+    said, known = said_ownership(name, end_ms)
     for group_id, client_id, place in told.keys() | said.keys():
         spans_known = known.get((group_id, client_id), [])
-        ours = _overlap(told.get((group_id, client_id, place), []), spans_known)
-        theirs = _overlap(said.get((group_id, client_id, place), []), spans_known)
-        both_ms = _length_ms(_overlap(ours, theirs))
-        result.claimed_ms += _length_ms(ours) - both_ms
-        result.missing_ms += _length_ms(theirs) - both_ms
-
-
-def _said(name: str, end_ms: int) -> tuple[Spans, dict[tuple[str, str], list[Span]]]:
-    """Return what members said they owned, and when each could know it: from one word of it to the next, but not
-    after the driver froze or killed it."""
-    group_of = {act["client_id"]: act["group"] for act in truth(name) if act["action"] == "start"}
-    said: Spans = defaultdict(list)
-    known: defaultdict[tuple[str, str], list[Span]] = defaultdict(list)
-    since: dict[str, tuple[int, frozenset[str]]] = {}
-    for act in (*truth(name), *({"at_ms": end_ms, "action": "thaw", "client_id": client_id} for client_id in group_of)):
-        client_id = act.get("member") or act.get("client_id", "")
-        owned = _owned_after(act, since.get(client_id, (0, frozenset()))[1])
-        is_touched = act["action"] in _TOUCHED
-        if owned is None and not is_touched:
-            continue
-        if client_id in since:
-            from_ms, owned_before = since.pop(client_id)
-            known[group_of[client_id], client_id].append((from_ms, act["at_ms"]))
-            for place in owned_before:
-                said[group_of[client_id], client_id, place].append((from_ms, act["at_ms"]))
-        if owned is not None:
-            since[client_id] = act["at_ms"], owned
-    return said, known
-
-
-def _owned_after(act: dict[str, object], before: frozenset[str]) -> frozenset[str] | None:
-    """Return what a member owns after what it said; None if it said nothing of it."""
-    if act["action"] != "member" or act["event"] not in ("assigned", "revoked", "lost", "owned", "closed"):
-        return None
-    if act["event"] == "closed":
-        return frozenset()
-    owned, partitions = act.get("owned"), act.get("partitions", ())
-    if isinstance(owned, list):
-        return frozenset(owned)
-    assert isinstance(partitions, list | tuple)
-    return before | set(partitions) if act["event"] == "assigned" else before - set(partitions)
-
-
-def _overlap(first: Iterable[Span], second: Sequence[Span]) -> list[Span]:
-    return [
-        (max(begin, other_begin), min(end, other_end))
-        for begin, end in first
-        for other_begin, other_end in second
-        if max(begin, other_begin) < min(end, other_end)
-    ]
-
-
-def _length_ms(spans: Iterable[Span]) -> int:
-    return sum(end - begin for begin, end in spans)
+        ours = overlap(told.get((group_id, client_id, place), []), spans_known)
+        theirs = overlap(said.get((group_id, client_id, place), []), spans_known)
+        both_ms = length_ms(overlap(ours, theirs))
+        result.claimed_ms += length_ms(ours) - both_ms
+        result.missing_ms += length_ms(theirs) - both_ms
 
 
 # ------------------------------------------------------------------------------------------------------------- causes

@@ -63,7 +63,7 @@ LOGS = pytest.mark.parametrize("with_logs", [True, False], ids=["with-logs", "wi
 
 
 @LOGS
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [*ALL, "share-streams"])
 def test_owners_are_those_of_the_polls(name: str, with_logs: bool) -> None:
     checked = 0
     for poll in quiet_polls(name):

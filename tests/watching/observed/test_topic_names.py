@@ -105,8 +105,9 @@ def names_of(*records: LogRecord) -> tuple[dict[str, str], set[str]]:
     names = NamesInRecords(known)
     for each in records:
         found = names.take(each)
-        known |= found
-        names.named(found)
+        while found:
+            known |= found
+            found = names.named(found)
     return known, set(names.unnamed)
 
 
@@ -118,6 +119,19 @@ def test_what_several_members_share_may_have_one_name() -> None:
     two = member("m", "orders", "payments"), target("m", 1)
     assert names_of(*two)[0] == {}
     assert names_of(*two, member("n", "payments", "returns"), target("n", 1))[0] == {"01" * 16: "payments"}
+
+
+@pytest.mark.parametrize("is_told_later", [False, True])
+def test_topics_of_one_target_have_different_names(is_told_later: bool) -> None:
+    both, one = (member("m", "orders", "payments"), target("m", 1, 2)), (member("n", "orders"), target("n", 1))
+    records = (*both, *one) if is_told_later else (*one, *both)
+    assert names_of(*records) == ({"01" * 16: "orders", "02" * 16: "payments"}, set())
+
+
+def test_topics_of_different_targets_may_have_one_name() -> None:
+    """One may have been deleted, and made again."""
+    both, one = (member("m", "orders", "payments"), target("m", 2)), (member("n", "orders"), target("n", 1))
+    assert names_of(*one, *both) == ({"01" * 16: "orders"}, {"02" * 16})
 
 
 def test_an_expression_counts_once_it_is_resolved() -> None:

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, TypeVar
 
 import pytest
 
-from group_coordinator.coordinating.jars.java import SHORT_LIVED, find_java
 from group_coordinator.coordinating.jars.resolving import tools_jars
+from tests import kafka_programs
 from tests.kafka_programs import java
 from tests.waiting import wait_until
 
@@ -247,14 +247,8 @@ def compile_java(
     directory: Path, programs: Sequence[str] = ("ConsumerProgram", "TransformingProgram"), jars: Sequence[Path] = ()
 ) -> Path:
     """Compile Java programs into a directory, which is returned; `jars`: what they need beside Kafka's own."""
-    compiler = find_java().with_name("javac")
-    command = [
-        str(compiler if compiler.exists() else "javac"), *(f"-J{option}" for option in SHORT_LIVED),
-        "-cp", os.pathsep.join(map(str, [*tools_jars(), *jars])), "-d", str(directory),
-        *(str(_HERE / f"{name}.java") for name in programs),
-    ]  # fmt: skip
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
-    return directory
+    sources = [_HERE / f"{name}.java" for name in programs]
+    return kafka_programs.compile_java(sources, directory, [*tools_jars(), *jars])
 
 
 def compile_go(directory: Path, timeout_s: float = 300.0) -> None:
