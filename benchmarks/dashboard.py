@@ -29,12 +29,12 @@ import msgspec
 from coordinator_state import GroupConfig
 from group_coordinator.watching.dashboard.api_routes import PAGE_MAX
 from group_coordinator.watching.dashboard.server import RunningServer, start_server
-from group_coordinator.watching.dashboard.sources import ValuesSource
 from schemas.events import encode_json
 from schemas.history import HistoryRecord
 from simulation.run import live_through
 from simulation.scenario import Close, Crash, Fault, MemberPlan, Scenario
 from simulation.world import World
+from tests.watching.dashboard.values_source import ValuesSource
 
 NAME = "template"
 LARGE = "large"

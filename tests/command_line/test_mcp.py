@@ -22,11 +22,11 @@ from group_coordinator.watching.commands import mcp as command
 from group_coordinator.watching.commands.assistant_tools import assistant_server
 from group_coordinator.watching.dashboard.documents import Documents
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.sources import ValuesSource
 from schemas.events import encode_json
 from schemas.history import History
 from tests.command_line.calls import call, text_of
 from tests.command_line.histories import crash
+from tests.watching.dashboard.values_source import ValuesSource
 from tests.watching.observed.recorded import CLUSTERS, is_known_at, observed, quiet_polls
 
 RECORDING = "lifecycle-3.4"

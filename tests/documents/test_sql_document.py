@@ -1,12 +1,23 @@
 """docs/sql.md names every table with its key: its reference is made from the types."""
 
+import inspect
 import os
 from pathlib import Path
 
-from group_coordinator.watching.tables.columns import tables_reference
+from group_coordinator.watching.tables.rows import TABLES
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "sql.md"
 MARK = "<!-- generated: everything below is written by `make schemas` -->\n"
+
+
+def tables_reference() -> str:
+    """Return Markdown with every table and its key. The columns' meanings are comments of the tables."""
+    parts = []
+    for table in TABLES.values():
+        key = ", ".join(f"`{name}`" for name in table.key)
+        table_text = inspect.cleandoc(table.row.__doc__ or "")
+        parts.append(f"### `{table.name}`\n\n{table_text}\n\nKey: {key}. Day of `{table.day_of}`.\n")
+    return "\n".join(parts)
 
 
 def test_document_is_up_to_date() -> None:

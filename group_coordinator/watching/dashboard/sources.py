@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -75,18 +74,6 @@ class ReplaySource(EndedSource):
                     index.add_dead_letter(record.key, record.value, record.headers, 0)
         except OutputFileError as problem:
             raise SourceError(str(problem)) from problem
-
-
-class ValuesSource(EndedSource):
-    """Values of the history topic that are at hand, as a source."""
-
-    def __init__(self, name: str, values: Iterator[bytes] | list[bytes] | tuple[bytes, ...]) -> None:
-        self.name = name
-        self._values = values
-
-    def start(self, index: Index) -> None:
-        for value in self._values:
-            index.add(value)
 
 
 _decode_document = json_decoder(Any)

@@ -1,6 +1,6 @@
 """The columns of each table, made from the row classes: names, types, meanings.
 
-One place for Arrow, Spark and the reference.
+One place for Arrow and Spark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct
 
-from group_coordinator.watching.tables.rows import MS_PER_DAY, TABLES, AnyRow, Row, Table
+from group_coordinator.watching.tables.rows import MS_PER_DAY, AnyRow, Row, Table
 
 DAY = "day"
 CLUSTER = "cluster"
@@ -73,16 +73,6 @@ def day_number(table: Table, row: AnyRow) -> int:
     """Return the row's day, as days since 1970."""
     moment_ms: int = getattr(row, table.day_of)
     return moment_ms // MS_PER_DAY
-
-
-def tables_reference() -> str:
-    """Return Markdown with every table and its key. The columns' meanings are comments of the tables."""
-    parts = []
-    for table in TABLES.values():
-        key = ", ".join(f"`{name}`" for name in table.key)
-        table_text = inspect.cleandoc(table.row.__doc__ or "")
-        parts.append(f"### `{table.name}`\n\n{table_text}\n\nKey: {key}. Day of `{table.day_of}`.\n")
-    return "\n".join(parts)
 
 
 def _is_moment(hint: Any) -> bool:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from functools import cache
+from importlib import import_module
+from types import new_class
+from typing import Any, NamedTuple
 
+import kafka
 from kafka.errors import IncompatibleBrokerVersion, KafkaError
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
-from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.metadata import FindCoordinatorRequest
 
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.ground.kafka_topics.errors import TIMEOUT_S
@@ -28,12 +28,30 @@ _FIND_VERSION = 4
 _log = logging.getLogger(__name__)
 
 
-class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=_DEFINITIONS):  # type: ignore[misc, call-arg]
-    """As its definition has it."""
+class Library(NamedTuple):
+    """What is used of kafka-python beside its documented names."""
+
+    manager: Any
+    selector: Any
+    find: Any
+    describe: Any
+    described: Any
+    """The library finds it by its key, as long as somebody holds it."""
 
 
-class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=_DEFINITIONS):  # type: ignore[misc, call-arg]
-    """As its definition has it; the library finds it by its key."""
+@cache
+def library() -> Library:
+    """Return it. Raises ImportError, AttributeError or TypeError where the library is other inside."""
+    message = import_module("kafka.protocol.api_message").ApiMessage
+    names = ("DescribeShareGroupOffsetsRequest", "DescribeShareGroupOffsetsResponse")
+    describe, described = (new_class(name, (message,), {"load_json": _DEFINITIONS}) for name in names)
+    return Library(
+        import_module("kafka.net.manager").KafkaConnectionManager,
+        import_module("kafka.net.selector").NetworkSelector,
+        import_module("kafka.protocol.metadata").FindCoordinatorRequest[_FIND_VERSION],
+        describe,
+        described,
+    )
 
 
 class ShareOffsets:
@@ -46,7 +64,7 @@ class ShareOffsets:
         self._manager: Any = None
         self._coordinators: dict[str, int] = {}
         self._is_told = True
-        """Whether the brokers have such a request."""
+        """Whether the brokers, and the library, have such a request."""
 
     def __call__(self, group_ids: Collection[str]) -> dict[str, dict[Partition, ShareOffset]]:
         """Return what is known of these groups. One that this client may not describe, or whose coordinator does not
@@ -54,7 +72,15 @@ class ShareOffsets:
         if not group_ids or not self._is_told:
             return {}
         try:
-            self._open()
+            used = library()
+        except (ImportError, AttributeError, TypeError) as problem:
+            self._is_told = False
+            _log.warning(
+                "Lag of share groups is not known: kafka-python %s is other inside (%s).", kafka.__version__, problem
+            )
+            return {}
+        try:
+            self._open(used)
             return dict(self._manager.run(self._described, sorted(group_ids)))
         except IncompatibleBrokerVersion:
             self._is_told = False
@@ -70,11 +96,11 @@ class ShareOffsets:
             self._net.close()
             self._net, self._coordinators = None, {}
 
-    def _open(self) -> None:
+    def _open(self, used: Library) -> None:
         if self._net is None:
             settings = python_properties(self._properties)
-            self._net = NetworkSelector(**settings)
-            self._manager = KafkaConnectionManager(self._net, **settings)
+            self._net = used.selector(**settings)
+            self._manager = used.manager(self._net, **settings)
             self._manager.bootstrap(_PATIENCE_MS)
 
     async def _described(self, group_ids: list[str]) -> list[tuple[str, dict[Partition, ShareOffset]]]:
@@ -92,15 +118,14 @@ class ShareOffsets:
 
     async def _find(self, group_ids: list[str]) -> None:
         if group_ids:
-            request = FindCoordinatorRequest[_FIND_VERSION](key_type=0, coordinator_keys=group_ids)
+            request = library().find(key_type=0, coordinator_keys=group_ids)
             answer = await self._send(request, self._manager.least_loaded_node())
             self._coordinators |= {each.key: each.node_id for each in answer.coordinators if not each.error_code}
 
     async def _ask(self, node_id: int, group_ids: list[str]) -> list[tuple[str, dict[Partition, ShareOffset]]]:
-        of_group = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-        request = DescribeShareGroupOffsetsRequest(
-            groups=[of_group(group_id=group_id, topics=None) for group_id in group_ids]
-        )
+        describe = library().describe
+        of_group = describe.DescribeShareGroupOffsetsRequestGroup
+        request = describe(groups=[of_group(group_id=group_id, topics=None) for group_id in group_ids])
         answer = await self._send(request, node_id)
         for group in answer.groups:
             if group.error_code:  # the coordinator may be another one by now

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from group_coordinator.watching.dashboard.server import RunningServer, start_server
-from group_coordinator.watching.dashboard.sources import ValuesSource
 from tests.watching.dashboard import scene
+from tests.watching.dashboard.values_source import ValuesSource
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

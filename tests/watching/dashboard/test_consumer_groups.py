@@ -11,7 +11,6 @@ from group_coordinator.watching.dashboard.health import expires_ms, verdict
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.server import start_server
 from group_coordinator.watching.dashboard.settings import HealthSettings
-from group_coordinator.watching.dashboard.sources import ValuesSource
 from group_coordinator.watching.dashboard.verdicts import Verdict
 from group_coordinator.watching.history.holding import places
 from group_coordinator.watching.narrative import words
@@ -20,6 +19,7 @@ from schemas.history import History, HistoryRecord, OffsetsExpired
 from tests.coordinator_state.harness import of_type
 from tests.watching.dashboard.consumer_members import START_MS, DrivenMember, Story, cluster
 from tests.watching.dashboard.consumer_scene import CULPRIT, GROUP, scene, values
+from tests.watching.dashboard.values_source import ValuesSource
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

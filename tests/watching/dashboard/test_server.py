@@ -17,11 +17,12 @@ import pytest
 from group_coordinator.ground.http_server.access import Access, App, Receive, Scope, Send
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.server import RunningServer, serve, start_server
-from group_coordinator.watching.dashboard.sources import SourceError, ValuesSource
+from group_coordinator.watching.dashboard.sources import SourceError
 from schemas.events import encode_json
 from schemas.history import Cause, GroupCreated
 from tests.watching.dashboard import scene
 from tests.watching.dashboard.http import ask, document, port_of
+from tests.watching.dashboard.values_source import ValuesSource
 
 CAUSE = Cause(kind="request", partition=0, offset=0)
 

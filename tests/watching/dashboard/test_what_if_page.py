@@ -11,10 +11,10 @@ from coordinator_state import GroupConfig
 from group_coordinator.coordinating.assignors import ASSIGNORS
 from group_coordinator.proving.what_if.what_if import play
 from group_coordinator.watching.dashboard.server import RunningServer, start_server
-from group_coordinator.watching.dashboard.sources import ValuesSource
 from group_coordinator.watching.dashboard.what_if import GroupPlay
 from tests.proving.what_if.recordings import log_of, recorded
 from tests.watching.dashboard.http import ask, document
+from tests.watching.dashboard.values_source import ValuesSource
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

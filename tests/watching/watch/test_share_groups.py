@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +22,7 @@ from group_coordinator.watching.dashboard.committed import ShareOffset, of_share
 from group_coordinator.watching.dashboard.documents import Documents, details
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.lag import EndOffsets, Lag
+from group_coordinator.watching.watch import share_offsets
 from group_coordinator.watching.watch.lag_metrics import LagSeries, lag_gauges
 from group_coordinator.watching.watch.share_offsets import ShareOffsets
 from group_coordinator.watching.watch.source import WatchSource
@@ -43,6 +45,18 @@ def broker(kafka_jars: object) -> Iterator[EmbeddedKafka]:
         for future in admin.incremental_alter_configs([of_group]).values():
             future.result()
         yield kafka
+
+
+@pytest.mark.parametrize("module", ["kafka.net.manager", "kafka.net.selector", "kafka.protocol.api_message"])
+def test_a_library_that_is_other_inside_costs_the_lag_alone(
+    module: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(share_offsets, "library", share_offsets.library.__wrapped__)
+    ask = ShareOffsets({"bootstrap.servers": "127.0.0.1:1"})
+    assert (ask([GROUP]), ask([GROUP])) == ({}, {})
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "is other inside" in caplog.text
 
 
 def produce(kafka: EmbeddedKafka) -> None:

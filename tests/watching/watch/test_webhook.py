@@ -18,12 +18,12 @@ from group_coordinator.ground.settings.loading import ConfigError
 from group_coordinator.watching.commands.watch_settings import WatchSettings
 from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.sources import ValuesSource
 from group_coordinator.watching.watch import webhook
 from group_coordinator.watching.watch.webhook import Form, Webhook
 from schemas.events import encode_json
 from tests.command_line.histories import crash
 from tests.waiting import wait_until
+from tests.watching.dashboard.values_source import ValuesSource
 
 SECRET = "s3cr3t-of-nobody"
 
