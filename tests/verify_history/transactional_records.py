@@ -58,8 +58,9 @@ class RecordedTransactions:
             self._place += 1
             if record["type"] == _MARKER:
                 is_committed = record["value"]["result"] == "COMMIT"
-                ended = [one.record for one in self._transactions.end(record["producer_id"], committed=is_committed)]
-                counting += [{**one, "at_ms": record["at_ms"]} for one in sorted(ended, key=_key) if is_committed]
+                ended, _ = self._transactions.end(record["producer_id"], committed=is_committed)
+                taken = sorted((one.record for one in ended), key=_key) if is_committed else []
+                counting += [{**one, "at_ms": record["at_ms"]} for one in taken]
             elif record["type"] != "OffsetCommit" or not self._transactions.wait(
                 _key(record), _Record(self._place, record)
             ):

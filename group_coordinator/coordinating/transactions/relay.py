@@ -162,6 +162,11 @@ class ShardRelay:
                 self._pause(str(problem))
             except KafkaException as problem:
                 self._pause(problem.args[0].str())
+            except SystemError as problem:
+                # What is fatal to the producer is raised inside a callback of librdkafka: as the cause of this.
+                if not isinstance(problem.__cause__, KafkaException):
+                    raise
+                self._pause(problem.__cause__.args[0].str())
 
     def _pause(self, problem: str) -> None:
         if problem != self.problem:
@@ -245,6 +250,9 @@ class ShardRelay:
                     if time.monotonic() > give_up_s:
                         raise TransactionLogError(_NOT_TAKEN) from None
                     producer.poll(_POLL_S)
+                except KafkaException:
+                    producer.poll(_POLL_S)  # of what was fatal to it this raises the reason
+                    raise
         left = producer.flush(max(give_up_s - time.monotonic(), 0.0))
         if failed:
             raise KafkaException(failed[0])
@@ -290,9 +298,6 @@ def _producer(properties: Mapping[str, str]) -> Producer:
             "message.timeout.ms": "0",
             "linger.ms": "0",
             "message.max.bytes": str(_EVENT_BYTES_MAX),
-            # Without one what is fatal is raised inside librdkafka's callbacks, where nobody catches it. Each message
-            # that failed says why.
-            "error_cb": lambda error: None,
         },
     )
 

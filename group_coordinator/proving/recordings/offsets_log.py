@@ -93,7 +93,7 @@ def read_offsets_log(path: Path) -> OffsetsLog:
         transactions = partitions.setdefault(entry.partition, OpenTransactions())
         if isinstance(entry, TransactionMarker):
             log.markers.append(entry)
-            ended = transactions.end(entry.producer_id, committed=entry.outcome == "COMMIT")
+            ended, _ = transactions.end(entry.producer_id, committed=entry.outcome == "COMMIT")
             for record in sorted(ended, key=_place) if entry.outcome == "COMMIT" else ():
                 log.add(replace(record, offset=entry.offset, timestamp_ms=entry.timestamp_ms))
         elif not transactions.wait(entry.key, entry):

@@ -11,13 +11,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
+from typing import get_args
 from zlib import crc32
 
 from msgspec import Struct
 
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord
-from group_coordinator.watching.observed.transactions import AbortedCommits, Commits, Fact, PendingCommits
+from group_coordinator.watching.observed.transactions import AnyCommits, Commits, Fact, PendingCommits
 from schemas.records import OffsetCommitKey
 
 _MINUTE_MS = 60_000
@@ -232,7 +233,7 @@ class GroupEvidence:
         self._facts = [self._facts[place] for place in kept_places]
 
     def _forget_deleted(self, key: OffsetCommitKey, tombstone: Fact) -> None:
-        for kind in (Commits, PendingCommits, AbortedCommits):
+        for kind in get_args(AnyCommits):
             kept_commits = self._commits.get((kind, key), [])
             while kept_commits and kept_commits[0].offset < tombstone.offset:
                 self._forget(kept_commits.pop(0), key)

@@ -17,11 +17,15 @@ from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRec
 from group_coordinator.watching.observed.ordering import Item, TimedLine, in_one_step
 from group_coordinator.watching.observed.stored_groups import StoredGeneration, StoredMember, stored_generation
 from group_coordinator.watching.observed.teller import Teller
-from group_coordinator.watching.observed.transactions import AbortedCommits, Commits, PendingCommits
+from group_coordinator.watching.observed.transactions import AbortedCommits, Commits, PendingCommits, ReplacedCommits
 from schemas.consumer_group_history import GroupConverted
 from schemas.history import History, HistoryRecord, OffsetChange, OffsetsCommitted
 from schemas.observed_history import CoordinatorChanged, CoordinatorStalled, OffsetsRemoved
-from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.transaction_history import (
+    TransactionalOffsetsAborted,
+    TransactionalOffsetsPending,
+    TransactionalOffsetsReplaced,
+)
 
 
 class GroupCommits:
@@ -32,11 +36,13 @@ class GroupCommits:
         self._offsets: dict[tuple[str, int], int] = {}
 
     def written(self, commits: Commits) -> None:
-        """Note offsets that were committed, are pending, or are aborted."""
+        """Note offsets that were committed, are pending, or never count."""
         if isinstance(commits, PendingCommits):
             self._of_transaction(TransactionalOffsetsPending, commits)
         elif isinstance(commits, AbortedCommits):
             self._of_transaction(TransactionalOffsetsAborted, commits)
+        elif isinstance(commits, ReplacedCommits):
+            self._of_transaction(TransactionalOffsetsReplaced, commits)
         else:
             changes = self._changes(commits)
             self._offsets |= {

@@ -10,7 +10,7 @@ from msgspec import Struct
 from group_coordinator.watching.broker_logs.broker_lines import AnyLineEvent, BrokerLine
 from group_coordinator.watching.observed.evidence import Place
 from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord, read_raw
-from group_coordinator.watching.observed.transactions import AbortedCommits, Commits, Fact, PendingCommits
+from group_coordinator.watching.observed.transactions import AnyCommits, Fact
 from schemas.kafka.record_batches import RawRecord
 from schemas.records import NO_LEADER_EPOCH
 from schemas.wire import DecodeError
@@ -48,7 +48,7 @@ class _Line(Struct, frozen=True, kw_only=True):
 
 class _Group(Struct, frozen=True, kw_only=True):
     group_id: str
-    facts: list[_Record | CommitRecord | Commits | PendingCommits | AbortedCommits]
+    facts: list[_Record | CommitRecord | AnyCommits]
     lines: list[_Line]
     whole_from: tuple[int, int] | None = None
 
@@ -79,7 +79,7 @@ def decode_group(data: bytes) -> GroupState:
     )
 
 
-def _stored(fact: Fact) -> _Record | CommitRecord | Commits | PendingCommits | AbortedCommits:
+def _stored(fact: Fact) -> _Record | CommitRecord | AnyCommits:
     if not isinstance(fact, LogRecord):
         return fact
     return _Record(

@@ -55,6 +55,11 @@ class AbortedCommits(Commits, kw_only=True):
     """These commits were written in a transaction that was aborted."""
 
 
+class ReplacedCommits(Commits, kw_only=True):
+    """The transaction of these commits was committed, but later ones had replaced them."""
+
+
+AnyCommits = Commits | PendingCommits | AbortedCommits | ReplacedCommits
 Fact = LogRecord | CommitRecord | Commits
 """A record that is no commit, a tombstone of a commit, or commits of one step."""
 
@@ -127,16 +132,19 @@ class OpenTransactions(Generic[_Key, _Record]):
             transaction.records.pop(key, None)
         return False
 
-    def end(self, producer_id: int, *, committed: bool) -> list[_Record]:
-        """End a producer's transaction. Return the records that count from now on; of an aborted one, all of it."""
+    def end(self, producer_id: int, *, committed: bool) -> tuple[list[_Record], list[_Record]]:
+        """End a producer's transaction. Return the records that count from now on (of an aborted one, all of it), and
+        those that later ones had replaced."""
         transaction = self.by_producer.pop(producer_id, None)
         records = {} if transaction is None else transaction.records
+        replaced = []
         if committed:
+            replaced = [one for key, one in records.items() if self.written_at.get(key, -1) > one.offset]
             records = {key: one for key, one in records.items() if self.written_at.get(key, -1) < one.offset}
             self.written_at.update((key, record.offset) for key, record in records.items())
         if not self.by_producer:
             self.written_at.clear()
-        return list(records.values())
+        return list(records.values()), replaced
 
 
 class PartitionCommits:
@@ -183,18 +191,19 @@ class PartitionCommits:
 
     def _ended(self, marker: TransactionMarker) -> Iterator[Commits]:
         is_committed = marker.outcome == "COMMIT"
-        by_group: dict[str, list[CommitRecord]] = {}
-        for record in self._transactions.end(marker.producer_id, committed=is_committed):
-            by_group.setdefault(record.group_id, []).append(record)
-        kind = Commits if is_committed else AbortedCommits
-        for group_id, records in by_group.items():
-            yield kind(
-                group_id=group_id,
-                partition=marker.partition,
-                offset=marker.offset,
-                timestamp_ms=marker.timestamp_ms,
-                leader_epoch=None,
-                records=records,
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-            )
+        ended, replaced = self._transactions.end(marker.producer_id, committed=is_committed)
+        for kind, records in ((Commits if is_committed else AbortedCommits, ended), (ReplacedCommits, replaced)):
+            by_group: dict[str, list[CommitRecord]] = {}
+            for record in records:
+                by_group.setdefault(record.group_id, []).append(record)
+            for group_id, of_group in by_group.items():
+                yield kind(
+                    group_id=group_id,
+                    partition=marker.partition,
+                    offset=marker.offset,
+                    timestamp_ms=marker.timestamp_ms,
+                    leader_epoch=None,
+                    records=of_group,
+                    producer_id=marker.producer_id,
+                    producer_epoch=marker.producer_epoch,
+                )

@@ -6,17 +6,22 @@ from itertools import product
 from typing import get_args
 
 from group_coordinator.watching.narrative import sentences
+from group_coordinator.watching.observed.cluster import observe
 from schemas.consumer_group_history import ConsumerGroupHistory
 from schemas.history import History
 from schemas.observed_history import ObservedHistory
 from schemas.transaction_history import TransactionHistory
+from tests.watching.observed.commits import commit, marker
 from tests.watching.observed.recorded import CLUSTERS, observed
 
 NAMES = sorted(path.name.removesuffix(".truth.jsonl.gz") for path in CLUSTERS.glob("*.truth.jsonl.gz"))
 
 
 def everything() -> list[History]:
-    return [record for name, logs in product(NAMES, (True, False)) for record in observed(name, with_logs=logs).history]
+    """What the recordings have, and what is in none of them: a commit in a transaction that a later one replaced."""
+    recorded = (observed(name, with_logs=logs) for name, logs in product(NAMES, (True, False)))
+    replaced = observe([commit(0, 9, 42), commit(1, 6), marker(2, "COMMIT", 42)], (), {})
+    return [record for each in (*recorded, replaced) for record in each.history]
 
 
 def test_the_recordings_have_every_type_of_record() -> None:

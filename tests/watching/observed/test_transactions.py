@@ -12,7 +12,11 @@ from group_coordinator.watching.observed.offsets_log import CommitRecord, Unknow
 from schemas.history import OffsetsCommitted
 from schemas.observed_history import OffsetsRemoved
 from schemas.records import OffsetCommitKey, OffsetCommitValue
-from schemas.transaction_history import TransactionalOffsetsAborted, TransactionalOffsetsPending
+from schemas.transaction_history import (
+    TransactionalOffsetsAborted,
+    TransactionalOffsetsPending,
+    TransactionalOffsetsReplaced,
+)
 from tests.encoded_records import encode_key, encode_offset_commit_value
 from tests.watching.observed.commits import commit, marker, read, text
 
@@ -41,6 +45,11 @@ def test_never_after_an_abort() -> None:
 def test_a_later_plain_commit_holds() -> None:
     observed = observe([commit(0, 9, 42), commit(1, 6), marker(2, "COMMIT", 42)], (), {})
     assert committed(observed) == [(1_001, 6)]
+    replaced = observed.history[-1]
+    assert isinstance(replaced, TransactionalOffsetsReplaced)
+    assert (replaced.producer_id, [change.offset for change in replaced.offsets]) == (42, [9])
+    observed = observe([commit(0, 9, 42), commit(1, 6), marker(2, "ABORT", 42)], (), {})
+    assert isinstance(observed.history[-1], TransactionalOffsetsAborted)
 
 
 def test_a_tombstone_between_them_takes_what_is_pending_along() -> None:
