@@ -6,7 +6,7 @@ Source: the state data source of Structured Streaming (`spark.read.format("state
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -49,17 +49,28 @@ def read_shard_state(spark: SparkSession, config: StreamingConfig, shard: int) -
         rule_changes=Directory(spark, checkpoint_of(config, shard)).rule_changes(),
         groups={},
     )
-    _cancel_earlier(spark, shard)
     read = _bucketed_groups if config.group_buckets else _groups
-    return StateInPieces(state, in_pieces(read(_in_parts(rows, config.group_buckets > 0))))
+    return StateInPieces(state, in_pieces(read(_instead_of_earlier(spark, shard, rows, config.group_buckets > 0))))
 
 
-def _cancel_earlier(spark: SparkSession, shard: int) -> None:
+def _instead_of_earlier(spark: SparkSession, shard: int, rows: DataFrame, are_buckets: bool) -> Iterator[Row]:
+    """Yield the rows. Jobs of an earlier call that was given up end, to spare their work.
+
+    The tag by which they are found is not left behind: a query that is started in this thread would have it, too.
+    """
     tag = f"state-of-shard-{shard}"
+    _spare(spark.sparkContext.cancelJobsWithTag, tag)
+    _spare(spark.sparkContext.addJobTag, tag)
     try:
-        spark.sparkContext.cancelJobsWithTag(tag)
-        spark.sparkContext.addJobTag(tag)
-    except Py4JError as problem:  # it only spares the work of a call that was given up
+        yield from _in_parts(rows, are_buckets)
+    finally:
+        _spare(spark.sparkContext.removeJobTag, tag)
+
+
+def _spare(change: Callable[[str], None], tag: str) -> None:
+    try:
+        change(tag)
+    except Py4JError as problem:
         _log.debug("jobs cannot be cancelled: %s", problem)
 
 

@@ -50,6 +50,8 @@ def test_from_the_state_of_any_batch_the_answers_are_those_of_the_query(
         produce(config, topics.events, log[: len(log) // 2])
         wait_until(lambda: has_read(app, len(log) // 2), TIMEOUT_S)
         state = app.application.read_state(0).whole()
+        # A query that is started in this thread is none of the jobs that the next reading cancels.
+        assert not list(spark.sparkContext.getJobTags())
         require_same_in_pieces(app, state, monkeypatch)
         produce(config, topics.events, log[len(log) // 2 :])
         wait_until(lambda: has_read(app, len(log)), TIMEOUT_S)
