@@ -1,8 +1,7 @@
 """Deploys of a group: the rebalances of one roll are an episode, and what it cost is one row. Pure.
 
 Rebalances belong together while at most `HealthSettings.roll_apart_ms` lies between the end of one and the begin of the
-next. They are a deploy where more than half of the members that were there before were replaced by others, and not by
-themselves (`returns`).
+next. They are a deploy where others (`returns`) have come for more than half of the members that were there before.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Deploy(Struct, frozen=True, kw_only=True):
 
 
 def deploys(
-    rebalances: Iterable[Rebalance], members: Sequence[Member], group_lanes: Sequence[Lane], now_ms: int,
+    rebalances: Iterable[Rebalance], members: list[Member], group_lanes: Sequence[Lane], now_ms: int,
     settings: HealthSettings,
 ) -> list[Deploy]:  # fmt: skip
     """Return the last deploys, the oldest first."""
@@ -53,7 +52,9 @@ def deploys(
             episodes.append([])
         episodes[-1].append(row)
         ended_ms = max(ended_ms, row.ended_ms or row.started_ms)
-    found = (_deploy(rows, members, group_lanes, now_ms) for rows in reversed(episodes))
+    back = returned(map(_life, members))
+    others = [each for each in members if each.member_id not in back]
+    found = (_deploy(rows, members, others, group_lanes, now_ms) for rows in reversed(episodes))
     last = [deploy for deploy in found if deploy is not None][:DEPLOYS_SHOWN]
     return last[::-1]
 
@@ -75,7 +76,7 @@ def deploys_in(history: Iterable[History], group_id: str) -> list[Deploy]:
 
 
 def _deploy(
-    rows: Sequence[Rebalance], members: Sequence[Member], group_lanes: Sequence[Lane], now_ms: int
+    rows: Sequence[Rebalance], members: list[Member], others: list[Member], group_lanes: Sequence[Lane], now_ms: int
 ) -> Deploy | None:
     ended_ms = max(row.ended_ms or now_ms for row in rows)
     there = _there(members, rows[0].started_ms)
@@ -86,8 +87,7 @@ def _deploy(
         there = _there(members, rows[0].started_ms) if rows else []
     if len(rows) < 2:
         return None
-    began_ms, back = rows[0].started_ms, returned(map(_life, members))
-    others = [each for each in members if each.member_id not in back]
+    began_ms = rows[0].started_ms
     gone = sum(each.ended_ms is not None and each.ended_ms <= ended_ms for each in _there(others, began_ms))
     came = sum(
         each.joined_ms is not None and began_ms <= each.joined_ms <= ended_ms
