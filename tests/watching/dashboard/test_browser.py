@@ -61,6 +61,8 @@ def test_the_list_has_all_groups_the_worst_first(page: Page, served: RunningServ
 
 def test_readiness(browser: Browser, page: Page) -> None:
     """What the page shows of each group is what the API judges; a chip shows those of one verdict, a link a group."""
+    from playwright.sync_api import expect
+
     source = Recorded("connect")
     source.give(mixed("connect", Random(7)))
     with start_server(source) as server:
@@ -74,7 +76,7 @@ def test_readiness(browser: Browser, page: Page) -> None:
         for row, each in zip(shown, judged, strict=True):
             assert all(sentence in row[2] for sentence in (*each["reasons"], *each["remarks"]))
         page.locator(".chip", has_text="wait").click()
-        page.wait_for_function("document.querySelectorAll('.readiness tbody tr').length === 2")
+        expect(page.locator(".readiness tbody tr")).to_have_count(2)
         assert "show=wait" in page.url
         page.locator(".readiness tbody a").first.click()
         page.wait_for_selector(".grouphead h1:text('connect-cluster')")
