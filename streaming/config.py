@@ -198,7 +198,7 @@ class StreamingConfig(
 
     def problems(self) -> list[str]:
         """Return a sentence for each mistake."""
-        problems = [*super().problems(), *self.series_problems()]
+        problems = [*super().problems(), *self.operations_problems(), *self.series_problems()]
         if self.shard is not None and not 0 <= self.shard < self.shards:
             problems.append(f"shard is {self.shard}, but there are {self.shards} shards: it must be 0 to {self.shards - 1}.")
         if self.output_max_bytes < self.event_max_bytes + RECORD_OVERHEAD_BYTES:

@@ -51,7 +51,7 @@ CONNECTION = ("bootstrap_servers", "kafka", "topic_prefix")
 """What a command needs that only reads topics."""
 OPERATIONS = (
     "metrics_port", "metrics_host", "metrics_groups", "metrics_groups_pattern", "metrics_partitions",
-    "metrics_series_max", "metrics_names", "health_file", "log_format", "log_level",
+    "metrics_series_max", "metrics_names", "otlp", "health_file", "log_format", "log_level",
 )  # fmt: skip
 """What only a command that runs on and on needs."""
 TUNING = ("tuning_worker_daemon", "tuning_state_worker", "tuning_hadoop", "tuning_heap", "tuning_class_archives")
@@ -80,7 +80,7 @@ _PANELS: Panels = {
     "Spark": ("checkpoint", "master", "spark", "shuffle_partitions", "trigger_interval_ms", "spark_niceness",
               "spark_idle_policy", "spark_tier4_factor", "max_events_per_batch", "tick_interval_ms", "ticker"),
     "Responders": ("responders", "responder_alone_max_ms", "answers_directory"),
-    "Operations": (*OPERATIONS, "webhook", "webhook_format", "otlp"),
+    "Operations": (*OPERATIONS, "webhook", "webhook_format"),
     "Tuning of Spark's inside (the outputs are the same without it)": TUNING,
 }  # fmt: skip
 _GROUPS_PANEL, _OTHER_PANEL, _REST = "Groups (settings of Kafka's coordinator)", "Topics", ""

@@ -21,7 +21,7 @@ PANELS = {
     "Answers": tuple(settings_of(Answers)),
     "Bounds": tuple(settings_of(Bounds)),
     "Settings of groups": tuple(settings_of(OwnSettingsBounds)),
-    "Operations": ("metrics_port", "metrics_host", "log_format", "log_level"),
+    "Operations": ("metrics_port", "metrics_host", "otlp", "log_format", "log_level"),
 }
 
 
@@ -72,7 +72,7 @@ class ProxySettings(LoadedSettings, OperationsSettings, Bounds):
                 _parse_address(text)
             except ValueError:
                 problems.append(f"{name} is {text!r}, but must be HOST:PORT, as 127.0.0.1:9192.")
-        problems += super().problems()
+        problems += [*self.operations_problems(), *super().problems()]
         return problems or self.gateway_config.problems()
 
     def _server(self) -> dict[str, Any]:

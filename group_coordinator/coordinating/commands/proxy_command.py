@@ -12,7 +12,7 @@ from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.coordinating.commands.gateway_settings import ProxySettings
 from group_coordinator.coordinating.operations.gateway_metrics import GatewayHealth, gateway_registry, incomplete_lists
-from group_coordinator.ground.monitoring.server import operations_server
+from group_coordinator.ground.monitoring.server import published_metrics
 from group_coordinator.watching.narrative import words
 
 if TYPE_CHECKING:
@@ -33,16 +33,12 @@ def serve(
     or a failure."""
     with ExitStack() as stack:
         stop = stack.enter_context(stop_requested())
-        if settings.metrics_port:
-            endpoint = operations_server(
-                settings.metrics_host,
-                settings.metrics_port,
-                gateway_registry(proxy.metrics),
-                GatewayHealth(lambda: proxy.is_ready),
-                degraded=lambda: incomplete_lists(proxy.metrics),
-            )
-            url = stack.enter_context(endpoint).url
-            output.write(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")
+        published = published_metrics(
+            settings, gateway_registry(proxy.metrics), GatewayHealth(lambda: proxy.is_ready), settings.listen,
+            degraded=lambda: incomplete_lists(proxy.metrics),
+        )  # fmt: skip
+        for sentence in stack.enter_context(published):
+            output.write(sentence)
         stack.enter_context(proxy)
         gc.collect()
         gc.freeze()  # what is there now stays: to look through it would hold up clients for 60 ms, now and then

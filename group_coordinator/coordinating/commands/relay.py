@@ -14,7 +14,7 @@ from group_coordinator.coordinating.commands.gateway_settings import PANELS, Gat
 from group_coordinator.coordinating.commands.transactions import relays
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.ground.monitoring.registry import Metrics
-from group_coordinator.ground.monitoring.server import operations_server
+from group_coordinator.ground.monitoring.server import published_metrics
 from group_coordinator.ground.settings.topic_names import Topics
 
 _LINE_INTERVAL_S = 60.0
@@ -52,14 +52,13 @@ def relay(settings: Resolved[GatewaySettings], dry_run: DryRun = False) -> None:
             gateway_config.coordinator_client_properties, Topics.of_prefix(config.topic_prefix).events
         )
         running = relays(gateway_config, shards, tuple(range(shards)))
-        if config.metrics_port:
-            metrics = Metrics(())
-            metrics.gauges_from(running.values)
-            endpoint = operations_server(
-                config.metrics_host, config.metrics_port, metrics.registry, running, degraded=running.sentences
-            )
-            url = stack.enter_context(endpoint).url
-            output.write(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")
+        metrics = Metrics(())
+        metrics.gauges_from(running.values)
+        published = published_metrics(
+            config, metrics.registry, running, f"{config.topic_prefix} relay", degraded=running.sentences
+        )
+        for sentence in stack.enter_context(published):
+            output.write(sentence)
         running.start()
         stack.callback(running.stop)
         output.write(f"Relaying offsets in transactions before {config.bootstrap_servers}.")

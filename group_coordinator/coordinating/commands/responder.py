@@ -16,7 +16,7 @@ from group_coordinator.command_line.tables import print_lines
 from group_coordinator.coordinating.commands.coordinator_options import Settings
 from group_coordinator.coordinating.commands.responder_operations import (
     ResponderHealth,
-    responder_endpoint,
+    responder_metrics,
     status_line,
 )
 from group_coordinator.coordinating.commands.spark_jvm import end_jvm, java_cause, require_spark
@@ -61,9 +61,9 @@ def responder(settings: Settings, dry_run: DryRun = False) -> None:
         partitions = topic_partitions(config)
         processes = ResponderProcesses(config, partitions, lambda shard: _read_state(config, shard), are_apart=True)
         health = ResponderHealth(Path(config.health_file) if config.health_file else None)
-        with responder_endpoint(config, health, lambda: processes.statuses) as endpoint:
-            if endpoint is not None:
-                output.write(f"Metrics and health: {endpoint.url}/metrics, /health/live, /health/ready.")
+        with responder_metrics(config, health, lambda: processes.statuses) as published:
+            for sentence in published:
+                output.write(sentence)
             output.write(f"Reading the state of {config.checkpoint} ...")
             processes.start()
             try:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from group_coordinator.coordinating.responder.process import ResponderReport, ResponderState
 from group_coordinator.coordinating.responder.protocol import ResponderStatus
-from group_coordinator.ground.http_server.server import HttpServer
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.health import STALE_AFTER_S, touch
 from group_coordinator.ground.monitoring.metrics import Value
 from group_coordinator.ground.monitoring.registry import Metrics
-from group_coordinator.ground.monitoring.server import operations_server
+from group_coordinator.ground.monitoring.server import published_metrics
 from group_coordinator.watching.narrative import words
 from streaming.config import StreamingConfig
 
@@ -101,15 +100,10 @@ def _status_words(status: ResponderStatus | None, report: ResponderReport) -> st
     )
 
 
-def responder_endpoint(
+def responder_metrics(
     config: StreamingConfig, health: ResponderHealth, statuses: Callable[[], Statuses]
-) -> AbstractContextManager[HttpServer | None]:
-    """Return the endpoint that the settings ask for; None inside where they ask for none.
-
-    Raises OSError where it cannot listen.
-    """
-    if not config.metrics_port:
-        return nullcontext()
+) -> AbstractContextManager[list[str]]:
+    """Return `published_metrics` of responders. Raises OSError where the endpoint cannot listen."""
     metrics = Metrics((m.RESPONDER_UP, m.RESPONDER_LEAD, m.RESPONDER_STATE))
     metrics.gauges_from(lambda: responder_values(statuses()))
-    return operations_server(config.metrics_host, config.metrics_port, metrics.registry, health)
+    return published_metrics(config, metrics.registry, health, f"{config.topic_prefix} responder")

@@ -219,8 +219,8 @@ def _operations(config: StreamingConfig, index: Index | None, stack: ExitStack, 
     operations = stack.enter_context(Operations(config, index))
     if index is not None:
         operations.metrics.gauges_from(partial(lag_gauges, index, lag_series(config, config.bootstrap_servers)))
-    if operations.url is not None:
-        output.write(f"Metrics and health: {operations.url}/metrics, /health/live, /health/ready.")
+    for sentence in operations.published:
+        output.write(sentence)
     return operations
 
 

@@ -17,7 +17,7 @@ from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.health import Health, Responders, reasons_not_ready
 from group_coordinator.ground.monitoring.metrics import Value
 from group_coordinator.ground.monitoring.registry import Metrics
-from group_coordinator.ground.monitoring.server import operations_server
+from group_coordinator.ground.monitoring.server import published_metrics
 from group_coordinator.watching.group_metrics.group_table import GroupTable
 from group_coordinator.watching.group_metrics.tally import Tally
 from schemas.java_hash import group_partition
@@ -129,8 +129,8 @@ class Operations(Watcher):
         self.shards = Shards(config.shards_here, self.metrics, self.health)
         self._groups = GroupTable(config.metrics_groups, self._clock_ms_of, time.monotonic)
         self._stack = ExitStack()
-        self.url: str | None = None
-        """Where the endpoint listens; None: there is none."""
+        self.published: list[str] = []
+        """A sentence for each place that has the metrics."""
         self.follower: TopicFollower | None = None
         """Reads the topics, once they are there."""
         self.responders: Responders = dict
@@ -141,16 +141,15 @@ class Operations(Watcher):
         file = Path(self._config.health_file) if self._config.health_file else None
         if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
             raise OSError(f"The health file {file} cannot be written: name another one by health_file.")
-        port = self._config.metrics_port
-        if port:
+        if self._config.publishes_metrics:
             self.metrics.gauges_from(self.shards.values)
             self.metrics.gauges_from(self._groups.values)
             self.metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(self.health) else 1.0)])
-            server = operations_server(
-                self._config.metrics_host, port, self.metrics.registry, self.health, lambda: self.responders(),
+            published = published_metrics(
+                self._config, self.metrics.registry, self.health, self._config.topic_prefix, lambda: self.responders(),
                 self.health.degraded,
             )  # fmt: skip
-            self.url = self._stack.enter_context(server).url
+            self.published = self._stack.enter_context(published)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -166,7 +165,7 @@ class Operations(Watcher):
             shards,
             tally,
             GroupLog(),
-            for_metrics=bool(self._config.metrics_port),
+            for_metrics=self._config.publishes_metrics,
             listener=self._listener,
         )
         reader.start(report.partitions)

@@ -32,7 +32,7 @@ class OtlpPoster:
     """Posts what a registry has, again and again, and once more at the end. A context manager; nothing waits for it."""
 
     def __init__(self, url: str, registry: CollectorRegistry, source: str, interval_s: float = INTERVAL_S) -> None:
-        """`source`: what is watched."""
+        """`source`: what the metrics are of."""
         self.host = urlsplit(url).hostname or ""
         self._post = poster(url)
         self._registry, self._source, self._interval_s = registry, source, interval_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
@@ -19,6 +20,7 @@ from group_coordinator.ground.http_server.access import Access
 from group_coordinator.ground.http_server.server import HttpServer, listen
 from group_coordinator.ground.monitoring.health import Probes, Responders, reasons_not_ready
 from group_coordinator.ground.monitoring.metrics import ENDED_THREADS
+from group_coordinator.ground.settings.operations import OperationsSettings
 from group_coordinator.ground.system.ended_threads import ended_threads
 from schemas.http_host import is_loopback
 
@@ -34,6 +36,38 @@ class EndedThreads(Collector):
 
 
 CONNECTIONS_MAX = 64
+
+
+@contextmanager
+def published_metrics(
+    settings: OperationsSettings,
+    registry: CollectorRegistry,
+    health: Probes,
+    instance: str,
+    responders: Responders = dict,
+    degraded: Callable[[], list[str]] = list,
+) -> Iterator[list[str]]:
+    """Have the metrics where the settings ask for them, for so long; yield a sentence for each place.
+
+    `instance`: what the metrics are of, where they are posted. For the rest see `operations_server`.
+
+    Raises OSError where the endpoint cannot listen.
+    """
+    sentences = []
+    registry.register(EndedThreads())
+    with ExitStack() as stack:
+        if settings.metrics_port:
+            server = operations_server(
+                settings.metrics_host, settings.metrics_port, registry, health, responders, degraded
+            )
+            url = stack.enter_context(server).url
+            sentences.append(f"Metrics and health: {url}/metrics, /health/live, /health/ready.")
+        if settings.otlp:
+            from group_coordinator.ground.monitoring.otlp import OtlpPoster
+
+            posts = stack.enter_context(OtlpPoster(settings.otlp, registry, instance))
+            sentences.append(f"Metrics are posted to {posts.host}.")
+        yield sentences
 
 
 def operations_server(
@@ -59,7 +93,6 @@ def operations_server(
         raise OSError(
             f"The endpoint with the metrics cannot listen on {host}, port {port}: {problem.strerror}."
         ) from problem
-    registry.register(EndedThreads())
     app = Access(_application(registry, health, responders, degraded), name="endpoint", local_only=is_loopback(host))
     return HttpServer(app, listening, name="operations", connections_max=CONNECTIONS_MAX)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Literal
+from urllib.parse import urlsplit
 
 from schemas.settings import PORT_MAX, setting
 
@@ -19,11 +22,26 @@ class OperationsSettings:
     metrics_host: str = setting(
         "127.0.0.1", "Address that the endpoint listens on. It has no password: beyond this machine (`0.0.0.0`) let "
         "only a trusted network reach it.")
+    otlp: str = setting(
+        "", "Post the metrics once a minute to this address by OTLP (protobuf over HTTP), as to "
+        "`http://localhost:4318/v1/metrics`; needs the extra otlp. As it may have a login it is never shown.")
     log_format: Literal["text", "json"] = setting(
         "text", "Form of the log on standard error: lines for people, or one JSON object a line.")
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info", "The least important that is logged. `info` has rebalances and expiries of groups, `debug` also "
         "refused requests.")
+
+    @property
+    def publishes_metrics(self) -> bool:
+        return bool(self.metrics_port or self.otlp)
+
+    def operations_problems(self) -> list[str]:
+        """Return a sentence for each mistake."""
+        if not self.otlp:
+            return []
+        if not (find_spec("opentelemetry") and find_spec("opentelemetry.proto")):
+            return ["otlp needs the extra otlp: install the package opentelemetry-proto."]
+        return list(address_problems("otlp", self.otlp))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +75,14 @@ class VerdictSettings:
     stalled_after_ms: int = setting(
         300_000, "A partition with an owner and messages waiting is stalled when its committed offset has stood for so "
         "long, or longer where its past explains it.", at_least=60_000)
+
+
+def address_problems(name: str, url: str) -> Iterator[str]:
+    """Yield what is wrong with an address of HTTP, without it."""
+    try:
+        parts = urlsplit(url)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_right = False
+    if not is_right or any(character.isspace() or not character.isprintable() for character in url):
+        yield f"{name} is no address: write https://HOST/PATH (it is not shown here, since it may be a secret)."

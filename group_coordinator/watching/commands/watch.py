@@ -22,7 +22,7 @@ from group_coordinator.command_line.output_options import (
     TablesFormatOption,
     TablesOption,
 )
-from group_coordinator.command_line.tables import print_line
+from group_coordinator.command_line.tables import print_line, print_lines
 from group_coordinator.ground.system.allocator import give_free_memory_back
 from group_coordinator.watching.commands.served_page import Host, Port, Token, health_settings, show
 from group_coordinator.watching.commands.watch_outputs import OutputOptions, open_outputs
@@ -136,7 +136,7 @@ def _start(
         )  # fmt: skip
         more = stack.enter_context(webhook).values
         print_line(f"Verdicts are posted to {webhook.host}.")
-    if config.metrics_port or config.otlp:
+    if config.publishes_metrics:
         try:
             _tell_metrics(source, server.index, config, more, stack)
         except BaseException:
@@ -152,18 +152,11 @@ def _tell_metrics(
     more: Callable[[], Iterable[Value]],
     stack: ExitStack,
 ) -> None:
-    """Start the endpoint with the metrics, and their posts, where they are wanted. Raises OSError, CommandError."""
+    """Start the endpoint with the metrics, and their posts, where they are wanted. Raises OSError."""
+    from group_coordinator.ground.monitoring.server import published_metrics
     from group_coordinator.watching.watch.lag_metrics import lag_series
-    from group_coordinator.watching.watch.metrics import watch_metrics, watch_server
+    from group_coordinator.watching.watch.metrics import WatchProbes, watch_metrics
 
     metrics = watch_metrics(source, index, lag_series(config, source.name), more)
-    if config.metrics_port:
-        server = watch_server(source, config.metrics_host, config.metrics_port, metrics)
-        print_line(f"Metrics and health: {stack.enter_context(server).url}/metrics, /health/live, /health/ready.")
-    if config.otlp:
-        try:
-            from group_coordinator.ground.monitoring.otlp import OtlpPoster
-        except ImportError as problem:
-            raise CommandError("otlp needs the extra otlp: install the package opentelemetry-proto.") from problem
-        posts = stack.enter_context(OtlpPoster(config.otlp, metrics.registry, source.name))
-        print_line(f"Metrics are posted to {posts.host}.")
+    published = published_metrics(config, metrics.registry, WatchProbes(source), source.name)
+    print_lines(stack.enter_context(published))

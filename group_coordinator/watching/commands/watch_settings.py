@@ -6,12 +6,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import urlsplit
 
 from group_coordinator.ground.settings.connection import ReaderSettings
 from group_coordinator.ground.settings.kafka_properties import librdkafka_properties, properties_problems
 from group_coordinator.ground.settings.loading import SERVERS
-from group_coordinator.ground.settings.operations import OperationsSettings, SeriesSettings, VerdictSettings
+from group_coordinator.ground.settings.operations import (
+    OperationsSettings,
+    SeriesSettings,
+    VerdictSettings,
+    address_problems,
+)
 from schemas.group_settings import RetentionSettings
 from schemas.settings import setting
 
@@ -39,16 +43,12 @@ class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, VerdictS
     webhook_format: Literal["cloudevents", "slack"] = setting(
         "cloudevents", "CloudEvents 1.0 as JSON, or a text for one of Slack's incoming webhooks.")
 
-    otlp: str = setting(
-        "", "Post the metrics once a minute to this address by OTLP (protobuf over HTTP), as to "
-        "`http://localhost:4318/v1/metrics`; needs the extra otlp. As it may have a login it is never shown.")
-
     def problems(self) -> list[str]:
         return [
             *super().problems(),
             *self.series_problems(),
-            *(_address_problems("webhook", self.webhook) if self.webhook else ()),
-            *(_address_problems("otlp", self.otlp) if self.otlp else ()),
+            *self.operations_problems(),
+            *(address_problems("webhook", self.webhook) if self.webhook else ()),
             *self._cluster_problems(),
         ]
 
@@ -76,14 +76,3 @@ class WatchSettings(ReaderSettings, OperationsSettings, SeriesSettings, VerdictS
 
     def _of_clients(self, cluster_properties: Mapping[str, str]) -> dict[str, str]:
         return {name: value for name, value in {**self.kafka, **cluster_properties}.items() if name != SERVERS}
-
-
-def _address_problems(name: str, url: str) -> Iterator[str]:
-    """Yield what is wrong with an address, without it."""
-    try:
-        parts = urlsplit(url)
-        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_right = False
-    if not is_right or any(character.isspace() or not character.isprintable() for character in url):
-        yield f"{name} is no address: write https://HOST/PATH (it is not shown here, since it may be a secret)."

@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
-from group_coordinator.ground.http_server.server import HttpServer
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.health import reasons_not_ready
 from group_coordinator.ground.monitoring.metrics import Metric, Value
 from group_coordinator.ground.monitoring.registry import Metrics
-from group_coordinator.ground.monitoring.server import operations_server
 from group_coordinator.watching.dashboard.api_types import Group
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.group_metrics.group_table import STATES, GroupTable, labels_of, largest, pending_values
@@ -28,19 +26,6 @@ from schemas.history import History
 _STATES = (*STATES, UNKNOWN)
 _KINDS = ("classic", *get_args(GroupKind))
 _REBALANCING = frozenset({*REBALANCING, ASSIGNING, RECONCILING})
-
-
-def watch_endpoint(
-    source: HistorySource, index: Index, host: str, port: int, series: LagSeries,
-    more: Callable[[], Iterable[Value]] = tuple,
-) -> HttpServer:
-    """Return `watch_server` of `watch_metrics`. Raises OSError."""
-    return watch_server(source, host, port, watch_metrics(source, index, series, more))
-
-
-def watch_server(source: HistorySource, host: str, port: int, metrics: Metrics) -> HttpServer:
-    """Return the endpoint with metrics, which does not serve yet. Raises OSError."""
-    return operations_server(host, port, metrics.registry, WatchProbes(source))
 
 
 def watch_metrics(

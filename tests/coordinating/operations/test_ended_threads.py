@@ -13,8 +13,10 @@ from urllib.error import HTTPError
 import pytest
 from prometheus_client import CollectorRegistry
 
-from group_coordinator.ground.monitoring.server import operations_server
+from group_coordinator.ground.monitoring.server import published_metrics
+from group_coordinator.ground.settings.operations import OperationsSettings
 from group_coordinator.ground.system.ended_threads import ended_threads, forget_ended_threads, note_ended_threads
+from group_coordinator.proving.embedded_kafka.broker import free_port
 from group_coordinator.watching.dashboard.documents import Documents
 from group_coordinator.watching.dashboard.index import Index
 
@@ -47,19 +49,21 @@ def fail() -> None:
 
 
 def test_it_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    with operations_server("127.0.0.1", 0, CollectorRegistry(), Well()) as endpoint:
-        assert json.load(urllib.request.urlopen(f"{endpoint.url}/health/ready"))["status"] == "ok"
-        assert b"group_coordinator_ended_threads 0.0" in urllib.request.urlopen(f"{endpoint.url}/metrics").read()
+    settings = OperationsSettings(metrics_port=free_port())
+    endpoint = f"http://127.0.0.1:{settings.metrics_port}"
+    with published_metrics(settings, CollectorRegistry(), Well(), "test"):
+        assert json.load(urllib.request.urlopen(f"{endpoint}/health/ready"))["status"] == "ok"
+        assert b"group_coordinator_ended_threads 0.0" in urllib.request.urlopen(f"{endpoint}/metrics").read()
         with caplog.at_level(logging.ERROR):
             run_in_thread(fail)
         with pytest.raises(HTTPError) as answer:
-            urllib.request.urlopen(f"{endpoint.url}/health/ready")
+            urllib.request.urlopen(f"{endpoint}/health/ready")
         assert answer.value.code == 503
         (reason,) = json.load(answer.value)["reasons"]
         assert "reader-of-ends" in reason
         assert "embedded null character" in reason
-        assert b"group_coordinator_ended_threads 1.0" in urllib.request.urlopen(f"{endpoint.url}/metrics").read()
-        assert json.load(urllib.request.urlopen(f"{endpoint.url}/health/live"))["status"] == "ok"
+        assert b"group_coordinator_ended_threads 1.0" in urllib.request.urlopen(f"{endpoint}/metrics").read()
+        assert json.load(urllib.request.urlopen(f"{endpoint}/health/live"))["status"] == "ok"
     assert "Traceback" in caplog.text
     assert Documents(Index()).overview().doubts == (reason,)
 

@@ -35,7 +35,9 @@ def progress(shard: int, batch_id: int, events: int = 10, end_offset: int = 100)
 
 
 def scrape(operations: Operations) -> dict[str, dict[frozenset[tuple[str, str]], float]]:
-    with urllib.request.urlopen(f"{operations.url}/metrics", timeout=5) as answer:
+    (sentence,) = operations.published
+    url = sentence.removeprefix("Metrics and health: ").partition(",")[0]
+    with urllib.request.urlopen(url, timeout=5) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     values_by_name: dict[str, dict[frozenset[tuple[str, str]], float]] = {}
     for sample in (sample for family in families for sample in family.samples):
@@ -93,7 +95,7 @@ def test_a_clock_that_stands_still_shows_and_is_not_ready() -> None:
 
 def test_without_a_port_nothing_listens() -> None:
     with Operations(StreamingConfig()) as operations:
-        assert operations.url is None
+        assert operations.published == []
         operations.batch_ended(progress(0, 1))
 
 

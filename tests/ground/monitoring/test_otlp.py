@@ -14,9 +14,16 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.metrics import Value
 from group_coordinator.ground.monitoring.registry import Metrics
+from group_coordinator.ground.monitoring.server import published_metrics
+from group_coordinator.ground.settings.loading import ConfigError
+from group_coordinator.ground.settings.operations import OperationsSettings
+from group_coordinator.proving.embedded_kafka.broker import free_port
+from group_coordinator.watching.commands.watch_settings import WatchSettings
+from streaming.config import StreamingConfig
 from tests.waiting import wait_until
 
 pytest.importorskip("opentelemetry.proto")
@@ -66,6 +73,14 @@ def collector() -> Iterator[Collector]:
         yield server
         server.shutdown()
         thread.join()
+
+
+class Well:
+    def not_live(self) -> list[str]:
+        return []
+
+    def not_ready(self) -> list[str]:
+        return []
 
 
 def some_metrics() -> Metrics:
@@ -118,6 +133,22 @@ def test_it_is_what_metrics_says(collector: Collector) -> None:
     assert by_otlp(request) == expected
     resource = {each.key: each.value.string_value for each in request.resource_metrics[0].resource.attributes}
     assert resource == {"service.name": "group-coordinator", "service.instance.id": "prod:9092"}
+
+
+def test_the_coordinator_and_the_gateway_post_too(collector: Collector) -> None:
+    """One setting of all that runs on and on; the endpoint and the posts say the same."""
+    metrics, settings = some_metrics(), OperationsSettings(metrics_port=free_port(), otlp=collector.url())
+    with published_metrics(settings, metrics.registry, Well(), "coordinator") as sentences:
+        assert sentences == [
+            f"Metrics and health: http://127.0.0.1:{settings.metrics_port}/metrics, /health/live, /health/ready.",
+            "Metrics are posted to 127.0.0.1.",
+        ]
+    (posted,) = collector.got
+    assert by_otlp(posted[2]) == by_prometheus(metrics)
+    for kind in (StreamingConfig, GatewaySettings, WatchSettings):
+        with pytest.raises(ConfigError, match="otlp is no address") as refused:
+            kind(otlp=f"me:{SECRET}")
+        assert SECRET not in str(refused.value)
 
 
 def test_times() -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 import urllib.request
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import ClassVar
@@ -16,6 +17,7 @@ from urllib.error import HTTPError
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from group_coordinator.ground.monitoring.server import operations_server
 from group_coordinator.watching.commands import watch
 from group_coordinator.watching.commands.watch_outputs import open_outputs
 from group_coordinator.watching.dashboard.index import Index
@@ -24,7 +26,7 @@ from group_coordinator.watching.observed.polled import Polls
 from group_coordinator.watching.watch import polling, source
 from group_coordinator.watching.watch.clusters import ClusterSources
 from group_coordinator.watching.watch.lag_metrics import LagSeries
-from group_coordinator.watching.watch.metrics import watch_endpoint
+from group_coordinator.watching.watch.metrics import WatchProbes, watch_metrics
 from group_coordinator.watching.watch.polled_groups import Poll
 from group_coordinator.watching.watch.writing import HistorySource, WrittenSource
 from schemas.kafka.record_batches import RawRecord
@@ -67,11 +69,10 @@ def test_a_cluster_whose_start_fails(
 ) -> None:
     clusters = ClusterSources({"prod": lambda: good("prod"), "test": make})
     written = WrittenSource(clusters, open_outputs(outputs(tmp_path), TOPICS, clusters.name, has_clusters=True), 0.1)
-    series = LagSeries(groups_max=5)
-    with (
-        start_server(written) as server,
-        watch_endpoint(clusters, server.index, "127.0.0.1", 0, series) as endpoint,
-    ):
+    with ExitStack() as stack:
+        server = stack.enter_context(start_server(written))
+        metrics = watch_metrics(clusters, server.index, LagSeries(groups_max=5))
+        endpoint = stack.enter_context(operations_server("127.0.0.1", 0, metrics.registry, WatchProbes(clusters)))
         wait_until(lambda: states(clusters) == {"prod": "watched", "test": "failed"})
         wait_until(lambda: (tmp_path / "report.html").exists())
         overview = document(server, "/api/v1/overview")
@@ -155,9 +156,7 @@ class BrokenReader:
 
 
 @pytest.mark.parametrize("where", ["names", "topic"])
-def test_a_failure_while_reading(
-    where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failure_while_reading(where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     def ask_names(watched: source.WatchSource) -> None:
         if where == "names":
             raise RuntimeError(DEFECT)

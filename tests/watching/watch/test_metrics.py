@@ -14,13 +14,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from group_coordinator.ground.monitoring.metrics import METRICS
+from group_coordinator.ground.monitoring.server import operations_server
 from group_coordinator.watching.commands.observed_source import observed_source
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.sources import EndedSource
 from group_coordinator.watching.dashboard.watched import Watched, WatchedSource
 from group_coordinator.watching.watch.conditions import Condition, Conditions
 from group_coordinator.watching.watch.lag_metrics import LagSeries
-from group_coordinator.watching.watch.metrics import WatchedGroups, watch_endpoint
+from group_coordinator.watching.watch.metrics import WatchedGroups, WatchProbes, watch_metrics
 from group_coordinator.watching.watch.writing import GroupHistory
 from schemas.events import encode_json
 from schemas.history import History, RebalanceStarted
@@ -71,7 +72,8 @@ def test_what_has_been_is_not_counted_and_what_comes_is(history: tuple[History, 
     for record in history:
         index.add_record(record, encode_json(record))
     moved = time.time_ns() // 1_000_000 + 60_000 - history[0].timestamp_ms
-    with watch_endpoint(source, index, "127.0.0.1", 0, LagSeries(groups_max=20)) as server:
+    metrics = watch_metrics(source, index, LagSeries(groups_max=20))
+    with operations_server("127.0.0.1", 0, metrics.registry, WatchProbes(source)) as server:
         values = {(name, *labels.values()): value for name, labels, value in samples(server.url)}
         assert values["group_coordinator_ready",] == 0
         assert values["group_coordinator_groups", "Stable", "classic"] == 10
