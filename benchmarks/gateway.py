@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.frames import frame
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def _serve(bootstrap_servers: str, pipe: Connection) -> None:
-    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=bootstrap_servers)
+    config = GatewaySettings(listen="127.0.0.1:0", bootstrap_servers=bootstrap_servers)
     with Gateway(config) as gateway:
         host, port = gateway.bootstrap_servers.rsplit(":", 1)
         before = time.process_time()

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.gateway.tap import FilesOutput, Tap
 
@@ -61,7 +61,7 @@ def tap_process(bootstrap_servers: str, *, is_gateway: bool = False) -> Iterator
 
 
 def _serve(bootstrap_servers: str, output: Path | None, pipe: Connection) -> None:
-    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=bootstrap_servers)
+    config = GatewaySettings(listen="127.0.0.1:0", bootstrap_servers=bootstrap_servers)
     with Gateway(config) if output is None else Tap(config, FilesOutput(output)) as front:
         before = time.process_time()
         pipe.send(front.bootstrap_servers)

@@ -41,8 +41,8 @@ C = TypeVar("C", bound=LoadedSettings)
 
 _SETTINGS_OF_THE_COORDINATOR = "streaming.config.StreamingConfig"
 _OTHER_SETTINGS = (
-    "group_coordinator.coordinating.commands.gateway_settings.GatewaySettings",
-    "group_coordinator.coordinating.commands.gateway_settings.TapSettings",
+    "group_coordinator.coordinating.gateway.config.GatewaySettings",
+    "group_coordinator.coordinating.gateway.config.TapSettings",
     "group_coordinator.watching.commands.watch_settings.WatchSettings",
 )
 """Classes of other commands, by their names: they are imported where a command has no such setting itself."""

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import NewTopic
 
-from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings, TapSettings
+from group_coordinator.coordinating.gateway.config import GatewaySettings, TapSettings
 from group_coordinator.coordinating.operations.gateway_metrics import HANDED_OVER
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.settings.loading import ConfigError
@@ -75,16 +75,20 @@ def test_a_flag_with_help_for_every_setting(name: str, settings: type[GatewaySet
 def test_settings_become_the_gateways() -> None:
     settings = GatewaySettings(
         listen="[::1]:9192", bootstrap_servers="b:1", kafka={"security.protocol": "SSL"},
-        coordinator_bootstrap_servers="c:1",
-        routes={"127.0.0.1:9193": "b:2"}, held_bytes_max=7, connections_max=3, answer_timeout_ms=9_000,
+        coordinator_bootstrap_servers="c:1", routes={"127.0.0.1:9193": "b:2"},
     )  # fmt: skip
-    config = settings.gateway_config
-    assert (str(config.listen), config.brokers_speak_tls, config.bounds.held_bytes_max) == ("[::1]:9192", True, 7)
-    assert (config.bounds.connections_max, config.answer_timeout_ms) == (3, 9_000)
-    assert str(config.routes[0].broker) == "b:2"
-    assert config.coordinator_client_properties == {"bootstrap.servers": "c:1"}, (
+    assert (str(settings.address), settings.brokers_speak_tls) == ("[::1]:9192", True)
+    assert [tuple(map(str, route)) for route in settings.routes_to_brokers] == [("127.0.0.1:9193", "b:2")]
+    assert settings.broker_client_properties == {"bootstrap.servers": "b:2", "security.protocol": "SSL"}
+    assert settings.coordinator_client_properties == {"bootstrap.servers": "c:1"}, (
         "the other cluster has its own properties"
     )
+
+
+_GSSAPI = {
+    "security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka",
+    "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -98,6 +102,7 @@ def test_settings_become_the_gateways() -> None:
         ({"coordinator_kafka": {"client.id": "x"}}, "say where that cluster is"),
         ({"tls_key": "k.pem"}, "a TLS key without a certificate"),
         ({"answer_timeout_ms": 1}, "answer_timeout_ms is 1"),
+        ({"kafka": _GSSAPI}, "GSSAPI does not pass"),
     ],
 )
 def test_what_is_wrong_is_told(given: dict[str, object], told: str) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from group_coordinator.command_line.options import load_as
-from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
 from group_coordinator.coordinating.commands.own_responders import TRIGGER_INTERVAL_MS, for_responders
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from schemas.settings import settings_of
 from streaming.config import ConfigError, StreamingConfig
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from streaming.config import StreamingConfig
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from group_coordinator.command_line.options import load_as
-from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.ground.settings.loading import ConfigError, LoadedSettings
 from group_coordinator.watching.commands.watch_settings import WatchSettings
 from streaming.config import StreamingConfig

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.tables import print_lines
-from group_coordinator.coordinating.commands.gateway_settings import PANELS, GatewaySettings, names
+from group_coordinator.coordinating.commands.gateway_settings import PANELS, names
 from group_coordinator.coordinating.commands.proxy_command import clients, serve
 from group_coordinator.coordinating.commands.transactions import transaction_log
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from group_coordinator.watching.narrative import words
 
@@ -51,8 +52,7 @@ def gateway(
     output = CommandOutput(config.log_format, config.log_level)
     with output.log_failures():
         output.write(f"Starting the gateway before {config.bootstrap_servers} ...")
-        gateway_config = config.gateway_config
-        proxy = Gateway(gateway_config, transaction_log=transaction_log(gateway_config))
+        proxy = Gateway(config, transaction_log=transaction_log(config))
 
         def introduce() -> None:
             for line in introduction(proxy):

@@ -9,9 +9,8 @@ from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import load_as
 from group_coordinator.coordinating.answer_sockets import AnswerSocketSettings
-from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
 from group_coordinator.coordinating.commands.transactions import relays, transaction_log
-from group_coordinator.coordinating.gateway.config import GatewayError
+from group_coordinator.coordinating.gateway.config import GatewayError, GatewaySettings
 from group_coordinator.coordinating.operations.gateway_metrics import GatewayCollector, incomplete_lists
 from group_coordinator.coordinating.operations.operations import Operations
 from schemas.group_settings import OwnSettingsBounds
@@ -60,7 +59,7 @@ class OwnGateway:
             **values_of(AnswerSocketSettings, config),
             **values_of(OwnSettingsBounds, config.group),
         }
-        gateway_config = self._settings(clusters).gateway_config
+        gateway_config = self._settings(clusters)
         gateway = Gateway(
             gateway_config, ends_with_coordinator=True, transaction_log=transaction_log(gateway_config)
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.signals import stop_requested
-from group_coordinator.coordinating.commands.gateway_settings import ProxySettings
+from group_coordinator.coordinating.gateway.config import ProxySettings
 from group_coordinator.coordinating.operations.gateway_metrics import GatewayHealth, gateway_registry, incomplete_lists
 from group_coordinator.ground.monitoring.server import published_metrics
 from group_coordinator.watching.narrative import words

@@ -10,8 +10,9 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.command_line.tables import print_lines
-from group_coordinator.coordinating.commands.gateway_settings import PANELS, GatewaySettings, names
+from group_coordinator.coordinating.commands.gateway_settings import PANELS, names
 from group_coordinator.coordinating.commands.transactions import relays
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.ground.kafka_topics.reader import partition_count
 from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.ground.monitoring.server import published_metrics
@@ -45,13 +46,10 @@ def relay(settings: Resolved[GatewaySettings], dry_run: DryRun = False) -> None:
         return
     config = settings.config
     output = CommandOutput(config.log_format, config.log_level)
-    gateway_config = config.gateway_config
     with output.log_failures(), ExitStack() as stack:
         stop = stack.enter_context(stop_requested())
-        shards = partition_count(
-            gateway_config.coordinator_client_properties, Topics.of_prefix(config.topic_prefix).events
-        )
-        running = relays(gateway_config, shards, tuple(range(shards)))
+        shards = partition_count(config.coordinator_client_properties, Topics.of_prefix(config.topic_prefix).events)
+        running = relays(config, shards, tuple(range(shards)))
         metrics = Metrics(())
         metrics.gauges_from(running.values)
         published = published_metrics(

@@ -11,8 +11,9 @@ from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.errors import WRONG_USE, CommandError
 from group_coordinator.command_line.options import DryRun, Resolved, with_settings
 from group_coordinator.command_line.tables import print_lines
-from group_coordinator.coordinating.commands.gateway_settings import PANELS, TapSettings, names
+from group_coordinator.coordinating.commands.gateway_settings import PANELS, names
 from group_coordinator.coordinating.commands.proxy_command import clients, serve
+from group_coordinator.coordinating.gateway.config import TapSettings
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.settings.kafka_properties import librdkafka_properties
 from group_coordinator.watching.narrative.words import count
@@ -77,7 +78,7 @@ def tap(
     config = settings.config
     output = CommandOutput(config.log_format, config.log_level)
     with output.log_failures():
-        proxy = Tap(config.gateway_config, _output(config, out, to_topics, to_bootstrap_servers))
+        proxy = Tap(config, _output(config, out, to_topics, to_bootstrap_servers))
         destination, upstream = out or f"{to_topics}.events", config.upstream
 
         def introduce() -> None:

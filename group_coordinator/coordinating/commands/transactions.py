@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.ground.settings.topic_names import Topics
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from group_coordinator.coordinating.transactions.relays import Relays
 
 
-def transaction_log(config: GatewayConfig) -> TransactionLog | None:
+def transaction_log(config: GatewaySettings) -> TransactionLog | None:
     """Return the log in which a gateway puts commits in transactions; None where it offers none."""
     if not config.transactions:
         return None
@@ -22,7 +22,7 @@ def transaction_log(config: GatewayConfig) -> TransactionLog | None:
     return Appender(config.broker_client_properties, topic_name(config.topic_prefix))
 
 
-def relays(config: GatewayConfig, shards: int, here: tuple[int, ...]) -> Relays:
+def relays(config: GatewaySettings, shards: int, here: tuple[int, ...]) -> Relays:
     """Return the relays of the shards `here`, of so many in all."""
     from group_coordinator.coordinating.transactions.log_topic import topic_name
     from group_coordinator.coordinating.transactions.relay import RelaySettings

@@ -1,18 +1,18 @@
-"""The gateway's settings."""
+"""The settings of a gateway and of a tap."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NamedTuple
-
-from msgspec import Struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from group_coordinator.coordinating.answer_sockets import AnswerSocketSettings
 from group_coordinator.ground.errors import ExpectedError
+from group_coordinator.ground.settings.kafka_properties import librdkafka_properties, properties_problems
+from group_coordinator.ground.settings.loading import LoadedSettings
+from group_coordinator.ground.settings.operations import OperationsSettings
 from schemas.group_settings import OwnSettingsBounds
-from schemas.settings import bounds_problems, setting
+from schemas.settings import PORT_MAX, setting
 
 
 class GatewayError(ExpectedError):
@@ -90,7 +90,7 @@ class Answers(AnswerSocketSettings):
 
     answer_timeout_ms: int = setting(
         25_000, "How long an answer of the coordinator is waited for: less than clients wait (30 s), so that they hear "
-        "of it.")
+        "of it.", at_least=1_000)
     consumer_heartbeat_timeout_ms: int = setting(
         4_000, "The same for a ConsumerGroupHeartbeat: less than group_consumer_heartbeat_interval_ms, as librdkafka "
         "waits no longer. It says everything again only where it hears that there is no answer.", at_least=100)
@@ -105,7 +105,7 @@ class Answers(AnswerSocketSettings):
         "further commits in transactions.", at_least=1)
 
 
-class Route(Struct, frozen=True):
+class Route(NamedTuple):
     """One port of the gateway, and the broker's listener behind it."""
 
     listen: Address
@@ -113,35 +113,40 @@ class Route(Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewayConfig(Answers, OwnSettingsBounds):
-    """How a gateway is run. `problems()` says what is wrong with it, one sentence each."""
+class ProxySettings(LoadedSettings, OperationsSettings, Bounds):
+    """What a gateway and a tap have in common."""
 
-    listen: Address = Address("127.0.0.1", 9192)
-    """Where clients bootstrap. The broker with node id N is at the port that follows by N + 1; port 0: any free
-    ports."""
-    advertised_host: str | None = None
-    """The host that clients are told; None: the one that is listened on."""
-    bootstrap_servers: str
-    """The Kafka cluster behind the gateway."""
-    client_properties: Mapping[str, str] = field(default_factory=dict)
-    """librdkafka's properties for the gateway's own clients of that cluster (`security.protocol`, `sasl.username` ...).
-    Clients speak to the brokers by the same `security.protocol`."""
-    coordinator_bootstrap_servers: str | None = None
-    """The cluster with the coordinator's topics; None: the same."""
-    coordinator_properties: Mapping[str, str] | None = None
-    """librdkafka's properties for it; None: the same."""
-    topic_prefix: str = "coordinator"
-    routes: tuple[Route, ...] = ()
-    """Where the brokers have a listener of their own for the gateway, which advertises the gateway's addresses:
-    nothing is rewritten then. Empty: the gateway has a port for each broker and rewrites addresses."""
-    tls_certificate: Path | None = None
-    """A certificate chain (PEM) for clients; None: clients speak plain text."""
-    tls_key: Path | None = None
-    """Its key; None: it is in the same file."""
-    authorization_rules: Path | None = None
-    """See `group_coordinator.coordinating.gateway.authorization`; None: clients on this machine may use every group and
-    others none."""
-    bounds: Bounds = Bounds()
+    listen: str = setting(
+        "127.0.0.1:9192", "Where clients bootstrap, HOST:PORT. The broker with node id N is at the port that follows "
+        "by N + 1. Port 0: any free ones.")
+    advertised_host: str | None = setting(None, "The host that clients are told. Default: the one that is listened on.")
+    kafka: dict[str, str] = setting(
+        {}, "Properties of the gateway's own Kafka clients with Java's names, for TLS and SASL (`security.protocol`, "
+        "`sasl.jaas.config` ...). Clients' connections go on to the brokers by the same `security.protocol`.")
+    routes: dict[str, str] = setting(
+        {}, "Where each broker has a listener of its own that advertises the gateway, one HOST:PORT=HOST:PORT a "
+        "broker: the port to listen on, and that listener. Nothing is rewritten then. Default: a port for each broker, "
+        "and addresses are rewritten.")
+    tls_certificate: str | None = setting(
+        None, "A certificate chain (PEM file) to show to clients. Default: clients speak plain text.")
+    tls_key: str | None = setting(None, "The certificate's key (PEM file). Default: it is in the same file.")
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "The least important that is logged. `info` has every connection that was closed for a reason.")
+
+    @property
+    def brokers(self) -> str:
+        """Where the brokers are that stand behind it."""
+        raise NotImplementedError
+
+    @property
+    def address(self) -> Address:
+        """Where clients bootstrap."""
+        return _parse_address(self.listen)
+
+    @property
+    def routes_to_brokers(self) -> tuple[Route, ...]:
+        """The ports and the brokers' listeners behind them; empty where it has a port for each broker."""
+        return tuple(Route(*map(_parse_address, pair)) for pair in self.routes.items())
 
     @property
     def speaks_sasl(self) -> bool:
@@ -153,34 +158,91 @@ class GatewayConfig(Answers, OwnSettingsBounds):
 
     @property
     def _security_protocol(self) -> str:
-        return self.client_properties.get("security.protocol", "plaintext").upper()
+        return self.kafka.get("security.protocol", "plaintext").upper()
 
     @property
     def broker_client_properties(self) -> dict[str, str]:
         """librdkafka's properties for the cluster behind the gateway, where the brokers themselves are met."""
-        servers = ",".join(str(route.broker) for route in self.routes) if self.routes else self.bootstrap_servers
-        return {**self.client_properties, "bootstrap.servers": servers}
+        return librdkafka_properties(",".join(self.routes.values()) or self.brokers, self.kafka)
+
+    def problems(self) -> list[str]:
+        """Return a sentence for each mistake."""
+        problems = properties_problems(self.kafka)
+        for name, text in [
+            ("listen", self.listen),
+            *(("routes", address) for pair in self.routes.items() for address in pair),
+        ]:
+            try:
+                _parse_address(text)
+            except ValueError:
+                problems.append(f"{name} is {text!r}, but must be HOST:PORT, as 127.0.0.1:9192.")
+        problems += [*self.operations_problems(), *super().problems()]
+        return problems or list(self._problems_together())
+
+    def _problems_together(self) -> Iterator[str]:
+        """Yield what is wrong with settings each of which might be right."""
+        if self.tls_key is not None and self.tls_certificate is None:
+            yield "There is a TLS key without a certificate."
+        address = self.address
+        if self.advertised_host is None and not self.routes and address.host in ("0.0.0.0", "::"):
+            yield f"{address} is every address of this machine: say by which host clients are to reach it."
+        mechanism = self.kafka.get("sasl.mechanism", "PLAIN")
+        if self.speaks_sasl and mechanism.upper() in ("GSSAPI", "OAUTHBEARER"):
+            yield f"SASL {mechanism} does not pass through a gateway that must know who the client is."
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewaySettings(Answers, OwnSettingsBounds, ProxySettings):
+    """Everything that can be set of a gateway."""
+
+    bootstrap_servers: str = setting(
+        "localhost:9092", "The Kafka cluster behind the gateway, `host:port`, separated by commas.")
+    coordinator_bootstrap_servers: str | None = setting(
+        None, "The cluster with the coordinator's topics. Default: the same.")
+    coordinator_kafka: dict[str, str] = setting(
+        {}, "Properties of the clients of that cluster, where it is another one.")
+    topic_prefix: str = setting("coordinator", "What the names of the coordinator's topics begin with, as of `run`.")
+    authorization_rules: str | None = setting(
+        None, "A file with lines `PRINCIPAL GROUP allow|deny`; the first that fits decides. Default: clients on this "
+        "machine may use every group, others none.")
+
+    @property
+    def brokers(self) -> str:
+        return self.bootstrap_servers
 
     @property
     def coordinator_client_properties(self) -> dict[str, str]:
         """librdkafka's properties for the cluster with the coordinator's topics."""
-        properties = self.client_properties if self.coordinator_properties is None else self.coordinator_properties
-        return {**properties, "bootstrap.servers": self.coordinator_bootstrap_servers or self.bootstrap_servers}
+        if self.coordinator_bootstrap_servers is None:
+            return librdkafka_properties(self.bootstrap_servers, self.kafka)
+        return librdkafka_properties(self.coordinator_bootstrap_servers, self.coordinator_kafka)
 
     def problems(self) -> list[str]:
-        """Return a sentence for each mistake; none if the settings are valid."""
-        problems = bounds_problems(self) + bounds_problems(self.bounds)
-        if self.tls_key is not None and self.tls_certificate is None:
-            problems.append("There is a TLS key without a certificate.")
-        if self.advertised_host is None and not self.routes and self.listen.host in ("", "0.0.0.0", "::"):
+        problems = properties_problems(self.coordinator_kafka)
+        if self.coordinator_kafka and self.coordinator_bootstrap_servers is None:
             problems.append(
-                f"{self.listen} is every address of this machine: say by which host clients are to reach it."
+                "coordinator_kafka is set, but not coordinator_bootstrap_servers: say where that cluster is."
             )
-        if self.answer_timeout_ms < 1_000:
-            problems.append(
-                f"answer_timeout_ms is {self.answer_timeout_ms}, but a coordinator needs 1000 at the very least."
-            )
-        mechanism = self.client_properties.get("sasl.mechanism", self.client_properties.get("sasl.mechanisms", "PLAIN"))
-        if self.speaks_sasl and mechanism.upper() in ("GSSAPI", "OAUTHBEARER"):
-            problems.append(f"SASL {mechanism} does not pass through a gateway that must know who the client is.")
-        return problems
+        return [*problems, *super().problems()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TapSettings(ProxySettings):
+    """Everything that can be set of a tap."""
+
+    upstream: str = setting(
+        "localhost:9092", "The Kafka cluster whose groups are recorded, `host:port`, separated by commas. It goes on "
+        "coordinating them.")
+
+    @property
+    def brokers(self) -> str:
+        return self.upstream
+
+
+def _parse_address(text: str) -> Address:
+    """Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or int(port) > PORT_MAX:
+        raise ValueError(text)
+    return Address(host, int(port))

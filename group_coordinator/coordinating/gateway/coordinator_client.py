@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from group_coordinator.coordinating.gateway.answer_sizes import SIZED, AnswerSizes
-from group_coordinator.coordinating.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import GatewayError, GatewaySettings
 from group_coordinator.coordinating.gateway.group_events import GroupEvent, OnAnswer, without_bulk
 from group_coordinator.coordinating.gateway.handed_answers import HandedAnswers
 from group_coordinator.coordinating.gateway.handover import Handover, TopicRecord, topic_records
@@ -82,7 +82,7 @@ class EventsClient:
 
     def __init__(
         self,
-        config: GatewayConfig,
+        config: GatewaySettings,
         metrics: GatewayMetrics,
         sizes: AnswerSizes,
         on_failure: Callable[[GatewayError], None],

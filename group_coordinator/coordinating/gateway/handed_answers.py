@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from group_coordinator.coordinating.answer_sockets import AnswerSocket, AnswerSocketError
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.handover import TopicRecord
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from group_coordinator.coordinating.gateway.unrecorded_answers import UnrecordedAnswers
@@ -22,7 +22,7 @@ class HandedAnswers:
 
     def __init__(
         self,
-        config: GatewayConfig,
+        config: GatewaySettings,
         run_id: str,
         metrics: GatewayMetrics,
         *,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from group_coordinator.coordinating.gateway.brokers import Node
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import Address, GatewayError, ProxySettings
 from group_coordinator.coordinating.gateway.session import Backing
 from schemas.settings import PORT_MAX
 
@@ -27,7 +27,7 @@ class Ports:
 
     def __init__(
         self,
-        config: GatewayConfig,
+        config: ProxySettings,
         accept: Callable[[Backing], asyncio.Protocol],
         client_tls: ssl.SSLContext | None,
         broker_tls: ssl.SSLContext | None,
@@ -44,16 +44,16 @@ class Ports:
         """The address that clients are told."""
         self._present: tuple[int, ...] = ()
         self._servers: set[asyncio.Task[asyncio.Server]] = set()
-        self.bootstrap = config.listen
+        self.bootstrap = config.address
 
     def open(self) -> None:
         """Listen where clients bootstrap. Raises GatewayError when a port is taken."""
-        if self._config.routes:
-            for route in self._config.routes:
-                self._listen(route.listen, self._backing(None, partial(list, [route.broker])))
-            self.bootstrap = self._config.routes[0].listen
-            return
-        self.bootstrap = self._listen(self._config.listen, self._backing(None, self._any_broker))
+        routes = self._config.routes_to_brokers
+        for route in routes:
+            self._listen(route.listen, self._backing(None, partial(list, [route.broker])))
+        self.bootstrap = (
+            routes[0].listen if routes else self._listen(self.bootstrap, self._backing(None, self._any_broker))
+        )
 
     async def close(self) -> None:
         """Stop listening."""
@@ -80,25 +80,14 @@ class Ports:
         advertised = self._advertised.get(node_id)
         if advertised is None:
             backing = self._backing(node_id, lambda: [self._brokers[node_id]])
-            bound = self._listen(Address(self._config.listen.host, self._port_of(node_id)), backing)
-            advertised = Address(self._config.advertised_host or self._config.listen.host, bound.port)
+            host, port = self._config.address
+            bound = self._listen(Address(host, _port_of(node_id, port)), backing)
+            advertised = Address(self._config.advertised_host or host, bound.port)
             self._advertised[node_id] = advertised
         return advertised
 
     def _backing(self, node_id: int | None, brokers: Callable[[], list[Address]]) -> Backing:
         return Backing(node_id, brokers, self._broker_tls, self._on_unreachable)
-
-    def _port_of(self, node_id: int) -> int:
-        """Return a broker's port, the same after every start: clients and firewalls may remember it."""
-        if self._config.listen.port == 0:
-            return 0
-        port = self._config.listen.port + 1 + node_id
-        if port > PORT_MAX:
-            raise GatewayError(
-                f"Broker {node_id} would be at port {port}: choose a lower port than {self._config.listen.port} to "
-                "listen on."
-            )
-        return port
 
     def _any_broker(self) -> list[Address]:
         return [self._brokers[node_id] for node_id in random.sample(self._present, len(self._present))]
@@ -123,3 +112,15 @@ class Ports:
             )
         )
         return Address(address.host, listening.getsockname()[1])
+
+
+def _port_of(node_id: int, bootstrap_port: int) -> int:
+    """Return a broker's port, the same after every start: clients and firewalls may remember it."""
+    if bootstrap_port == 0:
+        return 0
+    port = bootstrap_port + 1 + node_id
+    if port > PORT_MAX:
+        raise GatewayError(
+            f"Broker {node_id} would be at port {port}: choose a lower port than {bootstrap_port} to listen on."
+        )
+    return port

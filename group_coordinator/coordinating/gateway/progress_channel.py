@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.handover import Handover, TopicRecord, topic_records
 from group_coordinator.ground.kafka_topics.clients import new_admin_client, new_producer
 from group_coordinator.ground.kafka_topics.described import partitions_now
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 class ProgressChannel:
     """One for a gateway. `write` is called in the event loop's thread, and so is what takes answers."""
 
-    def __init__(self, config: GatewayConfig, asker: str) -> None:
+    def __init__(self, config: GatewaySettings, asker: str) -> None:
         """`asker`: the name under which this gateway asks."""
         self.shards = 0
         """The shards that can be asked; 0: nobody can."""

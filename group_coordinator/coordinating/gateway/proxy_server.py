@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from group_coordinator.coordinating.gateway import tls
 from group_coordinator.coordinating.gateway.admission import Admission
 from group_coordinator.coordinating.gateway.buffered import Buffered
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import Address, GatewayError, ProxySettings
 from group_coordinator.coordinating.gateway.connection import Connection
 from group_coordinator.coordinating.gateway.descriptors import connections_that_fit
 from group_coordinator.coordinating.gateway.fair_scheduler import FairScheduler
@@ -54,10 +54,10 @@ class ProxyServer:
     A subclass supplies the machine of a connection, and what is done with its requests.
     """
 
-    def __init__(self, config: GatewayConfig) -> None:
+    def __init__(self, config: ProxySettings) -> None:
         self.metrics = GatewayMetrics()
         self._config = config
-        self._connections_max = config.bounds.connections_max
+        self._connections_max = config.connections_max
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -71,7 +71,7 @@ class ProxyServer:
     @property
     def bootstrap_servers(self) -> str:
         """The address at which clients bootstrap; known after the start."""
-        return str(self._config.listen if self._ports is None else self._ports.bootstrap)
+        return str(self._config.address if self._ports is None else self._ports.bootstrap)
 
     @property
     def sessions(self) -> tuple[Session, ...]:
@@ -91,15 +91,12 @@ class ProxyServer:
 
     def start(self) -> None:
         """Listen, and return when clients can come. Raises GatewayError."""
-        problems = self._config.problems()
-        if problems:
-            raise GatewayError("\n".join(problems))
         give_free_memory_back()
-        self._connections_max = connections_that_fit(self._config.bounds.connections_max)
-        if self._connections_max < self._config.bounds.connections_max // 2:
+        self._connections_max = connections_that_fit(self._config.connections_max)
+        if self._connections_max < self._config.connections_max // 2:
             _log.warning(
                 "at most %d connections, not %d: more file descriptors are not allowed here (ulimit -n)",
-                self._connections_max, self._config.bounds.connections_max,
+                self._connections_max, self._config.connections_max,
             )  # fmt: skip
         self._thread.start()
         while not self._ready.wait(0.05) and self._thread.is_alive():
@@ -151,7 +148,7 @@ class ProxyServer:
     def _weigh(self, pending: PendingRequest) -> int:
         """Return the weight of a request and its answer for admission."""
         # No more than half of it: else it would wait until nothing at all is under way.
-        return min(_REQUEST_BYTES + _DECODED_FACTOR * pending.size, self._config.bounds.queued_max_request_bytes // 2)
+        return min(_REQUEST_BYTES + _DECODED_FACTOR * pending.size, self._config.queued_max_request_bytes // 2)
 
     # ------------------------------------------------------------------------------------------------------ the event
     # loop
@@ -171,7 +168,7 @@ class ProxyServer:
         )
         tasks: list[asyncio.Task[None]] = []
         loop = asyncio.get_running_loop()
-        bounds = self._config.bounds
+        bounds = self._config
         buffered = Buffered(bounds.buffered_bytes_max, bounds.request_timeout_ms / 1_000, loop.time)
         passing = Buffered(
             bounds.passing_bytes_max,
@@ -209,9 +206,7 @@ class ProxyServer:
             return _Refusing()
         assert self._ports is not None
         machine = self._machine(None if self._config.routes else self._ports.locate)
-        return Session(
-            machine, backing, self._config.bounds, self._ask, self.metrics, self.shared, self._begun, self._forget
-        )
+        return Session(machine, backing, self._config, self._ask, self.metrics, self.shared, self._begun, self._forget)
 
     def _begun(self, session: Session) -> bool:
         """A client has connected, its TLS handshake included; False if there are too many."""

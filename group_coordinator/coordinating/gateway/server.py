@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from pathlib import Path
 from uuid import uuid4
 
 from confluent_kafka import Message
@@ -13,7 +14,7 @@ from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
 from group_coordinator.coordinating.gateway.authorization import Authorizer, RulesError, parse_rules
 from group_coordinator.coordinating.gateway.broker_topics import BrokerTopics
 from group_coordinator.coordinating.gateway.checked_offsets import CheckedOffsets
-from group_coordinator.coordinating.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import GatewayError, GatewaySettings
 from group_coordinator.coordinating.gateway.connection import Connection
 from group_coordinator.coordinating.gateway.coordinator_client import EventsClient, reading_ended
 from group_coordinator.coordinating.gateway.group_lists import GroupLists
@@ -49,9 +50,11 @@ class Gateway(ProxyServer):
     `stop` costs nobody its place in a group: clients come back to another or a new one.
     """
 
+    _config: GatewaySettings
+
     def __init__(
         self,
-        config: GatewayConfig,
+        config: GatewaySettings,
         *,
         ends_with_coordinator: bool = False,
         transaction_log: TransactionLog | None = None,
@@ -67,7 +70,7 @@ class Gateway(ProxyServer):
         self._transaction_log = transaction_log
         self._sizes = AnswerSizes()
         self._events = EventsClient(config, self.metrics, self._sizes, self.give_up, transaction_log)
-        self._published = PublishedGroups(config.bounds.listed_bytes_max, self.metrics)
+        self._published = PublishedGroups(config.listed_bytes_max, self.metrics)
         self._asker = str(uuid4())
         self._channel = ProgressChannel(config, self._asker)
         self._follower: TopicFollower | None = None
@@ -95,12 +98,12 @@ class Gateway(ProxyServer):
             ports.nodes,
             authorizer,
             answer_member_id_required=config.answer_member_id_required,
-            bounds=config.bounds,
+            bounds=config,
             sizes=self._sizes,
             topics=self._topics,
             own_settings=OwnSettings(
                 config, lambda: self._published.configured, write_to(self._events), loop.time,
-                config.bounds.groups_per_request_max, config.bounds.id_bytes_max,
+                config.groups_per_request_max, config.id_bytes_max,
             ),
             transaction_log=self._transaction_log,
             now_ms=lambda: loop.time() * 1_000,
@@ -131,7 +134,7 @@ class Gateway(ProxyServer):
         machine = Connection(
             self._gateway_versions,
             locate,
-            self._config.bounds,
+            self._config,
             requires_sasl=self._config.speaks_sasl,
             now_s=time.monotonic,
             topic_filter=topic_filter,
@@ -148,7 +151,7 @@ class Gateway(ProxyServer):
         if isinstance(pending.request, MAY_BE_PARKED):
             return 0  # others of the group may wait for it
         weight = super()._weigh(pending) + self._router.weigh(pending)
-        return min(weight, self._config.bounds.queued_max_request_bytes // 2)
+        return min(weight, self._config.queued_max_request_bytes // 2)
 
     def _read_published(self, loop: asyncio.AbstractEventLoop, are_read: asyncio.Event) -> TopicImages:
         """Begin to follow what the coordinator publishes of groups and of topics."""
@@ -183,12 +186,12 @@ class Gateway(ProxyServer):
         return images
 
 
-def _authorizer(config: GatewayConfig) -> Authorizer:
-    path = config.authorization_rules
-    if path is None:
-        if not is_loopback(config.listen.host):
+def _authorizer(config: GatewaySettings) -> Authorizer:
+    if config.authorization_rules is None:
+        if not is_loopback(config.address.host):
             _log.warning("no authorization rules: only clients on this machine may use groups")
         return Authorizer(None)
+    path = Path(config.authorization_rules)
     try:
         return Authorizer(parse_rules(path.read_text(encoding="utf-8"), config.topic_prefix))
     except (OSError, UnicodeDecodeError, RulesError) as problem:

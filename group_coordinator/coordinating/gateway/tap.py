@@ -17,7 +17,7 @@ from typing import BinaryIO, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from group_coordinator.coordinating.gateway.config import Bounds, GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import Bounds, GatewayError, ProxySettings
 from group_coordinator.coordinating.gateway.connection import Connection
 from group_coordinator.coordinating.gateway.frames import RequestHead, frame
 from group_coordinator.coordinating.gateway.pending_request import PendingRequest, pending_request
@@ -193,7 +193,7 @@ class TapConnection(Connection):
 class Tap(ProxyServer):
     """The tap listens, passes on and records. `bootstrap_servers` of its configuration name the tapped cluster."""
 
-    def __init__(self, config: GatewayConfig, output: TapOutput) -> None:
+    def __init__(self, config: ProxySettings, output: TapOutput) -> None:
         """The tap closes `output` when it ends."""
         super().__init__(config)
         self._gateway_versions = accepted_versions(rewrites_addresses=not config.routes, taps=True)
@@ -247,7 +247,7 @@ class Tap(ProxyServer):
         return TapConnection(
             self._gateway_versions,
             locate,
-            self._config.bounds,
+            self._config,
             self.note,
             lambda ending: self._log.ending(ending, _now_ms()),
             requires_sasl=self._config.speaks_sasl,

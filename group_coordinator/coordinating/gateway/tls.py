@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ssl
 
-from group_coordinator.coordinating.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import GatewayError, ProxySettings
 
 
-def client_side(config: GatewayConfig) -> ssl.SSLContext | None:
+def client_side(config: ProxySettings) -> ssl.SSLContext | None:
     """Return the TLS context for clients; None is plain text. Raises GatewayError."""
     if config.tls_certificate is None:
         return None
@@ -19,11 +19,11 @@ def client_side(config: GatewayConfig) -> ssl.SSLContext | None:
     return context
 
 
-def broker_side(config: GatewayConfig) -> ssl.SSLContext | None:
+def broker_side(config: ProxySettings) -> ssl.SSLContext | None:
     """Return the TLS context for brokers; None is plain text. Raises GatewayError."""
     if not config.brokers_speak_tls:
         return None
-    properties = config.client_properties
+    properties = config.broker_client_properties
     try:
         context = ssl.create_default_context(
             cafile=properties.get("ssl.ca.location"), cadata=properties.get("ssl.ca.pem")

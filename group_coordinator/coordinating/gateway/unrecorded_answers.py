@@ -16,7 +16,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from group_coordinator.coordinating.answer_sockets import HandedAnswer
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.handover import TopicRecord
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from group_coordinator.ground.kafka_topics.clients import new_producer
@@ -46,7 +46,7 @@ class _Due(NamedTuple):
 class UnrecordedAnswers:
     """All but `read` and `flush` is called in the event loop's thread."""
 
-    def __init__(self, config: GatewayConfig, metrics: GatewayMetrics) -> None:
+    def __init__(self, config: GatewaySettings, metrics: GatewayMetrics) -> None:
         self._config, self._metrics = config, metrics
         self._partition = 0
         self._producer: Producer | None = None

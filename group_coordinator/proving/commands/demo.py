@@ -27,7 +27,7 @@ from group_coordinator.coordinating.commands.coordinator_thread import Coordinat
 from group_coordinator.coordinating.commands.dashboard_thread import start_dashboard
 from group_coordinator.coordinating.commands.live_groups import LiveGroups, StatusLine, group_size
 from group_coordinator.coordinating.commands.spark_jvm import require_spark
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.jars.resolving import resolve_jars
 from group_coordinator.coordinating.members.host import MemberHost
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
@@ -230,11 +230,8 @@ def _gateway(config: StreamingConfig) -> Gateway:
     from group_coordinator.coordinating.gateway.server import Gateway  # it takes its time to import
 
     return Gateway(
-        GatewayConfig(
-            listen=Address("127.0.0.1", 0),
-            bootstrap_servers=config.bootstrap_servers,
-            client_properties={"log_level": "0"},
-            topic_prefix=config.topic_prefix,
+        GatewaySettings(
+            listen="127.0.0.1:0", bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
         )
     )
 

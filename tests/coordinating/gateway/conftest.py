@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.transactions.relays import Relays
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
@@ -32,17 +32,17 @@ def pump(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> Iterator[Pump]:
 
 
 @pytest.fixture
-def gateway_config(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> GatewayConfig:
+def gateway_config(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> GatewaySettings:
     """With fixed ports, so that a gateway can be started again at the same place."""
-    return GatewayConfig(
-        listen=Address("127.0.0.1", _two_free_ports()),
+    return GatewaySettings(
+        listen=f"127.0.0.1:{_two_free_ports()}",
         bootstrap_servers=kafka.bootstrap_servers,
         topic_prefix=topic_settings.topic_prefix,
     )
 
 
 @pytest.fixture
-def relays(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Relays]:
+def relays(gateway_config: GatewaySettings, pump: Pump) -> Iterator[Relays]:
     """The relays of a gateway with a log of transactions."""
     running = relays_of(gateway_config)
     running.start()
@@ -51,7 +51,7 @@ def relays(gateway_config: GatewayConfig, pump: Pump) -> Iterator[Relays]:
 
 
 @pytest.fixture
-def gateway(gateway_config: GatewayConfig, pump: Pump, request: pytest.FixtureRequest) -> Iterator[Gateway]:
+def gateway(gateway_config: GatewaySettings, pump: Pump, request: pytest.FixtureRequest) -> Iterator[Gateway]:
     """A gateway; where a test has relays, with a log of transactions."""
     log = None
     if "relays" in request.fixturenames:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 
-from group_coordinator.coordinating.gateway.config import Address, Bounds, GatewayConfig
+from group_coordinator.coordinating.gateway.config import Address, Bounds, GatewaySettings
 from group_coordinator.coordinating.gateway.connection import Connection
 from group_coordinator.coordinating.gateway.pending_request import PendingRequest
 from group_coordinator.coordinating.gateway.ports import Ports
@@ -41,7 +41,7 @@ class Alone(ProxyServer):
 
     def _machine(self, locate: Locate | None) -> Connection:
         gateway_versions = accepted_versions(rewrites_addresses=True, taps=False)
-        return Connection(gateway_versions, locate, self._config.bounds, requires_sasl=self._config.speaks_sasl)
+        return Connection(gateway_versions, locate, self._config, requires_sasl=self._config.speaks_sasl)
 
     def _ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:
         if self.on_ask is not None:
@@ -52,13 +52,13 @@ class Alone(ProxyServer):
 
 def front(bounds: Bounds | None = None, connections_max: int = 100, *, tls: bool = False, sasl: bool = False) -> Alone:
     return Alone(
-        GatewayConfig(
-            listen=Address("127.0.0.1", 0),
+        GatewaySettings(
+            listen="127.0.0.1:0",
             bootstrap_servers="127.0.0.1:1",
-            client_properties={"security.protocol": "SASL_PLAINTEXT"} if sasl else {},
-            tls_certificate=FIXTURES / "certificate.pem" if tls else None,
-            tls_key=FIXTURES / "key.pem" if tls else None,
-            bounds=replace(bounds or Bounds(), connections_max=connections_max),
+            kafka={"security.protocol": "SASL_PLAINTEXT"} if sasl else {},
+            tls_certificate=str(FIXTURES / "certificate.pem") if tls else None,
+            tls_key=str(FIXTURES / "key.pem") if tls else None,
+            **{**asdict(bounds or Bounds()), "connections_max": connections_max},
         )
     )
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from schemas.history import (
     MemberExpired,
@@ -186,7 +186,7 @@ def away(pump: Pump) -> None:
 
 @with_kafka_python
 def test_a_gateway_that_is_started_again_costs_no_rebalance(
-    gateway: Gateway, gateway_config: GatewayConfig, consumers: Consumers, produce: Produce, pump: Pump
+    gateway: Gateway, gateway_config: GatewaySettings, consumers: Consumers, produce: Produce, pump: Pump
 ) -> None:
     members = [consumers.start(library, "restart") for library in LIBRARIES]
     share(members, PARTITIONS)

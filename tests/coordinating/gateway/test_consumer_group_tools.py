@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from tests.coordinating.gateway.clients.consumers import Consumers, share
@@ -65,7 +65,7 @@ def test_kafka_consumer_groups(gateway: Gateway, working_group: str, consumers: 
     assert f"Group {GROUP} not found." in tool(gateway, "--describe", "--group", GROUP)
 
 
-def test_kafka_configs(gateway: Gateway, gateway_config: GatewayConfig, kafka: EmbeddedKafka, topic: str) -> None:
+def test_kafka_configs(gateway: Gateway, gateway_config: GatewaySettings, kafka: EmbeddedKafka, topic: str) -> None:
     """What the tool says of a group is word for word what it says at the broker itself, which keeps its own."""
     of_group = ("--entity-type", "groups", "--entity-name", GROUP)
 
@@ -85,7 +85,7 @@ def test_kafka_configs(gateway: Gateway, gateway_config: GatewayConfig, kafka: E
     assert "6000" not in both(*of_group, "--describe")
     all_groups = configs(gateway.bootstrap_servers, "--entity-type", "groups", "--describe")
     assert f"Dynamic configs for group {GROUP} are:" in all_groups  # the broker has groups of other tests, too
-    with Gateway(dataclasses.replace(gateway_config, listen=Address("127.0.0.1", 0))) as another:
+    with Gateway(dataclasses.replace(gateway_config, listen="127.0.0.1:0")) as another:
         assert configs(another.bootstrap_servers, *of_group, "--describe") == both(*of_group, "--describe")
     retention = ("--entity-type", "topics", "--entity-name", topic)
     assert "Completed" in configs(gateway.bootstrap_servers, *retention, "--alter", "--add-config", "retention.ms=9")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from schemas.error_codes import ErrorCode
 from schemas.history import MemberExpired, MemberLeft, RequestRefused
@@ -146,7 +146,7 @@ def owns_as_many(consumer: ConsumerProcess, count: int) -> None:
 
 
 def test_a_coordinator_that_is_away_costs_no_partition(
-    gateway_config: GatewayConfig, topic: str, java_classes: Path, pump: Pump
+    gateway_config: GatewaySettings, topic: str, java_classes: Path, pump: Pump
 ) -> None:
     """While the group is at rest, and once more when a member has just come.
 
@@ -183,7 +183,7 @@ def away(pump: Pump, gateway: Gateway) -> None:
 
 
 def test_a_gateway_that_is_started_again_costs_no_partition(
-    gateway: Gateway, gateway_config: GatewayConfig, consumers: Consumers, produce: Produce, pump: Pump
+    gateway: Gateway, gateway_config: GatewaySettings, consumers: Consumers, produce: Produce, pump: Pump
 ) -> None:
     members = [start(consumers, library, "restart") for library in LIBRARIES]
     share(members, PARTITIONS)

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 
 from coordinator_state import GroupConfig
 from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
-from group_coordinator.coordinating.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import GatewayError, GatewaySettings
 from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
 from group_coordinator.coordinating.gateway.group_events import GroupEvent
 from group_coordinator.coordinating.gateway.handover import TopicRecord
@@ -49,7 +49,7 @@ class Bench:
         self.failures: list[GatewayError] = []
         self.sizes = AnswerSizes()
         self.client = EventsClient(
-            GatewayConfig(bootstrap_servers="unused"), self.metrics, self.sizes, self.failures.append
+            GatewaySettings(bootstrap_servers="unused"), self.metrics, self.sizes, self.failures.append
         )
         self.producer, self.loop = Producer(), Loop()
         self.attach(self.loop)

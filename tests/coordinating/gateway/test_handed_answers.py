@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException
 from group_coordinator.coordinating.answer_sockets import AnswerDatagram, AnswerSender, HandedAnswer
 from group_coordinator.coordinating.gateway import coordinator_client, unrecorded_answers
 from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
 from group_coordinator.coordinating.gateway.group_events import GroupEvent
 from group_coordinator.coordinating.gateway.handover import TopicRecord
@@ -64,7 +64,7 @@ class Bench:
         self.metrics = GatewayMetrics()
         self.producer, self.recorder = Producer(), recorder
         self.answers: list[Response] = []
-        config = GatewayConfig(bootstrap_servers="unused", answers_directory=directory)
+        config = GatewaySettings(bootstrap_servers="unused", answers_directory=directory)
         self.client = EventsClient(config, self.metrics, AnswerSizes(), lambda failure: None)
 
     async def ask(self) -> str:

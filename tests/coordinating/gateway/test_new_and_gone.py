@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from schemas.history import OffsetsDeleted
@@ -39,8 +39,8 @@ def pump(kafka: EmbeddedKafka, topic_settings: TopicSettings) -> Iterator[Pump]:
 
 @pytest.fixture
 def gateway(kafka: EmbeddedKafka, topic_settings: TopicSettings, pump: Pump) -> Iterator[Gateway]:
-    config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers,
+    config = GatewaySettings(
+        listen="127.0.0.1:0", bootstrap_servers=kafka.bootstrap_servers,
         topic_prefix=topic_settings.topic_prefix,
     )  # fmt: skip
     with Gateway(config) as gateway:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
@@ -67,8 +67,8 @@ def rebalances_of(config: StreamingConfig) -> int:
 def test_nobody_notices_that_the_query_was_away(
     config: StreamingConfig, coordinator: Command, topic: str, java_classes: Path
 ) -> None:
-    gateway_config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
+    gateway_config = GatewaySettings(
+        listen="127.0.0.1:0", bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
     )
     topics = config.topics
     with (

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import GatewayError, GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka, free_port
@@ -69,16 +69,19 @@ def guarded(
     kafka, bootstrap_servers = guarded_kafka
     rules = tmp_path / "rules"
     rules.write_text(RULES)
-    config = GatewayConfig(
-        listen=Address("127.0.0.1", 0),
+    config = GatewaySettings(
+        listen="127.0.0.1:0",
         bootstrap_servers=bootstrap_servers,
-        client_properties=sasl("PLAIN", "gateway", "gateway") | {"security.protocol": "SASL_PLAINTEXT"},
+        kafka={
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": 'PlainLoginModule required username="gateway" password="gateway";',
+        },
         coordinator_bootstrap_servers=kafka.bootstrap_servers,
-        coordinator_properties={},
         topic_prefix=topic_settings.topic_prefix,
-        tls_certificate=CERTIFICATE,
-        tls_key=_FIXTURES / "key.pem",
-        authorization_rules=rules,
+        tls_certificate=str(CERTIFICATE),
+        tls_key=str(_FIXTURES / "key.pem"),
+        authorization_rules=str(rules),
     )
     with Pump(kafka.bootstrap_servers, topic_settings), Gateway(config) as gateway:
         yield gateway
@@ -192,11 +195,11 @@ def test_sessions_are_prolonged_while_groups_are_at_work(guarded: Gateway, java_
 
 
 def test_a_certificate_that_cannot_be_used(topic_settings: TopicSettings) -> None:
-    config = GatewayConfig(
-        listen=Address("127.0.0.1", 0),
+    config = GatewaySettings(
+        listen="127.0.0.1:0",
         bootstrap_servers="127.0.0.1:1",
         topic_prefix=topic_settings.topic_prefix,
-        tls_certificate=Path("/no/such/file"),
+        tls_certificate="/no/such/file",
     )
     with pytest.raises(GatewayError, match="/no/such/file cannot be used"):
         Gateway(config).start()

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from group_coordinator.coordinating.gateway.config import GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import GatewayError, GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.gateway.shard_count import ShardCount
 from group_coordinator.ground.kafka_topics import described
@@ -44,7 +44,7 @@ def test_one_that_is_empty_beside_others_is_no_shard() -> None:
 
 
 def test_a_gateway_ends_and_none_begins(
-    gateway_config: GatewayConfig,
+    gateway_config: GatewaySettings,
     pump: Pump,
     admin: AdminClient,
     kafka: EmbeddedKafka,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from group_coordinator.coordinating.gateway import progress_channel
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
@@ -26,7 +26,7 @@ def signs_in(kafka: EmbeddedKafka, topic: str) -> dict[int, int]:
 
 
 def test_they_come_and_end_with_the_gateway(
-    gateway_config: GatewayConfig,
+    gateway_config: GatewaySettings,
     pump: Pump,
     kafka: EmbeddedKafka,
     topic_settings: TopicSettings,

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from group_coordinator.command_line.main import app as app_of_commands
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
@@ -99,8 +99,8 @@ def app(config: StreamingConfig, tmp_path: Path) -> Iterator[Command]:
 @pytest.fixture
 def gateway(config: StreamingConfig, app: Command) -> Iterator[Gateway]:
     with Gateway(
-        GatewayConfig(
-            listen=Address("127.0.0.1", 0), bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
+        GatewaySettings(
+            listen="127.0.0.1:0", bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
         )
     ) as gateway:
         yield gateway

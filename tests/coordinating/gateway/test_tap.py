@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from msgspec.structs import replace
 
 from coordinator_state import Answer, Coordinator, GroupConfig, group_event
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig, GatewayError
+from group_coordinator.coordinating.gateway.config import GatewayError, GatewaySettings
 from group_coordinator.coordinating.gateway.pending_request import PendingRequest
 from group_coordinator.coordinating.gateway.tap import FilesOutput, Tap
 from group_coordinator.coordinating.gateway.translation import write_response
@@ -77,7 +77,7 @@ def gist(envelope: ResponseEnvelope, response: Response) -> bytes:
 def test_a_recording_of_three_libraries_replays_to_the_brokers_answers(
     kafka: EmbeddedKafka, topic: str, java_classes: Path, tmp_path: Path, admin: AdminClient
 ) -> None:
-    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers)
+    config = GatewaySettings(listen="127.0.0.1:0", bootstrap_servers=kafka.bootstrap_servers)
     output = tmp_path / "recording.jsonl"
     with Tap(config, FilesOutput(output)) as tap, consumers_of(tap.bootstrap_servers, topic, java_classes) as consumers:
         group = f"{topic}-tapped"
@@ -128,7 +128,7 @@ def test_offsets_in_transactions_replay_to_the_brokers_answers(
     kafka: EmbeddedKafka, topic: str, tmp_path: Path, admin: AdminClient
 ) -> None:
     """They are committed and aborted, and one is left open until another producer takes its name."""
-    config = GatewayConfig(listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers)
+    config = GatewaySettings(listen="127.0.0.1:0", bootstrap_servers=kafka.bootstrap_servers)
     output, group, place = tmp_path / "recording.jsonl", f"{topic}-tapped", TopicPartition(topic, 0)
     stable = {"group.id": group, "isolation.level": "read_committed", "log_level": "2"}
 
@@ -184,7 +184,7 @@ def test_a_full_disk_ends_the_recording_and_disturbs_no_client() -> None:
 
         def close(self) -> None: ...
 
-    tap = Tap(GatewayConfig(bootstrap_servers="127.0.0.1:9"), Full())
+    tap = Tap(GatewaySettings(bootstrap_servers="127.0.0.1:9"), Full())
     request = PendingRequest(
         number=1, api="Heartbeat", api_version=4, client_id="c", client_host="127.0.0.1", principal="User:ANONYMOUS",
         request=HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),

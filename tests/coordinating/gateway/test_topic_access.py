@@ -29,7 +29,7 @@ from kafka.protocol.consumer.fetch import FetchResponse
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
 from streaming.topics import TopicSettings
@@ -260,12 +260,12 @@ def test_a_topic_that_is_made_while_the_gateway_runs(
 
 
 def test_the_rules_file_lets_in(
-    gateway_config: GatewayConfig, pump: Pump, topic_settings: TopicSettings, tmp_path: Path
+    gateway_config: GatewaySettings, pump: Pump, topic_settings: TopicSettings, tmp_path: Path
 ) -> None:
     topics = topic_settings.topics
     rules = tmp_path / "rules"
     rules.write_text(f"* * allow\nUser:ANONYMOUS topic {topics.history} allow\n")
-    with Gateway(dataclasses.replace(gateway_config, authorization_rules=rules)) as gateway:
+    with Gateway(dataclasses.replace(gateway_config, authorization_rules=str(rules))) as gateway:
         through = AdminClient({"bootstrap.servers": gateway.bootstrap_servers, "log_level": "2"})
         listed = through.list_topics(timeout=10).topics
         assert [name for name in listed if name.startswith(f"{topic_settings.topic_prefix}.")] == [topics.history]

@@ -18,7 +18,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
@@ -121,8 +121,8 @@ def test_a_topic_made_again_is_read_from_its_beginning(
         bootstrap_servers=kafka.bootstrap_servers, topic_prefix=topic_prefix, checkpoint=str(tmp_path / "checkpoint")
     )
     app = coordinator_of(config, tmp_path)
-    gateway_config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
+    gateway_config = GatewaySettings(
+        listen="127.0.0.1:0", bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix
     )
     orders, stays = f"{topic_prefix}-orders", f"{topic_prefix}-stays"
     make = partial(make_filled, admin, Producer({"bootstrap.servers": kafka.bootstrap_servers}))

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.transactions.relay import RelaySettings
 from group_coordinator.coordinating.transactions.relays import Relays
@@ -113,9 +113,12 @@ def relays(cluster: Cluster) -> Iterator[Relays]:
 def gateway(cluster: Cluster, relays: Relays, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     rules = tmp_path_factory.mktemp("rules") / "rules"
     rules.write_text(RULES)
-    config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers=cluster.outside,
-        client_properties=cluster.properties("gateway"), authorization_rules=rules,
+    config = GatewaySettings(
+        listen="127.0.0.1:0", bootstrap_servers=cluster.outside, authorization_rules=str(rules),
+        kafka={
+            "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": 'PlainLoginModule required username="gateway" password="gateway";',
+        },
     )  # fmt: skip
     with Gateway(config, transaction_log=log_of(config)) as gateway:
         yield gateway

@@ -9,7 +9,7 @@ import pytest
 
 from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
 from group_coordinator.coordinating.gateway.authorization import Authorizer, parse_rules
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
 from group_coordinator.coordinating.gateway.group_events import GroupEvent
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
@@ -182,7 +182,7 @@ class Asked:
     def __init__(self) -> None:
         self.log, self.loop = Log(), Loop()
         self.client = EventsClient(
-            GatewayConfig(bootstrap_servers="unused"), GatewayMetrics(), AnswerSizes(), _fail, self.log
+            GatewaySettings(bootstrap_servers="unused"), GatewayMetrics(), AnswerSizes(), _fail, self.log
         )
         self.producer = Producer()
         self.client.attach(cast(Any, self.loop), cast(Any, self.producer), 4, 3)

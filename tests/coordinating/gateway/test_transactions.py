@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.transactions.relays import Relays
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
@@ -121,7 +121,7 @@ def test_an_open_transaction_holds_up_no_other_group(gateway: Gateway, topic: st
 
 
 def test_the_relay_that_began_first_ends_when_it_sees_another(
-    gateway: Gateway, gateway_config: GatewayConfig, topic: str, relays: Relays
+    gateway: Gateway, gateway_config: GatewaySettings, topic: str, relays: Relays
 ) -> None:
     twin = relays_of(gateway_config)
     twin.start()
@@ -199,7 +199,7 @@ class Run:
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
 def test_every_input_comes_out_exactly_once_whatever_is_killed(
-    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewayConfig, pump: Pump, tmp_path: Path,
+    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewaySettings, pump: Pump, tmp_path: Path,
     topic_prefix: str, group_protocol: str,
 ) -> None:  # fmt: skip
     where = ("--bootstrap-servers", kafka.bootstrap_servers, "--topic-prefix", gateway_config.topic_prefix)
@@ -232,7 +232,7 @@ def test_every_input_comes_out_exactly_once_whatever_is_killed(
 @pytest.mark.end_to_end
 @pytest.mark.spark
 def test_the_coordinator_with_its_relay_gateway_and_query_is_killed(
-    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewayConfig, tmp_path: Path, topic_prefix: str
+    kafka: EmbeddedKafka, admin: AdminClient, gateway_config: GatewaySettings, tmp_path: Path, topic_prefix: str
 ) -> None:
     app = Command(
         tmp_path / "run.log", "The gateway is ready", "run", "--bootstrap-servers", kafka.bootstrap_servers,

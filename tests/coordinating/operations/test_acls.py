@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.coordinating.members.kafka_member import Member
 from group_coordinator.ground.kafka_topics.reader import read_topic
@@ -101,10 +101,10 @@ def test_a_member_of_the_library(working: Cluster) -> None:
 
 
 def test_a_gateway_and_a_reader(working: Cluster) -> None:
-    config = GatewayConfig(
-        listen=Address("127.0.0.1", 0),
+    config = GatewaySettings(
+        listen="127.0.0.1:0",
         bootstrap_servers=working.outside,
-        client_properties=working.properties("gateway"),
+        kafka=working.config("gateway").kafka,
     )
     with Gateway(config) as gateway:
         through = AdminClient(working.properties("app") | {"bootstrap.servers": gateway.bootstrap_servers})

@@ -12,8 +12,8 @@ import typer
 import yaml
 
 from group_coordinator.command_line.main import app
-from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
 from group_coordinator.coordinating.gateway.authorization import parse_rules
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.ground.settings import loading
 from streaming.config import StreamingConfig
 from streaming.core_hash import core_hash
@@ -70,7 +70,7 @@ def test_the_compose_gateway_lets_clients_of_this_machine_in(monkeypatch: pytest
     parsed(service["command"])
     environment("gateway", monkeypatch)
     config, _ = loading.load(GatewaySettings, {}, None)
-    port = config.gateway_config.listen.port
+    port = config.address.port
     node_id = int(SERVICES["kafka"]["environment"]["KAFKA_NODE_ID"])
     published = [re.sub(r"\$\{\w+:-([^}]*)}", r"\1", text) for text in service["ports"]]
     assert published == [f"127.0.0.1:{each}:{each}" for each in (port, port + 1 + node_id)]

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
 from group_coordinator.coordinating.gateway.group_events import GroupEvent
 from group_coordinator.coordinating.gateway.handover import TopicRecord
@@ -45,7 +45,7 @@ EMPTY = ShardState(batch_id=-1, start_offset=0, end_offset=0, clock_ms=0, groups
 START_MS = 1_000_000
 GROUPS, PARTITIONS = ("a", "b"), 2
 GATEWAYS, CLIENTS, RESPONDERS, STEPS = 2, 5, 3, 3_000
-ANSWER_TIMEOUT_S = GatewayConfig(bootstrap_servers="unused").answer_timeout_ms / 1_000
+ANSWER_TIMEOUT_S = GatewaySettings(bootstrap_servers="unused").answer_timeout_ms / 1_000
 Place = tuple[str, int]
 """Group and partition."""
 
@@ -125,7 +125,7 @@ class Gateway:
         self._world, self._reply_partition = world, reply_partition
         self._producer, self._loop = Producer(), Loop()
         self._client = EventsClient(
-            GatewayConfig(bootstrap_servers="unused"), GatewayMetrics(), AnswerSizes(), lambda problem: None
+            GatewaySettings(bootstrap_servers="unused"), GatewayMetrics(), AnswerSizes(), lambda problem: None
         )
         self._client.attach(cast(Any, self._loop), cast(Any, self._producer), 1, reply_partition)
         self._written = self._read = 0

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from group_coordinator.ground.kafka_topics.reader import headers_of, read_topic
 from group_coordinator.proving.embedded_kafka.broker import EmbeddedKafka
@@ -74,9 +74,7 @@ class World:
             process.start()
         self.gateway = stack.enter_context(
             Gateway(
-                GatewayConfig(
-                    listen=Address("127.0.0.1", 0), bootstrap_servers=kafka.bootstrap_servers, topic_prefix=prefix
-                )
+                GatewaySettings(listen="127.0.0.1:0", bootstrap_servers=kafka.bootstrap_servers, topic_prefix=prefix)
             )
         )
 

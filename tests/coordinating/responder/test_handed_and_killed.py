@@ -16,7 +16,7 @@ import pytest
 from group_coordinator.coordinating.answer_sockets import AnswerSender, HandedAnswer
 from group_coordinator.coordinating.gateway import unrecorded_answers
 from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
-from group_coordinator.coordinating.gateway.config import GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
 from group_coordinator.coordinating.gateway.group_events import GroupEvent
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
@@ -43,7 +43,7 @@ class GatewayOnThisMachine:
 
     def __init__(self, config: StreamingConfig) -> None:
         self.metrics = GatewayMetrics()
-        gateway_config = GatewayConfig(
+        gateway_config = GatewaySettings(
             bootstrap_servers=config.bootstrap_servers, topic_prefix=config.topic_prefix,
             answers_directory=config.answers_directory,
         )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.coordinating.gateway.config import Address, GatewayConfig
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.server import Gateway
 from tests.coordinating.responder.shard_without_query import SESSION_MS, Shard
 from tests.making_topics import make_topic
@@ -42,8 +42,8 @@ class AskedGateway:
 @pytest.fixture
 def gateways(shard: Shard) -> Iterator[tuple[AskedGateway, AskedGateway]]:
     shard.coordinator_ticker()
-    config = GatewayConfig(
-        listen=Address("127.0.0.1", 0), bootstrap_servers=shard.config.bootstrap_servers,
+    config = GatewaySettings(
+        listen="127.0.0.1:0", bootstrap_servers=shard.config.bootstrap_servers,
         topic_prefix=shard.config.topic_prefix,
     )  # fmt: skip
     with ExitStack() as stack:

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from group_coordinator.coordinating.commands.gateway_settings import GatewaySettings
+from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.ground.monitoring import metrics as m
 from group_coordinator.ground.monitoring.metrics import Value
 from group_coordinator.ground.monitoring.registry import Metrics
