@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -19,16 +19,14 @@ from group_coordinator.coordinating.gateway.group_events import GroupEvent, OnAn
 from group_coordinator.coordinating.gateway.joined_topics import Attached, JoinedTopics, Joining
 from group_coordinator.coordinating.gateway.offset_topics import (
     BY_ID_FROM,
+    Commit,
     Rules,
-    commit_answer,
-    delete_answer,
-    pending_answer,
     shown,
     split_commit,
     split_delete,
     split_fetch,
-    split_pending,
     with_offsets,
+    with_refused,
     without_gone,
     without_id,
 )
@@ -41,7 +39,6 @@ from schemas.error_codes import ErrorCode
 from schemas.messages import (
     JoinGroupRequest,
     OffsetCommitRequest,
-    OffsetCommitResponse,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequest,
@@ -49,7 +46,6 @@ from schemas.messages import (
     OffsetFetchResponseGroup,
     Response,
     TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
 )
 
 _WAITING_BYTES_MAX = 16_777_216
@@ -175,46 +171,32 @@ class CheckedOffsets:
     def _send_checked(self, event: GroupEvent, topics: Answers, on_answer: OnAnswer) -> None:
         """Send a request as far as its topics pass."""
         request, rules = event.request, self._rules(event, topics)
-        if isinstance(request, OffsetCommitRequest):
+        if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
             self._commit(event, request, rules, on_answer)
-        elif isinstance(request, TxnOffsetCommitRequest):
-            self._commit_in_transaction(event, request, rules, on_answer)
         elif isinstance(request, OffsetFetchRequest):
             self._fetch(event, request, rules, on_answer)
         elif isinstance(request, OffsetDeleteRequest):
-            passed, refused = split_delete(request, rules)
-            self._coordinator.ask(
-                replace(event, request=passed),
-                lambda answer: on_answer(delete_answer(refused, cast(OffsetDeleteResponse, answer))),
-            )
+            kept, not_deleted = split_delete(request, rules)
+
+            def take_deleted(answer: Response) -> None:
+                deleted = cast(OffsetDeleteResponse, answer)
+                on_answer(deleted if deleted.error_code else with_refused(not_deleted, deleted, rules))
+
+            self._coordinator.ask(replace(event, request=kept), take_deleted)
         else:
             self._coordinator.ask(event, on_answer)
 
-    def _commit(self, event: GroupEvent, request: OffsetCommitRequest, rules: Rules, on_answer: OnAnswer) -> None:
+    def _commit(self, event: GroupEvent, request: Commit, rules: Rules, on_answer: OnAnswer) -> None:
+        """As a broker does with its own: what the topics lack is refused before the log of transactions is asked."""
         passed, refused = split_commit(request, rules)
         if self._joined is not None:
             self._joined.tell_of(event.group_id, rules.topics)  # a topic that is seen may later be seen to be gone
         if request.topics and not passed.topics:
-            on_answer(OffsetCommitResponse(topics=refused))
+            on_answer(refused)
         else:
             self._coordinator.ask(
                 replace(event, request=passed),
-                lambda answer: on_answer(commit_answer(refused, cast(OffsetCommitResponse, answer), rules)),
-            )
-
-    def _commit_in_transaction(
-        self, event: GroupEvent, request: TxnOffsetCommitRequest, rules: Rules, on_answer: OnAnswer
-    ) -> None:
-        """As a broker does with its own: what the topics lack is refused before the log of transactions is asked."""
-        passed, refused = split_pending(request, rules)
-        if self._joined is not None:
-            self._joined.tell_of(event.group_id, rules.topics)
-        if request.topics and not passed.topics:
-            on_answer(TxnOffsetCommitResponse(topics=refused))
-        else:
-            self._coordinator.ask(
-                replace(event, request=passed),
-                lambda answer: on_answer(pending_answer(refused, cast(TxnOffsetCommitResponse, answer))),
+                lambda answer: on_answer(with_refused(refused, cast(Any, answer), rules)),
             )
 
     def _fetch(self, event: GroupEvent, request: OffsetFetchRequest, rules: Rules, on_answer: OnAnswer) -> None:

@@ -8,7 +8,8 @@ is refused comes first in the answer to a commit, in that to a fetch last. In do
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -38,17 +39,14 @@ from schemas.messages import (
 )
 from schemas.offset_messages import NO_OFFSET
 from schemas.transaction_messages import (
-    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 
 BY_ID_FROM = 10
 """From this version of OffsetCommit and OffsetFetch on topics have no names."""
-_Answered = TypeVar(
-    "_Answered", OffsetCommitResponseTopic, OffsetDeleteResponseTopic, TxnOffsetCommitResponseTopic
-)
-_Committed = TypeVar("_Committed", OffsetCommitRequestTopic, TxnOffsetCommitRequestTopic)
+Commit = OffsetCommitRequest | TxnOffsetCommitRequest
+_Refusing = TypeVar("_Refusing", bound=OffsetCommitResponse | TxnOffsetCommitResponse | OffsetDeleteResponse)
 _Named = TypeVar("_Named", OffsetCommitRequestTopic, OffsetFetchRequestTopic)
 CodeOf = Callable[[int], ErrorCode]
 """Partition -> why it is refused; NONE: it goes on."""
@@ -85,93 +83,30 @@ class Rules(Struct, frozen=True, kw_only=True):
 # ------------------------------------------------------------------------------------------------------------- commits
 
 
-def split_commit(
-    request: OffsetCommitRequest, rules: Rules
-) -> tuple[OffsetCommitRequest, tuple[OffsetCommitResponseTopic, ...]]:
-    """Return what the coordinator is asked, with the ids that topics have, and what is refused."""
-    passed, denied = _split(request.topics, rules)
-    refused = [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=tuple([OffsetCommitResponsePartition(index, code) for index, code in codes]),
-        )
-        for topic, codes in denied
-    ]
-    return replace(request, topics=passed), _merged((), tuple(refused), _key_of(rules))
-
-
-def split_pending(
-    request: TxnOffsetCommitRequest, rules: Rules
-) -> tuple[TxnOffsetCommitRequest, tuple[TxnOffsetCommitResponseTopic, ...]]:
-    """The same for a commit in a transaction."""
-    passed, denied = _split(request.topics, rules)
-    refused = [
-        TxnOffsetCommitResponseTopic(
-            name=topic.name, partitions=tuple([TxnOffsetCommitResponsePartition(index, code) for index, code in codes])
-        )
-        for topic, codes in denied
-    ]
-    return replace(request, topics=passed), _merged((), tuple(refused), lambda topic: topic.name)
-
-
-def _split(
-    topics: tuple[_Committed, ...], rules: Rules
-) -> tuple[tuple[_Committed, ...], list[tuple[_Committed, list[tuple[int, ErrorCode]]]]]:
-    """Return the topics as far as they are admitted, and of the others each partition with the code that refuses it."""
-    passed: list[_Committed] = []
-    refused: list[tuple[_Committed, list[tuple[int, ErrorCode]]]] = []
-    for topic in topics:
+def split_commit(request: Commit, rules: Rules) -> tuple[Commit, OffsetCommitResponse | TxnOffsetCommitResponse]:
+    """Return what the coordinator is asked, with the ids that topics have, and the answer to what is refused."""
+    passed: list[Any] = []
+    refused: list[Any] = []
+    for topic in request.topics:
         code_of = rules.of_partitions(topic.name, topic.topic_id)
-        codes = [code_of(partition.partition_index) for partition in topic.partitions]
-        pairs = tuple(zip(topic.partitions, codes, strict=True))
+        pairs = [(partition, code_of(partition.partition_index)) for partition in topic.partitions]
         admitted = tuple([partition for partition, code in pairs if not code])
         if admitted:
             verdict = rules.topics.get(topic.name)
             topic_id = verdict.topic_id if isinstance(verdict, Topic) else topic.topic_id
             passed.append(replace(topic, topic_id=topic_id, partitions=admitted))
-        denied = [(each.partition_index, code) for each, code in pairs if code]
-        if denied:
-            refused.append((topic, denied))
-    return tuple(passed), refused
+        denied = [(partition.partition_index, code) for partition, code in pairs if code]
+        if denied and isinstance(request, OffsetCommitRequest):
+            partitions = tuple([OffsetCommitResponsePartition(*pair) for pair in denied])
+            refused.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+        elif denied:
+            pending = tuple([TxnOffsetCommitResponsePartition(*pair) for pair in denied])
+            refused.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=pending))
+    empty = OffsetCommitResponse() if isinstance(request, OffsetCommitRequest) else TxnOffsetCommitResponse()
+    return replace(request, topics=tuple(passed)), with_refused(replace(empty, topics=tuple(refused)), empty, rules)
 
 
-def commit_answer(
-    refused: tuple[OffsetCommitResponseTopic, ...], answer: OffsetCommitResponse, rules: Rules
-) -> OffsetCommitResponse:
-    """Return the broker's answer: what it has refused, and the coordinator's."""
-    return replace(answer, topics=_merged(refused, answer.topics, _key_of(rules))) if refused else answer
-
-
-def pending_answer(
-    refused: tuple[TxnOffsetCommitResponseTopic, ...], answer: TxnOffsetCommitResponse
-) -> TxnOffsetCommitResponse:
-    """The same for a commit in a transaction."""
-    return replace(answer, topics=_merged(refused, answer.topics, lambda topic: topic.name)) if refused else answer
-
-
-def _merged(
-    first: tuple[_Answered, ...], others: tuple[_Answered, ...], key: Callable[[_Answered], object]
-) -> tuple[_Answered, ...]:
-    """Return the answers with one for each topic."""
-    by_topic: dict[object, list[_Answered]] = {}
-    for topic in first + others:
-        by_topic.setdefault(key(topic), []).append(topic)
-    return tuple(
-        [
-            replace(topics[0], partitions=tuple([each for topic in topics for each in topic.partitions]))
-            for topics in by_topic.values()
-        ]
-    )
-
-
-def _key_of(rules: Rules) -> Callable[[OffsetCommitResponseTopic], object]:
-    return lambda topic: topic.topic_id if rules.by_id else topic.name
-
-
-def split_delete(
-    request: OffsetDeleteRequest, rules: Rules
-) -> tuple[OffsetDeleteRequest, tuple[OffsetDeleteResponseTopic, ...]]:
+def split_delete(request: OffsetDeleteRequest, rules: Rules) -> tuple[OffsetDeleteRequest, OffsetDeleteResponse]:
     """The same for a deletion of offsets, which goes on in any case. That the topic exists is not asked for: whoever
     cleans up behind topics that are gone needs this request."""
     passed: list[OffsetDeleteRequestTopic] = []
@@ -186,16 +121,22 @@ def split_delete(
             for each in topic.partitions
         ]
         refused.append(OffsetDeleteResponseTopic(name=topic.name, partitions=tuple(partitions)))
-    return replace(request, topics=tuple(passed)), tuple(refused)
+    return replace(request, topics=tuple(passed)), OffsetDeleteResponse(topics=tuple(refused))
 
 
-def delete_answer(
-    refused: tuple[OffsetDeleteResponseTopic, ...], answer: OffsetDeleteResponse
-) -> OffsetDeleteResponse:
-    """The same for a deletion of offsets."""
-    if answer.error_code or not refused:
+def with_refused(refused: _Refusing, answer: _Refusing, rules: Rules) -> _Refusing:
+    """Return the broker's answer: what it has refused, and the coordinator's, with one entry for each topic."""
+    if not refused.topics:
         return answer
-    return replace(answer, topics=_merged(refused, answer.topics, lambda topic: topic.name))
+    key_of = attrgetter("topic_id" if rules.by_id else "name")
+    by_topic: dict[object, list[Any]] = {}
+    for topic in (*refused.topics, *answer.topics):
+        by_topic.setdefault(key_of(topic), []).append(topic)
+    topics = [
+        replace(entries[0], partitions=tuple([each for entry in entries for each in entry.partitions]))
+        for entries in by_topic.values()
+    ]
+    return replace(answer, topics=tuple(topics))
 
 
 # ------------------------------------------------------------------------------------------------------------- fetches

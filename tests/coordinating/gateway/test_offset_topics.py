@@ -17,14 +17,15 @@ from msgspec.structs import replace
 
 from group_coordinator.coordinating.gateway.offset_topics import (
     BY_ID_FROM,
+    Commit,
     Rules,
-    commit_answer,
     ids_in,
     shown,
     split_commit,
     split_fetch,
     with_names,
     with_offsets,
+    with_refused,
     without_gone,
     without_id,
 )
@@ -112,9 +113,9 @@ def answered(cluster: Cluster, step: Json, seen: Counter[str]) -> None:
             for topic in recorded.topics
             if (partitions := tuple(each for each in topic.partitions if _is_asked(passed, topic, each)))
         ]
-        made = commit_answer(refused, OffsetCommitResponse(topics=tuple(own)), rules) if passed.topics else refused
-        assert codes(made if isinstance(made, tuple) else made.topics) == codes(recorded.topics), step
-        seen.update(str(code.name) for *_, code in codes(refused))
+        made = with_refused(refused, OffsetCommitResponse(topics=tuple(own)), rules) if passed.topics else refused
+        assert codes(made.topics) == codes(recorded.topics), step
+        seen.update(str(code.name) for *_, code in codes(refused.topics))
         return
     assert isinstance(request, OffsetFetchRequest)
     for group, answer in zip(request.groups, recorded.groups, strict=True):
@@ -135,7 +136,7 @@ def answered(cluster: Cluster, step: Json, seen: Counter[str]) -> None:
         seen.update(str(code.name) for *_, code in codes(gone))
 
 
-def _is_asked(passed: OffsetCommitRequest, topic: Any, partition: Any) -> bool:
+def _is_asked(passed: Commit, topic: Any, partition: Any) -> bool:
     return any(
         partition.partition_index in [each.partition_index for each in asked.partitions]
         for asked in passed.topics

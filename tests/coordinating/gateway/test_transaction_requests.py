@@ -13,7 +13,7 @@ from group_coordinator.coordinating.gateway.config import GatewaySettings
 from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
 from group_coordinator.coordinating.gateway.group_events import GroupEvent
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
-from group_coordinator.coordinating.gateway.offset_topics import Rules, pending_answer, split_pending
+from group_coordinator.coordinating.gateway.offset_topics import Rules, split_commit, with_refused
 from group_coordinator.coordinating.gateway.pending_request import AnyResponse, PendingRequest
 from group_coordinator.coordinating.gateway.request_router import RequestRouter
 from group_coordinator.coordinating.gateway.topic_cache import ABSENT, Topic
@@ -229,9 +229,9 @@ def test_a_commit_that_nobody_answers_comes_again_with_a_sequence_number_that_is
 
 def test_topics_that_are_not_there_are_refused_first_and_the_others_go_on() -> None:
     rules = Rules(topics={"t": Topic(ID, 1), "gone": ABSENT}, refuses=lambda name: name == "secret")
-    passed, refused = split_pending(commit(t=2, gone=1, secret=1, unknown=1), rules)
+    passed, refused = split_commit(commit(t=2, gone=1, secret=1, unknown=1), rules)
     assert [(topic.name, len(topic.partitions)) for topic in passed.topics] == [("t", 1), ("unknown", 1)]
-    answer = pending_answer(refused, TxnOffsetCommitResponse(topics=()))
+    answer = with_refused(refused, TxnOffsetCommitResponse(topics=()), rules)
     assert [(topic.name, [each.error_code for each in topic.partitions]) for topic in answer.topics] == [
         ("t", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]), ("gone", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]),
         ("secret", [ErrorCode.TOPIC_AUTHORIZATION_FAILED]),
