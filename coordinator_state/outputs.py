@@ -26,9 +26,8 @@ from schemas.messages import Request, Response
 from schemas.recorded import RecordedFact
 
 
-@final
-class RequestEvent(Struct, frozen=True, gc=False):
-    """One request as it lies in the log, decoded."""
+class PlacedEvent(Struct, frozen=True, gc=False):
+    """The place of an event in the log, and its time."""
 
     offset: int
     """Its offset in the events partition."""
@@ -37,73 +36,49 @@ class RequestEvent(Struct, frozen=True, gc=False):
     timestamp_ms: int
     """Its append time: information for people. The one decision that uses it: where no tick came before, a group
     begins at it."""
+
+
+@final
+class RequestEvent(PlacedEvent, frozen=True, gc=False):
+    """One request as it lies in the log, decoded."""
+
     envelope: RequestEnvelope
     request: Request
 
 
 @final
-class RenewalEvent(Struct, frozen=True, gc=False):
+class RenewalEvent(PlacedEvent, frozen=True, gc=False):
     """The clock had stood still and goes on: the sessions of the group's members begin anew."""
 
-    offset: int
-    """Its offset in the events partition."""
-    clock_ms: int
-    """The last tick before it: where the clock stood; 0: there is none."""
-    timestamp_ms: int
-    """Its append time."""
     moves_time: bool = False
     """The group's time goes on at the append time; to the group, no time has gone by."""
 
 
 @final
-class TopicsDeletedEvent(Struct, frozen=True, gc=False):
+class TopicsDeletedEvent(PlacedEvent, frozen=True, gc=False):
     """Topics are gone, and with them the offsets that the group has committed for them."""
 
-    offset: int
-    """Its offset in the events partition."""
-    clock_ms: int
-    """The last tick before it."""
-    timestamp_ms: int
-    """Its append time: information for people, no decision uses it."""
     topics: tuple[DeletedTopic, ...]
 
 
 @final
-class TransactionEndedEvent(Struct, frozen=True, gc=False):
+class TransactionEndedEvent(PlacedEvent, frozen=True, gc=False):
     """A producer's transaction is over, and with it what is pending of the producer in the group."""
 
-    offset: int
-    """Its offset in the events partition."""
-    clock_ms: int
-    """The last tick before it."""
-    timestamp_ms: int
-    """Its append time: information for people, no decision uses it."""
     ended: TransactionEnded
 
 
 @final
-class MetadataEvent(Struct, frozen=True, gc=False):
+class MetadataEvent(PlacedEvent, frozen=True, gc=False):
     """What a consumer group must know of the cluster, or of its own settings."""
 
-    offset: int
-    """Its offset in the events partition."""
-    clock_ms: int
-    """The last tick before it."""
-    timestamp_ms: int
-    """Its append time."""
     fact: TopicMetadata | RegexesResolved | GroupConfiguration
 
 
 @final
-class RecordedEvent(Struct, frozen=True, gc=False):
+class RecordedEvent(PlacedEvent, frozen=True, gc=False):
     """A fact of a recording: what another coordinator knew of the group, besides its requests."""
 
-    offset: int
-    """Its offset in the events partition."""
-    clock_ms: int
-    """The last tick before it."""
-    timestamp_ms: int
-    """Its append time: information for people, no decision uses it."""
     fact: RecordedFact
 
 

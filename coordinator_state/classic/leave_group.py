@@ -31,10 +31,11 @@ def leave_group(step: Step, request: LeaveGroupRequest) -> None:
             f"LeaveGroup of {names:.500}",
             None if isinstance(last, str) else last,
         )
-    step.respond(_response(step, results))
+    step.respond(leave_response(step, results))
 
 
-def _response(step: Step, results: tuple[LeaveGroupMemberResponse, ...]) -> LeaveGroupResponse:
+def leave_response(step: Step, results: tuple[LeaveGroupMemberResponse, ...]) -> LeaveGroupResponse:
+    """Return the answer; before version 3 the one member's code is the request's."""
     if step.envelope.api_version < BATCH_VERSION and len(results) == 1:
         return LeaveGroupResponse(error_code=results[0].error_code)
     return LeaveGroupResponse(members=results)

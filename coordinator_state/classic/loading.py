@@ -102,23 +102,13 @@ def _tell_changes(step: Step, before: ClassicGroup, loaded: ClassicGroup) -> Non
     if is_as_before and before.members.keys() == loaded.members.keys():
         return
     protocol_type = loaded.protocol_type or ""
-    members = tuple(
-        history.MemberRecorded(
-            member=member.identity,
-            session_timeout_ms=member.session_timeout_ms,
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
-            protocols=tuple(name for name, _ in member.protocols),
-            subscribed_topics=first_subscription(protocol_type, member.protocols),
-        )
-        for member in loaded.members.values()
-    )
     is_consumer = protocol_type == CONSUMER
     step.append_history(
         GroupRestored(
             *step.history_fields(),
             leader_id=loaded.leader_id or "",
             protocol_name=loaded.protocol_name,
-            members=members,
+            members=recorded_members(loaded, protocol_type),
             assignments=tuple(
                 history.MemberAssignment(
                     member_id=member.member_id, topics=assigned_topics(is_consumer, member.assignment)
@@ -126,4 +116,18 @@ def _tell_changes(step: Step, before: ClassicGroup, loaded: ClassicGroup) -> Non
                 for member in loaded.members.values()
             ),
         )
+    )
+
+
+def recorded_members(group: ClassicGroup, protocol_type: str) -> tuple[history.MemberRecorded, ...]:
+    """Return a group's members as history records them when they come from a recording."""
+    return tuple(
+        history.MemberRecorded(
+            member=member.identity,
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            protocols=tuple(name for name, _ in member.protocols),
+            subscribed_topics=first_subscription(protocol_type, member.protocols),
+        )
+        for member in group.members.values()
     )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from coordinator_state.classic import states, timers
 from coordinator_state.classic.changes import Changes, begin_group
 from coordinator_state.classic.group import ClassicGroup
-from coordinator_state.classic.join_group import first_subscription
+from coordinator_state.classic.loading import recorded_members
 from coordinator_state.classic.member import Member
 from coordinator_state.offsets import CommittedOffset
 from coordinator_state.outputs import RecordedEvent
@@ -105,7 +105,7 @@ def _take_over(step: Step, fact: RecordedGroup) -> None:
             *step.history_fields(),
             leader_id=fact.leader_id,
             protocol_name=fact.protocol_name,
-            members=tuple(_recorded_member(member, fact.protocol_type) for member in group.members.values()),
+            members=recorded_members(group, fact.protocol_type),
         )
     )
 
@@ -142,14 +142,4 @@ def _member(recorded: RecordedMember) -> Member:
         session_timeout_ms=recorded.session_timeout_ms,
         rebalance_timeout_ms=recorded.rebalance_timeout_ms,
         protocols=tuple((protocol.name, protocol.metadata) for protocol in recorded.protocols),
-    )
-
-
-def _recorded_member(member: Member, protocol_type: str) -> history.MemberRecorded:
-    return history.MemberRecorded(
-        member=member.identity,
-        session_timeout_ms=member.session_timeout_ms,
-        rebalance_timeout_ms=member.rebalance_timeout_ms,
-        protocols=tuple(name for name, _ in member.protocols),
-        subscribed_topics=first_subscription(protocol_type, member.protocols),
     )

@@ -6,6 +6,7 @@ Source: `classicGroupJoinToConsumerGroup`, `classicGroupSyncToConsumerGroup` and
 from __future__ import annotations
 
 from coordinator_state.causes import Subject
+from coordinator_state.classic.leave_group import leave_response
 from coordinator_state.consumer import timers
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.downgrade import assignment_bytes, protocol_version
@@ -25,12 +26,10 @@ from schemas.messages import (
     LeaveGroupMember,
     LeaveGroupMemberResponse,
     LeaveGroupRequest,
-    LeaveGroupResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
 
-_BATCH_VERSION = 3
 _PROTOCOL_MANDATORY_VERSION = 5
 
 
@@ -84,10 +83,7 @@ def leave_group(step: Step, request: LeaveGroupRequest) -> None:
     leavers: dict[str, ConsumerMember] = {}
     results = tuple(_leave(step, group, entry, leavers) for entry in request.members)
     fence_members(Changes(step, group), list(leavers.values()), "member_left")
-    if step.envelope.api_version < _BATCH_VERSION and len(results) == 1:
-        step.respond(LeaveGroupResponse(error_code=results[0].error_code))
-    else:
-        step.respond(LeaveGroupResponse(members=results))
+    step.respond(leave_response(step, results))
 
 
 def _leave(

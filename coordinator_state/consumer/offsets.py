@@ -39,14 +39,7 @@ def validate_offset_commit(step: Step, request: OffsetCommitRequest) -> None:
         raise Refusal(
             ErrorCode.UNSUPPORTED_VERSION, "old_version_of_a_native_member", "the version knows of no member epochs"
         )
-    if epoch == member.member_epoch:
-        return
-    if epoch > member.member_epoch or not step.config.kafka_version.has_assignment_epochs:
-        raise stale(member, epoch)
-    for topic in request.topics:
-        # A broker puts in the ids of topics that are named; whoever writes to the log without a gateway may not.
-        topic_id = _id_of(step, topic.name) if topic.topic_id is None else topic.topic_id
-        _require_assigned_since(step, topic_id, topic, member, epoch)
+    _require_epoch(step, request.topics, member, epoch)
 
 
 def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> None:
@@ -62,18 +55,28 @@ def validate_txn_offset_commit(step: Step, request: TxnOffsetCommitRequest) -> N
         return
     member = require_member(group.members, request.member_id)
     try:
-        if epoch > member.member_epoch or (
-            epoch != member.member_epoch and not step.config.kafka_version.has_assignment_epochs
-        ):
-            raise stale(member, epoch)
-        if epoch < member.member_epoch:
-            for topic in request.topics:
-                topic_id = _id_of(step, topic.name) if topic.topic_id is None else topic.topic_id
-                _require_assigned_since(step, topic_id, topic, member, epoch)
+        _require_epoch(step, request.topics, member, epoch)
     except Refusal as refusal:
         if step.envelope.api_version >= TXN_MEMBER_EPOCH_VERSION:
             raise
         raise Refusal(ErrorCode.ILLEGAL_GENERATION, refusal.rule, refusal.detail) from None
+
+
+def _require_epoch(
+    step: Step,
+    topics: tuple[OffsetCommitRequestTopic, ...] | tuple[TxnOffsetCommitRequestTopic, ...],
+    member: ConsumerMember,
+    epoch: int,
+) -> None:
+    """Raise `Refusal` unless the epoch is the member's, or an older one in which it had all that is committed."""
+    if epoch == member.member_epoch:
+        return
+    if epoch > member.member_epoch or not step.config.kafka_version.has_assignment_epochs:
+        raise stale(member, epoch)
+    for topic in topics:
+        # A broker puts in the ids of topics that are named; whoever writes to the log without a gateway may not.
+        topic_id = _id_of(step, topic.name) if topic.topic_id is None else topic.topic_id
+        _require_assigned_since(step, topic_id, topic, member, epoch)
 
 
 def _id_of(step: Step, name: str) -> str | None:
