@@ -30,8 +30,6 @@ from coordinator_state.kafka_versions import OF_OLD_LOGS
 from coordinator_state.outputs import MetadataEvent
 from group_coordinator.proving.recordings.group_requests import with_topic_ids
 from group_coordinator.proving.recordings.kafka_json import (
-    list_groups_from_kafka,
-    merge,
     request_from_kafka,
     response_to_kafka,
 )
@@ -39,6 +37,8 @@ from group_coordinator.watching.broker_logs.text_files import lines_of
 from schemas.bounded_lines import too_long
 from schemas.events import RequestEnvelope, TransactionEnded
 from schemas.messages import ListGroupsResponse, OffsetCommitRequest, TxnOffsetCommitRequest
+from schemas.several_groups import joined
+from tests.proving.recordings.kafka_answers import list_groups_from_kafka
 from tests.verify_history.cluster import HistoryCluster, group_configuration
 from tests.verify_history.recorded_states import comparable, group_state
 from tests.verify_history.records import member_number, recorded_records, written_records
@@ -295,7 +295,7 @@ class _Replay:
             output for output in outputs if isinstance(output, Answer) and output.request_id == str(step["id"])
         ]
         if len(requests) != 1 and len(own_answers) == len(requests):
-            response = response_to_kafka(api, version, merge(api, [output.response for output in own_answers]))
+            response = response_to_kafka(api, version, joined(api, [output.response for output in own_answers]))
             answers.append({"id": step["id"], "at_ms": at_ms, "response": response})
             return [output for output in outputs if output not in own_answers]
         return outputs

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
-from typing import Protocol, cast
+from typing import Protocol
 from uuid import uuid4
 
 from msgspec import Struct
@@ -50,7 +50,6 @@ from schemas.message_versions import GroupResponse
 from schemas.messages import (
     Coordinator,
     DeleteGroupsRequest,
-    DeleteGroupsResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     FindCoordinatorRequest,
@@ -61,12 +60,11 @@ from schemas.messages import (
     ListGroupsRequest,
     ListGroupsResponse,
     OffsetFetchRequest,
-    OffsetFetchResponse,
     Request,
-    Response,
     SyncGroupRequest,
     TxnOffsetCommitRequest,
 )
+from schemas.several_groups import joined, one_per_group
 from schemas.transaction_messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 Reply = Callable[[AnyResponse], None]
@@ -148,16 +146,12 @@ class RequestRouter:
                 self._hold_request(context, request)
             case DescribeGroupsRequest() as request:
                 shown = replace(context, reply=partial(self._show_classic, context, request))
-                self._ask_groups(shown, [replace(request, groups=(group_id,)) for group_id in request.groups])
+                self._ask_groups(shown, request)
             case ConsumerGroupDescribeRequest() as request:
                 shown = replace(context, reply=partial(self._show, context, request))
-                self._ask_groups(shown, [replace(request, group_ids=(group_id,)) for group_id in request.group_ids])
-            case DeleteGroupsRequest() as request:
-                # Brokers drop repeated names before they ask the coordinator.
-                names = dict.fromkeys(request.groups_names)
-                self._ask_groups(context, [replace(request, groups_names=(group_id,)) for group_id in names])
-            case OffsetFetchRequest() as request:
-                self._ask_groups(context, [replace(request, groups=(group,)) for group in request.groups])
+                self._ask_groups(shown, request)
+            case (DeleteGroupsRequest() | OffsetFetchRequest()) as request:
+                self._ask_groups(context, request)
             case ConfigsRequest() as request:
                 assert self._own_settings is not None
                 self._own_settings.ask(request, partial(self._allows, context), reply)
@@ -181,10 +175,11 @@ class RequestRouter:
 
     # -------------------------------------------------------------------------------------------------- to the groups
 
-    def _ask_groups(self, context: _RequestContext, requests: list[Request]) -> None:
-        """Send the requests, and reply when all have their answers."""
+    def _ask_groups(self, context: _RequestContext, request: Request) -> None:
+        """Ask each group, and reply when all have answered."""
+        requests = [own for _, own in one_per_group(request)]
         if len(requests) == 1:
-            self._ask_group(context, requests[0], lambda answer: context.reply(_merged(context, [answer])))
+            self._ask_group(context, requests[0], context.reply)
             return
         fan_out = FanOut(
             context.pending.api,
@@ -194,7 +189,7 @@ class RequestRouter:
             self._bounds.answer_bytes_max,
             self._bounds.groups_per_request_max,
         )
-        fan_out.begin(lambda answers: context.reply(_merged(context, answers)))
+        fan_out.begin(lambda answers: context.reply(joined(context.pending.api, answers)))
 
     def _ask_group(self, context: _RequestContext, request: Request, on_answer: OnAnswer) -> None:
         (group_id,) = groups_named(request)
@@ -357,22 +352,6 @@ class _RequestContext(Struct, frozen=True, kw_only=True):
             size=self.pending.size,
             principal=self.pending.principal,
         )
-
-
-def _merged(context: _RequestContext, answers: list[Response]) -> GroupResponse:
-    """Return one answer made of the answers of all groups, in the order of the request."""
-    match context.pending.request:
-        case DescribeGroupsRequest():
-            described = cast(list[DescribeGroupsResponse], answers)
-            return DescribeGroupsResponse(groups=tuple(group for answer in described for group in answer.groups))
-        case ConsumerGroupDescribeRequest():
-            shown = cast(list[ConsumerGroupDescribeResponse], answers)
-            return ConsumerGroupDescribeResponse(groups=tuple(group for answer in shown for group in answer.groups))
-        case DeleteGroupsRequest():
-            deleted = cast(list[DeleteGroupsResponse], answers)
-            return DeleteGroupsResponse(results=tuple(result for answer in deleted for result in answer.results))
-    fetched = cast(list[OffsetFetchResponse], answers)
-    return OffsetFetchResponse(groups=tuple(group for answer in fetched for group in answer.groups))
 
 
 def _no_coordinator(group_id: str, error_code: ErrorCode) -> Coordinator:

@@ -24,20 +24,16 @@ from group_coordinator.coordinating.gateway.request_ids import RequestIds
 from group_coordinator.coordinating.gateway.tap_topics import FoundTopics, OnTopics
 from group_coordinator.coordinating.gateway.tap_transactions import Ending, OpenTransactions
 from schemas.consumer_group_messages import (
-    ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from schemas.error_codes import ErrorCode
-from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick, groups_named
+from schemas.events import ResponseDocument, encode_json, encode_request_event, encode_tick
 from schemas.group_metadata_events import RegexesResolved
 from schemas.message_versions import GroupResponse
 from schemas.messages import (
-    APIS,
-    DeleteGroupsRequest,
     DeleteGroupsResponse,
-    DescribeGroupsRequest,
     DescribeGroupsResponse,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -45,13 +41,13 @@ from schemas.messages import (
     JoinGroupResponse,
     ListGroupsRequest,
     OffsetCommitResponse,
-    OffsetFetchRequest,
     OffsetFetchResponse,
     Request,
     Response,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
+from schemas.several_groups import by_group, one_per_group
 from schemas.transaction_messages import AddOffsetsToTxnRequest
 
 LookUp = Callable[[tuple[str, ...], str | None, OnTopics], None]
@@ -103,7 +99,7 @@ class Tapped:
         assert self._pending is not None
         if isinstance(response, JoinGroupResponse | ConsumerGroupHeartbeatResponse):
             self._parts[0].new_member_id = response.member_id or None
-        for part, answer in zip(self._parts, _by_group(response), strict=False):
+        for part, answer in zip(self._parts, by_group(cast(Response, response)), strict=False):
             part.is_event = not _never_asked(answer)
             if part.is_event:
                 self._log.answer(part, self._pending.api, self._pending.api_version, answer, time_ms)
@@ -204,10 +200,12 @@ class TapLog:
 
     def request(self, pending: PendingRequest, time_ms: int) -> Tapped | None:
         """Record a request; return None for one that is no event (FindCoordinator, ListGroups)."""
-        by_group = _one_per_group(pending)
+        request = pending.request
+        if isinstance(request, FindCoordinatorRequest | ListGroupsRequest | AddOffsetsToTxnRequest | ConfigsRequest):
+            return None
+        requests = one_per_group(request)
         parts = [
-            _Part(self._request_ids.new(), group_id, request, pending.size // len(by_group))
-            for group_id, request in by_group
+            _Part(self._request_ids.new(), group_id, own, pending.size // len(requests)) for group_id, own in requests
         ]
         if not parts:
             return None
@@ -297,41 +295,6 @@ class TapLog:
         if time_ms > self._clock_ms:
             self._clock_ms = time_ms
             self._on_event(TappedEvent(time_ms, None, encode_tick(time_ms)))
-
-
-def _one_per_group(pending: PendingRequest) -> list[tuple[str, Request]]:
-    match pending.request:
-        case FindCoordinatorRequest() | ListGroupsRequest() | AddOffsetsToTxnRequest() | ConfigsRequest():
-            return []
-        case DescribeGroupsRequest() as request:
-            return [(group_id, replace(request, groups=(group_id,))) for group_id in request.groups]
-        case ConsumerGroupDescribeRequest() as request:
-            return [(group_id, replace(request, group_ids=(group_id,))) for group_id in request.group_ids]
-        case DeleteGroupsRequest() as request:
-            return [
-                (group_id, replace(request, groups_names=(group_id,)))
-                for group_id in dict.fromkeys(request.groups_names)
-            ]
-        case OffsetFetchRequest() as request:
-            return [(group.group_id, replace(request, groups=(group,))) for group in request.groups]
-        case request:
-            return [(groups_named(request)[0], request)]
-
-
-def _by_group(response: GroupResponse) -> list[Response]:
-    """The answer to each group; brokers keep the order of the request."""
-    match response:
-        case DescribeGroupsResponse():
-            return [DescribeGroupsResponse(groups=(group,)) for group in response.groups]
-        case ConsumerGroupDescribeResponse():
-            return [ConsumerGroupDescribeResponse(groups=(group,)) for group in response.groups]
-        case DeleteGroupsResponse():
-            return [DeleteGroupsResponse(results=(result,)) for result in response.results]
-        case OffsetFetchResponse():
-            return [OffsetFetchResponse(groups=(group,)) for group in response.groups]
-        case _:
-            assert type(response) in {api.response for api in APIS.values()}
-            return [cast(Response, response)]
 
 
 def _never_asked(answer: Response) -> bool:

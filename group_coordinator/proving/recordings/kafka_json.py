@@ -4,37 +4,26 @@ Brokers print them in the request log, and histories recorded from Kafka's coord
 Kafka's message definitions, with exactly the fields of the API version; bytes in base64, uuids in Kafka's URL-safe
 base64 without padding. `throttleTimeMs` is left out. Source: Kafka's message definitions (4.4) and JsonConverters.
 
-Our messages have one shape each, that of the newest version. A request for several groups becomes one for each;
-`merge` makes one answer of theirs. Newer versions of commits and fetches name topics by id: `topic_names` tells their
-names, by the id as text with hyphens (`topic_id_from_kafka`).
+Our messages have one shape each, that of the newest version. A request for several groups becomes one for each
+(`schemas.several_groups`). Newer versions of commits and fetches name topics by id: `topic_names` tells their names, by
+the id as text with hyphens (`topic_id_from_kafka`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
-import msgspec
 from msgspec import Struct
 
-from schemas.consumer_group_messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from schemas.error_codes import ErrorCode
 from schemas.kafka.json_form import JsonFormError, from_json, to_json, uuid_from_json, uuid_to_json
-from schemas.message_versions import LIST_GROUPS, GroupResponse, request_of, response_of, response_values
+from schemas.message_versions import LIST_GROUPS, GroupResponse, request_of, response_values
 from schemas.messages import (
     APIS,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    ListGroupsRequest,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
     Request,
-    Response,
 )
+from schemas.several_groups import one_per_group
 from schemas.wire import NO_TOPIC_ID, encode_uuid, topic_id_text
 
 LIST_GROUPS_VERSION_MAX = 5
@@ -54,27 +43,10 @@ def request_from_kafka(
 ) -> tuple[tuple[str, Request], ...]:
     """Return the groups that a request addresses, each with its own request; none if it addresses no group.
 
-    Every API of `APIS`; for ListGroups see `list_groups_from_kafka`. Raises `KafkaJsonError`.
+    Every API of `APIS`. Raises `KafkaJsonError`.
     """
-    return _one_per_group(cast(Request, request_of(api, version, _values(api, "Request", version, body, topic_names))))
-
-
-def list_groups_from_kafka(version: int, body: object) -> ListGroupsRequest:
-    """Decode a ListGroups request, which spans all groups. Raises `KafkaJsonError`."""
-    request = request_of(LIST_GROUPS, version, _values(LIST_GROUPS, "Request", version, body, _NO_NAMES))
-    return cast(ListGroupsRequest, request)
-
-
-def response_from_kafka(
-    api: str, version: int, body: object, topic_names: Mapping[str, str] = _NO_NAMES
-) -> GroupResponse:
-    """Return a broker's answer; a field that its version lacks has our default, or is empty. Raises `KafkaJsonError`.
-    """
-    values = _values(api, "Response", version, body, topic_names)
-    try:
-        return response_of(api, version, values)
-    except ValueError as error:  # an error code that is none of Kafka's
-        raise KafkaJsonError(f"{api} version {version}: {error}") from None
+    request = request_of(api, version, values_from_kafka(api, "Request", version, body, topic_names))
+    return tuple(one_per_group(cast(Request, request)))
 
 
 def response_to_kafka(api: str, version: int, response: GroupResponse) -> dict[str, Any]:
@@ -90,54 +62,12 @@ def response_to_kafka(api: str, version: int, response: GroupResponse) -> dict[s
     return body
 
 
-def merge(api: str, responses: Sequence[Response]) -> Response:
-    """Merge the answers to the requests that `request_from_kafka` gave, in their order, into one.
-
-    ValueError if there is not exactly one where the API addresses one group.
-    """
-    if api == "FindCoordinator":
-        return FindCoordinatorResponse(coordinators=_joined(FindCoordinatorResponse, "coordinators", responses))
-    if api == "OffsetFetch":
-        return OffsetFetchResponse(groups=_joined(OffsetFetchResponse, "groups", responses))
-    if api == "DescribeGroups":
-        return DescribeGroupsResponse(groups=_joined(DescribeGroupsResponse, "groups", responses))
-    if api == "ConsumerGroupDescribe":
-        return ConsumerGroupDescribeResponse(groups=_joined(ConsumerGroupDescribeResponse, "groups", responses))
-    if api == "DeleteGroups":
-        return DeleteGroupsResponse(results=_joined(DeleteGroupsResponse, "results", responses))
-    (response,) = responses
-    return response
-
-
 def topic_id_from_kafka(text: str) -> str | None:
     """Return a topic id as text with hyphens; None for Kafka's zero uuid. Raises `KafkaJsonError`."""
     try:
         return topic_id_text(uuid_from_json(text))
     except JsonFormError as error:
         raise KafkaJsonError(str(error)) from None
-
-
-def _one_per_group(request: Request) -> tuple[tuple[str, Request], ...]:
-    replace = msgspec.structs.replace
-    if isinstance(request, FindCoordinatorRequest):
-        return tuple((key, replace(request, coordinator_keys=(key,))) for key in request.coordinator_keys)
-    if isinstance(request, OffsetFetchRequest):
-        return tuple((group.group_id, replace(request, groups=(group,))) for group in request.groups)
-    if isinstance(request, DescribeGroupsRequest):
-        return tuple((group_id, replace(request, groups=(group_id,))) for group_id in request.groups)
-    if isinstance(request, ConsumerGroupDescribeRequest):
-        return tuple((group_id, replace(request, group_ids=(group_id,))) for group_id in request.group_ids)
-    if isinstance(request, DeleteGroupsRequest):
-        # The broker drops repeated names of DeleteGroups before it asks the coordinator.
-        names = dict.fromkeys(request.groups_names)
-        return tuple((group_id, replace(request, groups_names=(group_id,))) for group_id in names)
-    return ((request.group_id, request),)
-
-
-def _joined(response_type: type[Struct], field: str, responses: Sequence[Response]) -> tuple[Any, ...]:
-    if not all(isinstance(response, response_type) for response in responses):
-        raise ValueError(f"only answers of type {response_type.__name__} can be merged here")
-    return tuple(part for response in responses for part in getattr(response, field))
 
 
 # ------------------------------------------------------------------------------------------------------------- values
@@ -154,8 +84,11 @@ def _insist_on_version(api: str, version: int) -> None:
         raise KafkaJsonError(f"{api} version {version} is not spoken, only {versions.start} to {versions.stop - 1}")
 
 
-def _values(api: str, kind: str, version: int, body: object, topic_names: Mapping[str, str]) -> dict[str, Any]:
-    """The values of what Kafka printed, with the names of topics that it names by id only. Raises `KafkaJsonError`."""
+def values_from_kafka(
+    api: str, kind: str, version: int, body: object, topic_names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the values of what Kafka printed, with the names of topics that it names by id. Raises `KafkaJsonError`.
+    """
     _insist_on_version(api, version)
     if isinstance(body, dict):
         if kind == "Response":

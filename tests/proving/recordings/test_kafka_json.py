@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from group_coordinator.proving.recordings.kafka_json import (
     KafkaJsonError,
-    list_groups_from_kafka,
-    merge,
     request_from_kafka,
-    response_from_kafka,
     response_to_kafka,
     topic_id_from_kafka,
 )
@@ -25,6 +22,8 @@ from schemas import messages
 from schemas.error_codes import ErrorCode
 from schemas.kafka.definitions import StructDefinition, definition_of
 from schemas.kafka.json_form import uuid_to_json
+from schemas.several_groups import joined
+from tests.proving.recordings.kafka_answers import list_groups_from_kafka, response_from_kafka
 
 Json = dict[str, Any]
 
@@ -209,16 +208,16 @@ def test_answers_for_several_groups_are_merged() -> None:
         api, version = exchange["api"], exchange["version"]
         merged: Any = response_from_kafka(api, version, exchange["response"])
         ((field, parts),) = ((name, getattr(merged, name)) for name in merged.__struct_fields__)
-        assert merge(api, [type(merged)(**{field: (part,)}) for part in parts]) == merged
-    assert merge("DeleteGroups", []) == messages.DeleteGroupsResponse(results=())
+        assert joined(api, [type(merged)(**{field: (part,)}) for part in parts]) == merged
+    assert joined("DeleteGroups", []) == messages.DeleteGroupsResponse(results=())
 
 
 def test_what_cannot_be_merged() -> None:
     heartbeat = messages.HeartbeatResponse()
-    assert merge("Heartbeat", [heartbeat]) is heartbeat
-    for api, responses in (("Heartbeat", [heartbeat, heartbeat]), ("Heartbeat", []), ("DeleteGroups", [heartbeat])):
+    assert joined("Heartbeat", [heartbeat]) is heartbeat
+    for responses in ([heartbeat, heartbeat], []):
         with pytest.raises(ValueError):  # noqa: PT011 - a mistake of the caller, whatever it says
-            merge(api, responses)
+            joined("Heartbeat", responses)
 
 
 def test_list_groups() -> None:
