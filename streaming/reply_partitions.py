@@ -11,11 +11,9 @@ import logging
 import time
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaException, TopicCollection
-
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.kafka_topics.described import partitions_now
 
-_TIMEOUT_S = 10.0
 _LOOK_INTERVAL_S = 1.0
 """Requests that name partitions which there are not must not cost a question each."""
 _log = logging.getLogger(__name__)
@@ -42,7 +40,10 @@ class ReplyPartitions:
         count, looked_s = _counts.get(self._topic, (0, float("-inf")))
         now_s = time.monotonic()
         if number >= count and now_s - looked_s >= _LOOK_INTERVAL_S:
-            count = max(count, self._look(self._properties))
+            found = partitions_now(new_admin_client(self._properties), self._topic)
+            if found is None:
+                _log.warning("%s: its partitions cannot be counted.", self._topic)
+            count = max(count, found or 0)
             _counts[self._topic] = count, now_s
         return 0 <= number < count
 
@@ -50,12 +51,3 @@ class ReplyPartitions:
     def count(self) -> int:
         """The number of partitions at the start."""
         return self._count
-
-    def _look(self, properties: Mapping[str, str]) -> int:
-        try:
-            admin = new_admin_client(properties)  # held: without it there is no answer
-            (future,) = admin.describe_topics(TopicCollection([self._topic]), request_timeout=_TIMEOUT_S).values()
-            return len(future.result(_TIMEOUT_S).partitions)
-        except (KafkaException, TimeoutError) as problem:
-            _log.warning("%s: its partitions cannot be counted: %s", self._topic, problem)
-            return 0

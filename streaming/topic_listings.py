@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.ground.kafka_topics.cluster_topics import Racks
-from group_coordinator.ground.kafka_topics.described import racks_of, topic_id_of
+from group_coordinator.ground.kafka_topics.described import described, racks_of, topic_id_of
 from streaming.topic_knowledge import TopicListing
 
 LOOK_TIMEOUT_S = 5.0
@@ -58,15 +58,16 @@ class TopicListings:
             requested = TopicCollection(in_order[start : start + NAMES_PER_REQUEST])
             for name, future in self._admin.describe_topics(requested, request_timeout=LOOK_TIMEOUT_S).items():
                 try:
-                    description = future.result()
+                    description = described(future)
                 except KafkaException as problem:
                     code = problem.args[0].code()
-                    if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                        absent.add(name)
-                    elif code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        hidden.add(name)
-                    elif code in _NO_ANSWER:
+                    if code in _NO_ANSWER:
                         raise
+                    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        hidden.add(name)
+                    continue
+                if description is None:
+                    absent.add(name)
                     continue
                 looked_at += len(description.partitions)
                 if (topic_id := topic_id_of(description)) is not None:

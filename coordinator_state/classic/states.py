@@ -26,27 +26,3 @@ VALID_PREVIOUS_STATES: dict[GroupState, tuple[GroupState, ...]] = {
     GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
     GroupState.DEAD: (GroupState.EMPTY,),
 }
-
-TRANSITION_CAUSES: dict[tuple[GroupState, GroupState], str] = {
-    (GroupState.EMPTY, GroupState.PREPARING_REBALANCE): "first member joins",
-    (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE): "all have joined, or time is over",
-    (GroupState.PREPARING_REBALANCE, GroupState.EMPTY): "nobody is left",
-    (GroupState.COMPLETING_REBALANCE, GroupState.STABLE): "leader syncs",
-    (
-        GroupState.COMPLETING_REBALANCE,
-        GroupState.PREPARING_REBALANCE,
-    ): "member joins, changes, leaves, expires, does not sync",
-    (GroupState.STABLE, GroupState.PREPARING_REBALANCE): "member joins, changes, leaves, expires; leader rejoins",
-    (GroupState.EMPTY, GroupState.DEAD): "deleted, or the last offset expired",
-}
-
-
-def state_diagram() -> str:
-    """Return the transitions as the Mermaid state diagram of docs/architecture.md (a test compares them)."""
-    lines = ["stateDiagram-v2", "    [*] --> Empty: first JoinGroup or OffsetCommit"]
-    lines += [
-        f"    {previous} --> {state}: {TRANSITION_CAUSES[previous, state]}"
-        for state, all_previous in VALID_PREVIOUS_STATES.items()
-        for previous in all_previous
-    ]
-    return "\n".join([*lines, "    Dead --> [*]"])

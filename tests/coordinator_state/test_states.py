@@ -1,11 +1,12 @@
-"""The table of transitions: what is legal, what is not, and the diagram made from it."""
+"""The table of transitions: what is legal, what is not, and the diagram of it in the documents."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from coordinator_state import ClassicGroup
-from coordinator_state.classic.states import TRANSITION_CAUSES, VALID_PREVIOUS_STATES, GroupState, state_diagram
+from coordinator_state.classic.states import VALID_PREVIOUS_STATES, GroupState
 
 EDGES = [(previous, state) for state, all_previous in VALID_PREVIOUS_STATES.items() for previous in all_previous]
 
@@ -23,10 +24,6 @@ def test_illegal_transition_is_a_bug(previous: GroupState, state: GroupState) ->
         ClassicGroup(state=previous).transition_to(state, 7)
 
 
-def test_each_transition_has_its_cause_in_words() -> None:
-    assert set(TRANSITION_CAUSES) == set(EDGES)
-
-
 def test_state_is_set_in_one_place_only() -> None:
     package = Path(__file__).parents[2] / "coordinator_state"
     assigning = [path.name for path in package.rglob("*.py") if ".state = " in path.read_text()]
@@ -35,4 +32,6 @@ def test_state_is_set_in_one_place_only() -> None:
 
 def test_diagram_in_the_architecture_document() -> None:
     text = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
-    assert state_diagram() in text
+    diagram = text.partition("stateDiagram-v2\n")[2].partition("```")[0]
+    drawn = re.findall(r"^    (\w+) --> (\w+): \S", diagram, re.MULTILINE)
+    assert sorted(drawn) == sorted((str(previous), str(state)) for previous, state in EDGES)

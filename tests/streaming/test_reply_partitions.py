@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import Any
 
 import pytest
 
@@ -85,11 +84,11 @@ def test_the_largest_number() -> None:
 def test_looks_again_when_it_is_asked_for_more_and_not_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, there, looked = [100.0], [8], []
 
-    def look(self: ReplyPartitions, properties: Any) -> int:
+    def look(admin: object, topic: str) -> int:
         looked.append(now_s[0])
         return there[0]
 
-    monkeypatch.setattr(ReplyPartitions, "_look", look)
+    monkeypatch.setattr(reply_partitions, "partitions_now", look)
     monkeypatch.setattr("streaming.reply_partitions.time.monotonic", lambda: now_s[0])
     monkeypatch.setattr(reply_partitions, "_counts", {})
     partitions: ReplyPartitions = pickle.loads(pickle.dumps(ReplyPartitions("r", 8, {"bootstrap.servers": "b"})))

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import DescribeClusterResult, TopicDescription
 
 from group_coordinator.coordinating.gateway.topic_cache import ABSENT, Answers, Topic, Verdict
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
-from group_coordinator.ground.kafka_topics.described import topic_id_of
+from group_coordinator.ground.kafka_topics.described import described, topic_id_of
 
 _TIMEOUT_S = 3.0
 """A commit waits no longer than this for brokers that do not answer."""
-_NONE_OF_THAT_NAME = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION)
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +67,7 @@ class BrokerTopics:
 
 def _verdict(future: Future[TopicDescription]) -> Verdict | None:
     try:
-        topic = future.result()
-    except KafkaException as problem:
-        return ABSENT if problem.args[0].code() in _NONE_OF_THAT_NAME else None
-    return Topic(topic_id_of(topic), len(topic.partitions))
+        topic = described(future)
+    except KafkaException:
+        return None
+    return ABSENT if topic is None else Topic(topic_id_of(topic), len(topic.partitions))

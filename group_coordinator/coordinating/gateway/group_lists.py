@@ -7,8 +7,8 @@ A responder that does not answer is not waited for again for a while: then the l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
+from group_coordinator.coordinating.gateway.joined_topics import Channel
 from group_coordinator.coordinating.gateway.published_groups import PublishedGroups
 from schemas.messages import ListedGroup
 from schemas.query_progress import ChangedGroup, GroupsAsked, GroupsChanged
@@ -20,15 +20,6 @@ SILENT_S = 10.0
 
 OnListed = Callable[[Iterable[ListedGroup] | None], None]
 """Called with all groups; None: they have not all been read yet."""
-
-
-class Channel(Protocol):
-    """The way to responders (`group_coordinator.coordinating.gateway.progress_channel`)."""
-
-    @property
-    def shards(self) -> int: ...
-
-    def write(self, shard: int, record: GroupsAsked) -> None: ...
 
 
 class GroupLists:

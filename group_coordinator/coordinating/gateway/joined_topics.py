@@ -20,7 +20,7 @@ from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRe
 from schemas.group_metadata_events import TopicMetadata
 from schemas.java_hash import group_partition
 from schemas.messages import JoinGroupRequest
-from schemas.query_progress import SeenTopic, TopicsSeen
+from schemas.query_progress import GroupsAsked, SeenTopic, TopicsSeen
 
 PUBLISHED_WITHIN_S = 1.0
 """So long a request waits for the watcher. While the coordinator is away nobody watches."""
@@ -37,12 +37,12 @@ Attached = TopicMetadata | UnsetType
 
 
 class Channel(Protocol):
-    """The way to the watchers (`group_coordinator.coordinating.gateway.progress_channel`)."""
+    """The way to watchers and responders (`group_coordinator.coordinating.gateway.progress_channel`)."""
 
     @property
     def shards(self) -> int: ...
 
-    def write(self, shard: int, record: TopicsSeen) -> None: ...
+    def write(self, shard: int, record: TopicsSeen | GroupsAsked) -> None: ...
 
 
 class JoinedTopics:

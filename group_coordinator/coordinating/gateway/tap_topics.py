@@ -7,14 +7,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from msgspec import UNSET, Struct, UnsetType
 
 from group_coordinator.coordinating.gateway.topic_cache import TOPIC_NAME
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX
-from group_coordinator.ground.kafka_topics.described import racks_of, topic_id_of
+from group_coordinator.ground.kafka_topics.described import described, racks_of, topic_id_of
 from schemas.events import encode_json
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.topic_regexes import InvalidTopicRegex, matching_topics
@@ -35,7 +35,6 @@ OnTopics = Callable[[FoundTopics], None]
 _TIMEOUT_S = 3.0
 _WAITING_MAX = 10_000
 """Heartbeats that wait for topics; of those beyond it the topics are not asked for."""
-_NONE_OF_THAT_NAME = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION)
 _log = logging.getLogger(__name__)
 
 
@@ -102,15 +101,13 @@ class TapTopics:
             return topics
         for name, future in futures.items():
             try:
-                description = future.result()
+                description = described(future)
             except KafkaException as problem:
-                if problem.args[0].code() in _NONE_OF_THAT_NAME:
-                    topics[name] = None
-                else:
-                    _log.warning("the recording cannot tell what topic %s is: %s", name, problem.args[0].str())
+                _log.warning("the recording cannot tell what topic %s is: %s", name, problem.args[0].str())
                 continue
-            topic_id = topic_id_of(description)
-            if topic_id is not None:
+            if description is None:
+                topics[name] = None
+            elif (topic_id := topic_id_of(description)) is not None:
                 topics[name] = DescribedTopic(name=name, topic_id=topic_id, partitions=racks_of(description))
         return topics
 

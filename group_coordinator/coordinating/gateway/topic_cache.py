@@ -116,26 +116,14 @@ class TopicCache:
     def known(self, largest_partitions: Mapping[str, int], *, at_present: bool = False) -> Answers | None:
         """Return for each topic whether it exists; None if `look_up` must ask. `largest_partitions`: by topic, the
         largest partition that is asked for. `at_present`: an answer of two seconds ago would not do."""
-        verdicts: dict[str, Verdict] = {}
-        for name, partition in largest_partitions.items():
-            verdict = self._verdict(name, partition, at_present)
-            if verdict is None:
-                return None
-            verdicts[name] = verdict
-        return verdicts
+        verdicts, missing = self._verdicts(largest_partitions, at_present)
+        return None if missing else verdicts
 
     def look_up(
         self, largest_partitions: Mapping[str, int], on_known: Callable[[Answers], None], *, at_present: bool = False
     ) -> bool:
         """Let the brokers be asked; `on_known` is called once, later. Returns False if too many names wait already."""
-        verdicts: dict[str, Verdict] = {}
-        missing: set[str] = set()
-        for name, partition in largest_partitions.items():
-            verdict = self._verdict(name, partition, at_present)
-            if verdict is None:
-                missing.add(name)
-            else:
-                verdicts[name] = verdict
+        verdicts, missing = self._verdicts(largest_partitions, at_present)
         assert missing, "what is known need not be asked for"
         if len(self._to_find) + sum(name not in self._topics for name in missing) > NEW_NAMES_MAX:
             return False
@@ -146,6 +134,18 @@ class TopicCache:
                 self._enter(name, largest_partitions[name])
         self._next()
         return True
+
+    def _verdicts(self, largest_partitions: Mapping[str, int], at_present: bool) -> tuple[dict[str, Verdict], set[str]]:
+        """Return what is known of topics, and those that must be asked for."""
+        verdicts: dict[str, Verdict] = {}
+        missing: set[str] = set()
+        for name, partition in largest_partitions.items():
+            verdict = self._verdict(name, partition, at_present)
+            if verdict is None:
+                missing.add(name)
+            else:
+                verdicts[name] = verdict
+        return verdicts, missing
 
     def _verdict(self, name: str, partition: int, at_present: bool) -> Verdict | None:
         """Return what is known of a topic; None if it must be asked for."""

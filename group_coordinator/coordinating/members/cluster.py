@@ -11,11 +11,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
+from group_coordinator.ground.kafka_topics.described import described
 from schemas.consumer_protocol import TopicPartition
 
 K = TypeVar("K", bound=Hashable)
@@ -72,9 +73,10 @@ class Cluster:
 
 def _partition_count(future: Future[Any]) -> int | None:
     try:
-        return len(future.result().partitions)
-    except KafkaException as error:
-        return 0 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART else None
+        topic = described(future)
+    except KafkaException:
+        return None
+    return 0 if topic is None else len(topic.partitions)
 
 
 def _when_all_done(futures: Mapping[K, Future[Any]], on_done: Callable[[Mapping[K, Future[Any]]], None]) -> None:

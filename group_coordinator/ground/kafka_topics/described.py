@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Iterable
+from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -17,7 +18,7 @@ _TIMEOUT_S = 10.0
 _RACKS_BYTES_MAX = 262_144
 """Of one topic, in a record; the racks of a larger one are left out. Kafka's own assignors do not look at racks."""
 _UUID = struct.Struct(">qq")
-_ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID)
+_ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError.TOPIC_EXCEPTION)
 _log = logging.getLogger(__name__)
 
 
@@ -27,17 +28,23 @@ def topic_id_of(topic: TopicDescription) -> str | None:
     return topic_id_text(_UUID.pack(uuid.get_most_significant_bits(), uuid.get_least_significant_bits()))
 
 
+def described(future: Future[TopicDescription]) -> TopicDescription | None:
+    """Return what brokers say of a topic; None: there is none of its name, or can be none. Raises KafkaException and
+    TimeoutError where they do not answer, or say nothing about it."""
+    try:
+        return future.result(_TIMEOUT_S + 1.0)
+    except KafkaException as problem:
+        if problem.args[0].code() not in _ABSENT:
+            raise
+        return None
+
+
 def topic_ids_of(admin: AdminClient, names: Iterable[str]) -> dict[str, str | None]:
     """Return the ids of those of these topics that are there; None of one whose brokers have no ids (before 2.8).
     Raises KafkaException and TimeoutError where they do not answer."""
-    found = {}
-    for name, future in admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT_S).items():
-        try:
-            found[name] = topic_id_of(future.result(_TIMEOUT_S + 1.0))
-        except KafkaException as problem:
-            if problem.args[0].code() not in _ABSENT:
-                raise
-    return found
+    futures = admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT_S)
+    topics = {name: described(future) for name, future in futures.items()}
+    return {name: topic_id_of(topic) for name, topic in topics.items() if topic is not None}
 
 
 def racks_of(description: TopicDescription) -> Racks:

@@ -10,7 +10,7 @@ from group_coordinator.coordinating.gateway.published_groups import PublishedGro
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot
 from schemas.messages import ListedGroup
-from schemas.query_progress import ChangedGroup, GroupsAsked, GroupsChanged
+from schemas.query_progress import ChangedGroup, GroupsAsked, GroupsChanged, TopicsSeen
 
 
 def published(group_id: str, epoch: int, seq: int, state: str = "Stable") -> TopicRecord:
@@ -45,7 +45,8 @@ class World:
             lambda: self.now_s,
         )  # fmt: skip
 
-    def write(self, shard: int, record: GroupsAsked) -> None:
+    def write(self, shard: int, record: TopicsSeen | GroupsAsked) -> None:
+        assert isinstance(record, GroupsAsked)
         assert record.asker == "me"
         self.asked.append((shard, record.number))
 

@@ -13,7 +13,7 @@ from group_coordinator.coordinating.gateway.topic_images import TopicImages
 from schemas.consumer_group_messages import ConsumerGroupHeartbeatRequest
 from schemas.group_metadata_events import TopicMetadata
 from schemas.messages import JoinGroupRequest
-from schemas.query_progress import SeenTopic, TopicsSeen
+from schemas.query_progress import GroupsAsked, SeenTopic, TopicsSeen
 from tests.coordinating.gateway.topic_records import SHARD, SHARDS, described, heartbeat, record, topic_id
 
 
@@ -37,7 +37,8 @@ class World:
             lambda: self.cluster_id, self._call_later, lambda: self.now_s,
         )  # fmt: skip
 
-    def write(self, shard: int, record: TopicsSeen) -> None:
+    def write(self, shard: int, record: TopicsSeen | GroupsAsked) -> None:
+        assert isinstance(record, TopicsSeen)
         self.told.append((shard, record))
 
     def _ask(self, names: list[str], on_answers: Callable[[Answers], None]) -> None:

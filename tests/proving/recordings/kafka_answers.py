@@ -19,7 +19,7 @@ def list_groups_from_kafka(version: int, body: object) -> ListGroupsRequest:
 def response_from_kafka(
     api: str, version: int, body: object, topic_names: Mapping[str, str] | None = None
 ) -> GroupResponse:
-    """Return a broker's answer; a field that its version lacks has our default, or is empty. Raises `KafkaJsonError`."""
+    """Return a broker's answer; what its version lacks has our default, or is empty. Raises `KafkaJsonError`."""
     values = values_from_kafka(api, "Response", version, body, topic_names or {})
     try:
         return response_of(api, version, values)
