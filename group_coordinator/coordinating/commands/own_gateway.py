@@ -11,7 +11,7 @@ from group_coordinator.command_line.options import load_as
 from group_coordinator.coordinating.answer_sockets import AnswerSocketSettings
 from group_coordinator.coordinating.commands.transactions import relays, transaction_log
 from group_coordinator.coordinating.gateway.config import GatewayError, GatewaySettings
-from group_coordinator.coordinating.operations.gateway_metrics import GatewayCollector, incomplete_lists
+from group_coordinator.coordinating.operations.gateway_metrics import gateway_values, incomplete_lists
 from group_coordinator.coordinating.operations.operations import Operations
 from schemas.group_settings import OwnSettingsBounds
 from schemas.settings import values_of
@@ -63,11 +63,11 @@ class OwnGateway:
         gateway = Gateway(
             gateway_config, ends_with_coordinator=True, transaction_log=transaction_log(gateway_config)
         )
-        operations.metrics.registry.register(GatewayCollector(gateway.metrics))
+        operations.metrics.values_from(lambda: gateway_values(gateway.metrics))
         operations.health.further.append(lambda: incomplete_lists(gateway.metrics))
         if gateway_config.transactions:
             self._relays = relays(gateway_config, config.shards, config.shards_here)
-            operations.metrics.gauges_from(self._relays.values)
+            operations.metrics.values_from(self._relays.values)
             operations.health.further.append(self._relays.sentences)
             self._relays.start()
             output.write("Offsets in transactions are relayed to the shards that run here.")

@@ -79,7 +79,7 @@ class OwnResponders:
             self._auditor, config.client_properties, responses, report.partitions[responses]
         )
         self._thread.start(undecided_since_ms(config.client_properties, topics.events, begins))
-        operations.metrics.gauges_from(self._values)
+        operations.metrics.values_from(self._values)
         operations.responders = self.reports
         operations.health.further.append(self._large_states)
         if self._here:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from group_coordinator.command_line.command_output import CommandOutput
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.coordinating.gateway.config import ProxySettings
-from group_coordinator.coordinating.operations.gateway_metrics import GatewayHealth, gateway_registry, incomplete_lists
+from group_coordinator.coordinating.operations.gateway_metrics import GatewayHealth, gateway_values, incomplete_lists
+from group_coordinator.ground.monitoring.registry import Metrics
 from group_coordinator.ground.monitoring.server import published_metrics
 from group_coordinator.watching.narrative import words
 
@@ -33,8 +34,10 @@ def serve(
     or a failure."""
     with ExitStack() as stack:
         stop = stack.enter_context(stop_requested())
+        metrics = Metrics(())
+        metrics.values_from(lambda: gateway_values(proxy.metrics))
         published = published_metrics(
-            settings, gateway_registry(proxy.metrics), GatewayHealth(lambda: proxy.is_ready), settings.listen,
+            settings, metrics.registry, GatewayHealth(lambda: proxy.is_ready), settings.listen,
             degraded=lambda: incomplete_lists(proxy.metrics),
         )  # fmt: skip
         for sentence in stack.enter_context(published):

@@ -51,7 +51,7 @@ def relay(settings: Resolved[GatewaySettings], dry_run: DryRun = False) -> None:
         shards = partition_count(config.coordinator_client_properties, Topics.of_prefix(config.topic_prefix).events)
         running = relays(config, shards, tuple(range(shards)))
         metrics = Metrics(())
-        metrics.gauges_from(running.values)
+        metrics.values_from(running.values)
         published = published_metrics(
             config, metrics.registry, running, f"{config.topic_prefix} relay", degraded=running.sentences
         )

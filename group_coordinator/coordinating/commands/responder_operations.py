@@ -105,5 +105,5 @@ def responder_metrics(
 ) -> AbstractContextManager[list[str]]:
     """Return `published_metrics` of responders. Raises OSError where the endpoint cannot listen."""
     metrics = Metrics((m.RESPONDER_UP, m.RESPONDER_LEAD, m.RESPONDER_STATE))
-    metrics.gauges_from(lambda: responder_values(statuses()))
+    metrics.values_from(lambda: responder_values(statuses()))
     return published_metrics(config, metrics.registry, health, f"{config.topic_prefix} responder")

@@ -218,7 +218,7 @@ def _embedded(
 def _operations(config: StreamingConfig, index: Index | None, stack: ExitStack, output: CommandOutput) -> Operations:
     operations = stack.enter_context(Operations(config, index))
     if index is not None:
-        operations.metrics.gauges_from(partial(lag_gauges, index, lag_series(config, config.bootstrap_servers)))
+        operations.metrics.values_from(partial(lag_gauges, index, lag_series(config, config.bootstrap_servers)))
     for sentence in operations.published:
         output.write(sentence)
     return operations

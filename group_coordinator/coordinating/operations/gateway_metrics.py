@@ -10,14 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric as Family
-from prometheus_client.registry import Collector
-
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics, Histogram
 from group_coordinator.coordinating.gateway.versions import GROUP_APIS
-from group_coordinator.ground.monitoring.metrics import PREFIX, Metric
+from group_coordinator.ground.monitoring.metrics import PREFIX, Buckets, Metric, Value
 
 _MS = 1_000
 
@@ -110,43 +105,29 @@ GATEWAY_METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().va
 """All of them."""
 
 
-def gateway_registry(metrics: GatewayMetrics) -> CollectorRegistry:
-    """Return a registry with a gateway's numbers and those of its process."""
-    registry = CollectorRegistry()
-    registry.register(GatewayCollector(metrics))
-    ProcessCollector(registry=registry)
-    return registry
+def gateway_values(metrics: GatewayMetrics) -> Iterator[Value]:
+    """Yield a gateway's numbers. The gateway writes on meanwhile, which costs at most the last digit."""
+    for metric, value in (
+        (CONNECTIONS, metrics.connections_open), (ACCEPTED, metrics.connections_accepted),
+        (REFUSED, metrics.connections_refused), (TO_BROKERS, metrics.bytes_to_brokers),
+        (TO_CLIENTS, metrics.bytes_to_clients), (PENDING, metrics.pending), (IN_DOUBT, metrics.in_doubt),
+        (UNEXPECTED, metrics.answers_unexpected), (HANDED_OVER, metrics.answers_handed_over),
+        (RECORDED, metrics.answers_recorded), (NOT_RECORDED, metrics.answers_not_recorded),
+        (LEFT_OUT, metrics.groups_left_out),
+    ):  # fmt: skip
+        yield Value(metric, (), value)
+    for by_label, counts in ((BROKEN, metrics.connections_broken), (REQUESTS, metrics.requests)):
+        for label, count in {**dict.fromkeys([label for (label,) in by_label.known], 0), **counts}.items():
+            yield Value(by_label, (label,), count)
+    for api in GROUP_APIS.values():
+        yield Value(ANSWER_SECONDS, (api,), _buckets(metrics.answer_ms.get(api, Histogram())))
+    yield Value(COORDINATOR_SECONDS, (), _buckets(metrics.coordinator_ms))
+    yield Value(READING_SECONDS, (), _buckets(metrics.reading_ms))
 
 
-class GatewayCollector(Collector):
-    """Reads a gateway's numbers at every scrape; the gateway writes on meanwhile, which costs at most the last
-    digit."""
-
-    def __init__(self, metrics: GatewayMetrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Family]:
-        metrics = self._metrics
-        yield _gauge(CONNECTIONS, metrics.connections_open)
-        yield _counter(ACCEPTED, {(): metrics.connections_accepted})
-        yield _counter(REFUSED, {(): metrics.connections_refused})
-        yield _counter(BROKEN, _by_label(metrics.connections_broken))
-        yield _counter(TO_BROKERS, {(): metrics.bytes_to_brokers})
-        yield _counter(TO_CLIENTS, {(): metrics.bytes_to_clients})
-        yield _counter(REQUESTS, _by_label(metrics.requests))
-        yield _gauge(PENDING, metrics.pending)
-        yield _counter(IN_DOUBT, {(): metrics.in_doubt})
-        yield _counter(UNEXPECTED, {(): metrics.answers_unexpected})
-        yield _counter(HANDED_OVER, {(): metrics.answers_handed_over})
-        yield _counter(RECORDED, {(): metrics.answers_recorded})
-        yield _counter(NOT_RECORDED, {(): metrics.answers_not_recorded})
-        yield _counter(LEFT_OUT, {(): metrics.groups_left_out})
-        yield _histogram(ANSWER_SECONDS, {(api,): histogram for api, histogram in metrics.answer_ms.copy().items()})
-        yield _histogram(COORDINATOR_SECONDS, {(): metrics.coordinator_ms})
-        yield _histogram(READING_SECONDS, {(): metrics.reading_ms})
-
-    def describe(self) -> list[Family]:
-        return []
+def _buckets(histogram: Histogram) -> Buckets:
+    bounds = [("+Inf" if bound == inf else str(bound / _MS), count) for bound, count in histogram.cumulative]
+    return Buckets(bounds, histogram.sum / _MS)
 
 
 def incomplete_lists(metrics: GatewayMetrics) -> list[str]:
@@ -172,26 +153,3 @@ class GatewayHealth:
     def not_ready(self) -> list[str]:
         """Return why clients should not come; empty if they can."""
         return [] if self._is_ready() else ["it does not listen, or has given up"]
-
-
-def _by_label(counts: dict[str, int]) -> dict[tuple[str, ...], int]:
-    return {(label,): count for label, count in counts.copy().items()}
-
-
-def _gauge(metric: Metric, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(metric.name, metric.meaning, value=value)
-
-
-def _counter(metric: Metric, counts: dict[tuple[str, ...], int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-    for labels, count in {**dict.fromkeys(metric.known, 0), **counts}.items():
-        family.add_metric(labels, count)
-    return family
-
-
-def _histogram(metric: Metric, histograms: dict[tuple[str, ...], Histogram]) -> HistogramMetricFamily:
-    family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-    for labels, histogram in {**{labels: Histogram() for labels in metric.known}, **histograms}.items():
-        buckets = [("+Inf" if bound == inf else str(bound / _MS), count) for bound, count in histogram.cumulative]
-        family.add_metric(labels, buckets, sum_value=histogram.sum / _MS)
-    return family

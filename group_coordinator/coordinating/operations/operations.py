@@ -142,9 +142,9 @@ class Operations(Watcher):
         if file is not None and not os.access(file if file.exists() else file.parent, os.W_OK):
             raise OSError(f"The health file {file} cannot be written: name another one by health_file.")
         if self._config.publishes_metrics:
-            self.metrics.gauges_from(self.shards.values)
-            self.metrics.gauges_from(self._groups.values)
-            self.metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(self.health) else 1.0)])
+            self.metrics.values_from(self.shards.values)
+            self.metrics.values_from(self._groups.values)
+            self.metrics.values_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(self.health) else 1.0)])
             published = published_metrics(
                 self._config, self.metrics.registry, self.health, self._config.topic_prefix, lambda: self.responders(),
                 self.health.degraded,
@@ -172,7 +172,7 @@ class Operations(Watcher):
         self._stack.callback(reader.stop)
         self.follower = reader.follower
         self.shards.end_offset_of = reader.end_offset
-        self.metrics.gauges_from(reader.values)
+        self.metrics.values_from(reader.values)
 
     def polled(self) -> None:
         self.health.polled()

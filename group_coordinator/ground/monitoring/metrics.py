@@ -9,7 +9,7 @@ for Prometheus a series that appears with the first occurrence has not risen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Literal, NamedTuple, get_args, get_type_hints
 
@@ -44,12 +44,20 @@ class Metric(Struct, frozen=True, kw_only=True, eq=False):
     """Values of the labels that are known beforehand: their series begin at zero."""
 
 
+class Buckets(NamedTuple):
+    """The value of a histogram."""
+
+    counts: Sequence[tuple[str, float]]
+    """(bound, how many at or below it); the last bound is `+Inf`."""
+    sum: float
+
+
 class Value(NamedTuple):
-    """The value of a gauge for these labels."""
+    """The value of a metric for these labels."""
 
     metric: Metric
     labels: tuple[str, ...]
-    value: float
+    value: float | Buckets
 
 
 Known = Iterable[tuple[str, ...]]

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from group_coordinator.ground.monitoring.metrics import METRICS, Metric, Value
+from group_coordinator.ground.monitoring.metrics import METRICS, Buckets, Metric, Value
+
+_FAMILIES: dict[str, Any] = {
+    "counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily,
+}  # fmt: skip
 
 
 class Metrics:
@@ -18,7 +24,9 @@ class Metrics:
     def __init__(self, metrics: Sequence[Metric] = METRICS) -> None:
         self.registry = CollectorRegistry()
         self._counters = {
-            metric: _make_counter(metric, self.registry) for metric in metrics if metric.kind == "counter"
+            metric: Counter(metric.name, metric.meaning, metric.labels, registry=self.registry)
+            for metric in metrics
+            if metric.kind == "counter"
         }
         self._histograms = {
             metric: Histogram(
@@ -27,8 +35,8 @@ class Metrics:
             for metric in metrics
             if metric.kind == "histogram"
         }
-        self._gauges = _Gauges()
-        self.registry.register(self._gauges)
+        self._values = _Values()
+        self.registry.register(self._values)
         ProcessCollector(registry=self.registry)
         for metric in metrics:
             for labels in metric.known:
@@ -50,16 +58,14 @@ class Metrics:
         """Add a value to a histogram."""
         self._histograms[metric].labels(*labels).observe(value)
 
-    def gauges_from(self, source: Callable[[], Iterable[Value]]) -> None:
-        """Ask this for gauges at every scrape."""
-        self._gauges.add(source)
+    def values_from(self, source: Callable[[], Iterable[Value]]) -> None:
+        """Ask this for values at every scrape: gauges, and what is counted elsewhere."""
+        self._values.add(source)
 
 
-def _make_counter(metric: Metric, registry: CollectorRegistry) -> Counter:
-    return Counter(metric.name, metric.meaning, metric.labels, registry=registry)
+class _Values(Collector):
+    """What is asked for at every scrape."""
 
-
-class _Gauges(Collector):
     def __init__(self) -> None:
         self._sources: list[Callable[[], Iterable[Value]]] = []
         self._lock = threading.Lock()
@@ -68,16 +74,19 @@ class _Gauges(Collector):
         with self._lock:
             self._sources.append(source)
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Family]:
         with self._lock:
             sources = list(self._sources)
-        families: dict[Metric, GaugeMetricFamily] = {}
+        families: dict[Metric, Any] = {}
         for source in sources:
             for metric, labels, value in source():
                 if metric not in families:
-                    families[metric] = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-                families[metric].add_metric(labels, value)
+                    families[metric] = _FAMILIES[metric.kind](metric.name, metric.meaning, labels=metric.labels)
+                if isinstance(value, Buckets):
+                    families[metric].add_metric(labels, value.counts, sum_value=value.sum)
+                else:
+                    families[metric].add_metric(labels, value)
         yield from families.values()
 
-    def describe(self) -> list[GaugeMetricFamily]:
+    def describe(self) -> list[Family]:
         return []

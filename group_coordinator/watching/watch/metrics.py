@@ -45,11 +45,11 @@ def watch_metrics(
             tell(record, counts)
 
     probes = WatchProbes(source)
-    metrics.gauges_from(groups.values)
-    metrics.gauges_from(more)
-    metrics.gauges_from(lambda: source_ages(index))
-    metrics.gauges_from(lambda: clusters_by_state(source))
-    metrics.gauges_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(probes) else 1.0)])
+    metrics.values_from(groups.values)
+    metrics.values_from(more)
+    metrics.values_from(lambda: source_ages(index))
+    metrics.values_from(lambda: clusters_by_state(source))
+    metrics.values_from(lambda: [Value(m.READY, (), 0.0 if reasons_not_ready(probes) else 1.0)])
     index.on_news = count
     return metrics
 

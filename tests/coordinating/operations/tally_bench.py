@@ -48,5 +48,5 @@ class Bench:
 def bench(shard: int | None = 0, top: int = 5) -> Bench:
     metrics = Metrics()
     groups = GroupTable(top, lambda group_id: 1_700_000_100_000, lambda: 1_000.0)
-    metrics.gauges_from(groups.values)
+    metrics.values_from(groups.values)
     return Bench(metrics, groups, Tally(metrics, groups, lambda group_id: shard))

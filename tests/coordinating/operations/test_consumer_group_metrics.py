@@ -32,7 +32,7 @@ class Counted:
         now = group.now_ms if now_ms is None else now_ms
         self.metrics = Metrics()
         self.groups = GroupTable(5, lambda _: now, lambda: 0.0)
-        self.metrics.gauges_from(self.groups.values)
+        self.metrics.values_from(self.groups.values)
         self._counts = HistoryCounts(self.metrics, self.groups)
         for output in group.outputs:
             if isinstance(output, AssignmentChange):

@@ -8,13 +8,16 @@ from group_coordinator.coordinating.operations.gateway_metrics import (
     BROKEN,
     GATEWAY_METRICS,
     REQUESTS,
-    gateway_registry,
+    gateway_values,
 )
+from group_coordinator.ground.monitoring.registry import Metrics
 
 
 def test_series_begin_at_zero_and_count_on() -> None:
     metrics = GatewayMetrics()
-    registry = gateway_registry(metrics)
+    written = Metrics(())
+    written.values_from(lambda: gateway_values(metrics))
+    registry = written.registry
     for metric in (metric for metric in GATEWAY_METRICS if metric.labels):
         assert metric.known
         for values in metric.known:

@@ -85,7 +85,7 @@ class Well:
 
 def some_metrics() -> Metrics:
     metrics = Metrics(m.OF_A_WATCHER)
-    metrics.gauges_from(lambda: [Value(m.GROUP_LAG, ("payments", "orders"), 12), Value(m.READY, (), 1)])
+    metrics.values_from(lambda: [Value(m.GROUP_LAG, ("payments", "orders"), 12), Value(m.READY, (), 1)])
     metrics.add(m.REBALANCES, "member_joined", by=3)
     for seconds in (0.05, 0.3, 0.3, 7, 10_000):
         metrics.observe(m.REBALANCE_SECONDS, seconds, "stable")

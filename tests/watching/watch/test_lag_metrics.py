@@ -115,7 +115,7 @@ def scraped(index: Index, series: LagSeries) -> Samples:
     """Go through the text that Prometheus reads: it has no series twice."""
     now_ms = index.last_ms + 2 * LATER_MS
     metrics = Metrics(())
-    metrics.gauges_from(lambda: lag_values(index, index.rows(now_ms), now_ms, series))
+    metrics.values_from(lambda: lag_values(index, index.rows(now_ms), now_ms, series))
     found: Samples = {}
     seen: Counter[tuple[str, frozenset[tuple[str, str]]]] = Counter()
     for name, labels, value in _parsed(metrics.registry):
