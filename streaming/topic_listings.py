@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from group_coordinator.ground.kafka_topics.cluster_topics import Racks
-from group_coordinator.ground.kafka_topics.described import described, racks_of, topic_id_of
+from group_coordinator.ground.kafka_topics.described import look_at, racks_of, topic_id_of
 from streaming.topic_knowledge import TopicListing
 
 LOOK_TIMEOUT_S = 5.0
@@ -55,20 +55,14 @@ class TopicListings:
         for start in range(0, len(in_order), NAMES_PER_REQUEST):
             if start:
                 between()
-            requested = TopicCollection(in_order[start : start + NAMES_PER_REQUEST])
-            for name, future in self._admin.describe_topics(requested, request_timeout=LOOK_TIMEOUT_S).items():
-                try:
-                    description = described(future)
-                except KafkaException as problem:
-                    code = problem.args[0].code()
-                    if code in _NO_ANSWER:
-                        raise
-                    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                        hidden.add(name)
-                    continue
-                if description is None:
-                    absent.add(name)
-                    continue
+            look = look_at(self._admin, in_order[start : start + NAMES_PER_REQUEST], LOOK_TIMEOUT_S)
+            for name, problem in look.problems.items():
+                code = problem.args[0].code() if isinstance(problem, KafkaException) else KafkaError._TIMED_OUT
+                if code in _NO_ANSWER:
+                    raise KafkaException(KafkaError(code)) from problem
+                hidden |= {name} if code == KafkaError.TOPIC_AUTHORIZATION_FAILED else set()
+            absent.update(look.absent)
+            for name, description in look.topics.items():
                 looked_at += len(description.partitions)
                 if (topic_id := topic_id_of(description)) is not None:
                     topics[name], racks[name] = topic_id, racks_of(description)

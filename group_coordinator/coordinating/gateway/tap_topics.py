@@ -7,14 +7,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from msgspec import UNSET, Struct, UnsetType
 
 from group_coordinator.coordinating.gateway.topic_cache import TOPIC_NAME
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
 from group_coordinator.ground.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX
-from group_coordinator.ground.kafka_topics.described import described, racks_of, topic_id_of
+from group_coordinator.ground.kafka_topics.described import look_at, racks_of, topic_id_of
 from schemas.events import encode_json
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.topic_regexes import InvalidTopicRegex, matching_topics
@@ -92,23 +92,17 @@ class TapTopics:
 
     def _described(self, names: list[str]) -> dict[str, DescribedTopic | None]:
         """Return those that brokers answer for; None: it does not exist. Blocks."""
-        topics: dict[str, DescribedTopic | None] = {}
         try:
-            requested = TopicCollection(names)
-            futures = self._client().describe_topics(requested, request_timeout=_TIMEOUT_S) if names else {}
+            look = look_at(self._client(), names, _TIMEOUT_S)
         except (KafkaException, ValueError) as problem:
             _log.warning("the brokers cannot be asked for topics: %s", problem)
-            return topics
-        for name, future in futures.items():
-            try:
-                description = described(future)
-            except KafkaException as problem:
-                _log.warning("the recording cannot tell what topic %s is: %s", name, problem.args[0].str())
-                continue
-            if description is None:
-                topics[name] = None
-            elif (topic_id := topic_id_of(description)) is not None:
-                topics[name] = DescribedTopic(name=name, topic_id=topic_id, partitions=racks_of(description))
+            return {}
+        for name, why in look.problems.items():
+            _log.warning("the recording cannot tell what topic %s is: %s", name, why)
+        topics: dict[str, DescribedTopic | None] = dict.fromkeys(look.absent)
+        for name, topic in look.topics.items():
+            if (topic_id := topic_id_of(topic)) is not None:
+                topics[name] = DescribedTopic(name=name, topic_id=topic_id, partitions=racks_of(topic))
         return topics
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, ResourceType, TopicDescription
@@ -39,12 +39,40 @@ def described(future: Future[TopicDescription]) -> TopicDescription | None:
         return None
 
 
-def topic_ids_of(admin: AdminClient, names: Iterable[str]) -> dict[str, str | None]:
+class TopicLook(NamedTuple):
+    """What brokers say of topics at one moment."""
+
+    topics: dict[str, TopicDescription]
+    absent: list[str]
+    problems: dict[str, KafkaException | TimeoutError]
+    """Why they say nothing of the others."""
+
+
+def look_at(admin: AdminClient, names: Collection[str], timeout_s: float = _TIMEOUT_S) -> TopicLook:
+    """Ask brokers for topics by their names. Raises KafkaException where they cannot even be asked."""
+    look = TopicLook({}, [], {})
+    futures = admin.describe_topics(TopicCollection([*names]), request_timeout=timeout_s) if names else {}
+    for name, future in futures.items():
+        try:
+            topic = described(future)
+        except (KafkaException, TimeoutError) as problem:
+            _log.debug("topic %s cannot be described: %s", name, problem)
+            look.problems[name] = problem
+            continue
+        if topic is None:
+            look.absent.append(name)
+        else:
+            look.topics[name] = topic
+    return look
+
+
+def topic_ids_of(admin: AdminClient, names: Collection[str]) -> dict[str, str | None]:
     """Return the ids of those of these topics that are there; None of one whose brokers have no ids (before 2.8).
     Raises KafkaException and TimeoutError where they do not answer."""
-    futures = admin.describe_topics(TopicCollection(list(names)), request_timeout=_TIMEOUT_S)
-    topics = {name: described(future) for name, future in futures.items()}
-    return {name: topic_id_of(topic) for name, topic in topics.items() if topic is not None}
+    topics, _, problems = look_at(admin, names)
+    for problem in problems.values():
+        raise problem
+    return {name: topic_id_of(topic) for name, topic in topics.items()}
 
 
 def racks_of(description: TopicDescription) -> Racks:
@@ -74,25 +102,12 @@ def broker_values(admin: AdminClient, metadata: ClusterMetadata) -> dict[str, st
 
 def topic_names(admin: AdminClient, metadata: ClusterMetadata) -> dict[str, str]:
     """Return the names of topics by id, in hexadecimal digits. `metadata` lists the topics. Raises KafkaException."""
-    names = [name for name, topic in metadata.topics.items() if topic.error is None]
-    found = {}
-    futures = admin.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_S) if names else {}
-    for name, future in futures.items():
-        try:
-            topic_id = topic_id_of(future.result(_TIMEOUT_S + 1.0))
-        except (KafkaException, TimeoutError) as problem:
-            _log.debug("%s: its id is not known: %s", name, problem)
-            continue
-        if topic_id is not None:
-            found[topic_id.replace("-", "")] = name
-    return found
+    topics = look_at(admin, [name for name, topic in metadata.topics.items() if topic.error is None]).topics
+    ids = {name: topic_id_of(topic) for name, topic in topics.items()}
+    return {topic_id.replace("-", ""): name for name, topic_id in ids.items() if topic_id is not None}
 
 
 def partitions_now(admin: AdminClient, topic: str) -> int | None:
     """Return how many partitions a topic has; None while the brokers do not answer."""
-    (future,) = admin.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT_S).values()
-    try:
-        return len(future.result(_TIMEOUT_S + 1.0).partitions)
-    except (KafkaException, TimeoutError) as problem:
-        _log.debug("%s: its partitions cannot be counted: %s", topic, problem)
-        return None
+    found = look_at(admin, [topic]).topics.get(topic)
+    return None if found is None else len(found.partitions)
