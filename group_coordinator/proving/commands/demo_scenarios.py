@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from group_coordinator.coordinating.members.host import MemberHost
 from group_coordinator.proving.commands.demo_members import (
@@ -67,7 +67,7 @@ class DemoScenarios:
 
     def _payments(self) -> Scenario:
         """A member crashes, is missed after its session timeout, and comes back."""
-        a, b, c = self._started(*(self._member("payments", name, "payments", _EAGER) for name in "abc"))
+        a, b, c = self._team("payments", "abc", "payments", _EAGER)
         while True:
             yield self._stable(a, b, c)
             yield 5
@@ -81,7 +81,7 @@ class DemoScenarios:
 
     def _orders(self) -> Scenario:
         """A rolling deploy: one after the other leaves and comes back as a new version."""
-        team = self._started(*(self._member("orders", name, "orders", _COOPERATIVE) for name in "abc"))
+        team = self._team("orders", "abc", "orders", _COOPERATIVE)
         while True:
             yield self._stable(*team)
             yield 8
@@ -95,9 +95,7 @@ class DemoScenarios:
 
     def _clicks(self) -> Scenario:
         """One member flaps: it comes and goes, and each time the other one has to rejoin too."""
-        steady, flapper = self._started(
-            *(self._member("clicks", name, "clicks", _EAGER) for name in ("steady", "flapping"))
-        )
+        steady, flapper = self._team("clicks", ("steady", "flapping"), "clicks", _EAGER)
         while True:
             yield self._stable(steady, flapper)
             yield 10
@@ -111,14 +109,7 @@ class DemoScenarios:
 
     def _ledger(self) -> Scenario:
         """A static member bounces: back within its session timeout, it keeps its partitions, and nobody rebalances."""
-        a, b = self._started(
-            *(
-                self._member(
-                    "ledger", name, "payments", _EAGER, group_instance_id=f"ledger-{name}", session_timeout_ms=15_000
-                )
-                for name in "ab"
-            )
-        )
+        a, b = self._team("ledger", "ab", "payments", _EAGER, are_static=True, session_timeout_ms=15_000)
         while True:
             yield self._stable(a, b)
             yield 14
@@ -130,9 +121,7 @@ class DemoScenarios:
 
     def _reports(self) -> Scenario:
         """A member takes too long between two polls, leaves by itself, and rejoins when it polls again."""
-        slow, quick = self._started(
-            *(self._member("reports", name, "orders", _EAGER, max_poll_interval_ms=8_000) for name in ("slow", "quick"))
-        )
+        slow, quick = self._team("reports", ("slow", "quick"), "orders", _EAGER, max_poll_interval_ms=8_000)
         while True:
             yield self._stable(slow, quick)
             yield 6
@@ -142,13 +131,13 @@ class DemoScenarios:
 
     def _audit(self) -> Scenario:
         """One member that commits by hand, and never has any trouble."""
-        self._started(self._member("audit", "a", "clicks", _EAGER, commits_itself=True))
+        self._team("audit", "a", "clicks", _EAGER, commits_itself=True)
         while True:
             yield 3_600
 
     def _billing(self) -> Scenario:
         """Member by member a group moves to the consumer protocol, and nobody stops; later a member crashes."""
-        team = self._started(*(self._member("billing", name, "payments", _COOPERATIVE) for name in "abc"))
+        team = self._team("billing", "abc", "payments", _COOPERATIVE)
         yield self._stable(*team)
         yield 4
         self._announce("billing moves to the consumer protocol (KIP-848): a, b and c are replaced, one after the other")
@@ -222,28 +211,27 @@ class DemoScenarios:
 
         return is_so
 
-    def _member(
+    def _team(
         self,
         group_id: str,
-        name: str,
+        names: Iterable[str],
         topic: str,
         assignors: tuple[str, ...],
         *,
         commits_itself: bool = False,
+        are_static: bool = False,
         **settings: object,
-    ) -> DemoMember:
-        return DemoMember(
-            self._host,
-            group_id,
-            f"{group_id}-{name}",
-            [topic],
-            commits_itself=commits_itself,
-            **{**_QUICK, "partition_assignment_strategy": assignors, **settings},
-        )
-
-    def _started(self, *clients: DemoMember) -> tuple[DemoMember, ...]:
-        self._start(*clients)
-        return clients
+    ) -> list[DemoMember]:
+        """Start members with these names, each of which has its own as its instance id where they are static."""
+        settings = {**_QUICK, "partition_assignment_strategy": assignors, **settings}
+        members = []
+        for client_id in (f"{group_id}-{name}" for name in names):
+            own = {"group_instance_id": client_id} if are_static else {}
+            members.append(
+                DemoMember(self._host, group_id, client_id, [topic], commits_itself=commits_itself, **settings, **own)
+            )
+        self._start(*members)
+        return members
 
     def _start(self, *clients: DemoClient) -> None:
         self.clients += clients
