@@ -122,7 +122,8 @@ class Narrator:
             self._append(
                 MemberReplaced(*step.history_fields(), member=identity(new), old_member_id=old_id, rebalanced=rises)
             )
-        for member in self._last_of_each():
+        last_of_each = {member.member_id: member for member in self._members}
+        for member in last_of_each.values():
             self._tell_member(member)
         for regex, topics in self._regexes:
             self._append(RegexResolved(*step.history_fields(), regex=regex, topics=topics))
@@ -171,9 +172,6 @@ class Narrator:
         self._append(GroupEpochBumped(*step.history_fields(), reasons=reasons, metadata_hash=metadata_hash))
         group.ongoing = step.cause_seq
         self._known_state = ASSIGNING
-
-    def _last_of_each(self) -> Iterable[ConsumerMember]:
-        return {member.member_id: member for member in self._members}.values()
 
     def _tell_member(self, member: ConsumerMember) -> None:
         step, before, asks = self._step, self._known.get(member.member_id), asking_member(member)

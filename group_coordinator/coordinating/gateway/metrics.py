@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import accumulate
 
 _MS_BOUNDS = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
@@ -44,11 +44,11 @@ class GatewayMetrics:
         self.connections_accepted = 0
         self.connections_refused = 0
         """Beyond the bound."""
-        self.connections_broken: dict[str, int] = {}
+        self.connections_broken: Counter[str] = Counter()
         """By kind: what was not understood, not offered, not authenticated."""
         self.bytes_to_brokers = 0
         self.bytes_to_clients = 0
-        self.requests: dict[str, int] = {}
+        self.requests: Counter[str] = Counter()
         """Group requests by API."""
         self.in_doubt = 0
         """Events whose answer did not come in time, or that could not be written."""
@@ -70,12 +70,3 @@ class GatewayMetrics:
         """From the event's sending until its answer was written to the log, or handed over by a responder."""
         self.reading_ms = Histogram()
         """From then until it was read here."""
-
-    def count_request(self, api: str) -> None:
-        self.requests[api] = self.requests.get(api, 0) + 1
-
-    def count_broken(self, kind: str) -> None:
-        self.connections_broken[kind] = self.connections_broken.get(kind, 0) + 1
-
-    def add_answer(self, api: str, elapsed_ms: float) -> None:
-        self.answer_ms[api].add(elapsed_ms)

@@ -246,14 +246,14 @@ class Session(asyncio.Protocol):
         if self._waits_for_room:
             return False
         del self._machine.to_coordinator[0]
-        self._metrics.count_request(pending.api)
+        self._metrics.requests[pending.api] += 1
         reply = partial(self._reply, pending.api, pending.number, self._weight, now_s)
         self._ask(pending, self._backing.node_id, reply)
         return True
 
     def _reply(self, api: str, number: int, weight: int, since_s: float, response: AnyResponse) -> None:
         self._shared.room.release(self, weight)
-        self._metrics.add_answer(api, (self._loop.time() - since_s) * 1_000)
+        self._metrics.answer_ms[api].add((self._loop.time() - since_s) * 1_000)
         self._machine.answer(number, response)
         if not self._is_flushing:  # else it was given at once, and leaves with what is flushed
             self.flush_soon()
@@ -325,7 +325,7 @@ class Session(asyncio.Protocol):
 
     def _break(self, reason: str) -> None:
         if self._client is not None:
-            self._metrics.count_broken(reason.split(":")[0])
+            self._metrics.connections_broken[reason.split(":")[0]] += 1
             _lines.write("connection of %s closed: %s", self._machine.client_host, reason)
         self.end()
 

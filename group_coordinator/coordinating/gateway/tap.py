@@ -256,7 +256,7 @@ class Tap(ProxyServer):
 
     def note(self, pending: PendingRequest) -> Tapped | None:
         """Record a request; return None for one that is not recorded."""
-        self.metrics.count_request(pending.api)
+        self.metrics.requests[pending.api] += 1
         return self._log.request(pending, _now_ms())
 
     def _ask(self, pending: PendingRequest, node_id: int | None, reply: Reply) -> None:

@@ -14,6 +14,7 @@ from group_coordinator.coordinating.commands.coordinator_options import Settings
 from group_coordinator.proving.recordings.broker_settings import FORMER_RULES, RULES, SETTINGS, Setting
 from group_coordinator.proving.recordings.following import FollowedGroup, Following
 from group_coordinator.watching.narrative import words
+from group_coordinator.watching.narrative.words import precise_clock as moment
 
 GROUPS_SHOWN = 20
 _INFERRED_SHOWN = 3
@@ -67,12 +68,12 @@ def _of_group(group: FollowedGroup, zone: tzinfo) -> Iterator[str]:
         )
     for part, next_part in zip(group.parts, [*group.parts[1:], None], strict=False):
         if part is group.parts[0] and part.beginning is not None:
-            known_from = f"{_moment(part.inputs[0].clock_ms, zone)} (generation {part.beginning.group.generation_id})"
+            known_from = f"{moment(part.inputs[0].clock_ms, zone)} (generation {part.beginning.group.generation_id})"
             yield f"group {group.group_id}: it is older than the log; what it was before {known_from} is not known"
         if part.gap is not None:
-            until = "the end" if next_part is None else f"{_moment(next_part.inputs[0].clock_ms, zone)}"
+            until = "the end" if next_part is None else f"{moment(next_part.inputs[0].clock_ms, zone)}"
             yield (
-                f"group {group.group_id}: what it was from {_moment(part.gap_from_ms, zone)} to {until} is not known: "
+                f"group {group.group_id}: what it was from {moment(part.gap_from_ms, zone)} to {until} is not known: "
                 f"{part.gap.reason}"
             )
     apis = Counter(difference.where.split(" ")[0] for difference in group.differing)
@@ -85,7 +86,7 @@ def _of_group(group: FollowedGroup, zone: tzinfo) -> Iterator[str]:
     inferred = [step for part in group.parts for step in part.result.steps if step.inferred is not None]
     if inferred:
         details = words.listed(
-            [f"{step.inferred} at {_moment(step.effect_us // 1000, zone)}" for step in inferred], _INFERRED_SHOWN
+            [f"{step.inferred} at {moment(step.effect_us // 1000, zone)}" for step in inferred], _INFERRED_SHOWN
         )
         yield (
             f"group {group.group_id}: {words.count(len(inferred), 'request')} not in the log, inferred from what "
@@ -93,8 +94,6 @@ def _of_group(group: FollowedGroup, zone: tzinfo) -> Iterator[str]:
         )
 
 
-def _moment(time_ms: int, zone: tzinfo) -> str:
-    return words.precise_clock(time_ms, zone)
 
 
 # ------------------------------------------------------------------------------------------------------- the settings

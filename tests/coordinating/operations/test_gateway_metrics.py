@@ -25,10 +25,10 @@ def test_series_begin_at_zero_and_count_on() -> None:
             assert (
                 registry.get_sample_value(metric.name + ("_count" if metric.kind == "histogram" else ""), labels) == 0
             )
-    metrics.count_request("JoinGroup")
-    metrics.count_broken("idle")
-    metrics.count_broken("of another kind")
-    metrics.add_answer("JoinGroup", 20.0)
+    metrics.requests["JoinGroup"] += 1
+    metrics.connections_broken["idle"] += 1
+    metrics.connections_broken["of another kind"] += 1
+    metrics.answer_ms["JoinGroup"].add(20.0)
     assert registry.get_sample_value(REQUESTS.name, {"api": "JoinGroup"}) == 1
     assert registry.get_sample_value(BROKEN.name, {"reason": "idle"}) == 1
     assert registry.get_sample_value(BROKEN.name, {"reason": "of another kind"}) == 1
