@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -62,11 +63,11 @@ class CheckedOffsets:
         self,
         coordinator: CoordinatorClient,
         topics: TopicCache,
-        access: TopicAccess | None = None,
+        access: TopicAccess,
         joined: JoinedTopics | None = None,
     ) -> None:
-        """`access` knows which topics clients may name; None: all. `joined` knows what goes with requests that join a
-        group; None: nothing."""
+        """`access` knows which topics clients may name, `joined` what goes with requests that join a group; None:
+        nothing."""
         self._coordinator = coordinator
         self._topics = topics
         self._access = access
@@ -131,10 +132,9 @@ class CheckedOffsets:
         return False
 
     def _rules(self, event: GroupEvent, topics: Answers | None = None) -> Rules:
-        access = self._access
         return Rules(
             topics=topics or {},
-            refuses=lambda name: access is not None and access.refuses(event.principal, name),
+            refuses=partial(self._access.refuses, event.principal),
             by_id=event.api_version >= BY_ID_FROM,
         )
 

@@ -98,24 +98,23 @@ class RequestRouter:
         nodes: Callable[[], tuple[Node, ...]],
         authorizer: Authorizer,
         *,
+        bounds: Bounds,
+        sizes: AnswerSizes,
+        topics: TopicAccess,
         answer_member_id_required: bool = True,
-        bounds: Bounds | None = None,
-        sizes: AnswerSizes | None = None,
-        topics: TopicAccess | None = None,
         own_settings: OwnSettings | None = None,
         transaction_log: TransactionLog | None = None,
         now_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`sizes` knows how long answers are. `topics` knows which topics clients may name; None: all. `own_settings`
-        alters and describes the settings of groups. `transaction_log` None: no offsets in transactions are asked for.
-        """
+        """`sizes` knows how long answers are, `topics` which topics clients may name. `own_settings` alters and
+        describes the settings of groups. `transaction_log` None: no offsets in transactions are asked for."""
         self._coordinator = coordinator
         self._groups = groups
         self._nodes = nodes
         self._authorizer = authorizer
         self._answer_member_id_required = answer_member_id_required
-        self._bounds = bounds or Bounds()
-        self._sizes = sizes or AnswerSizes()
+        self._bounds = bounds
+        self._sizes = sizes
         self._topics = topics
         self._own_settings = own_settings
         self._transaction_log = transaction_log
@@ -195,25 +194,19 @@ class RequestRouter:
         (group_id,) = groups_named(request)
         if not self._allows(context, group_id):
             on_answer(refusal(request, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        elif self._subscribes_to_refused(context, request):
+        elif isinstance(request, ConsumerGroupHeartbeatRequest) and subscribes_to_refused(
+            request, self._topics, context.pending.principal
+        ):
             on_answer(refusal(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             self._coordinator.ask(context.event(group_id, request), on_answer)
-
-    def _subscribes_to_refused(self, context: _RequestContext, request: Request) -> bool:
-        return (
-            self._topics is not None
-            and isinstance(request, ConsumerGroupHeartbeatRequest)
-            and subscribes_to_refused(request, self._topics, context.pending.principal)
-        )
 
     def _show(
         self, context: _RequestContext, request: ConsumerGroupDescribeRequest, answer: GroupResponse
     ) -> None:
         """Show consumer groups as far as the client may see their topics."""
         assert isinstance(answer, ConsumerGroupDescribeResponse)
-        if self._topics is not None:
-            answer = without_refused(answer, self._topics, context.pending.principal)
+        answer = without_refused(answer, self._topics, context.pending.principal)
         if request.include_authorized_operations:
             answer = replace(answer, groups=with_operations(answer.groups))
         context.reply(in_kafkas_order(answer))

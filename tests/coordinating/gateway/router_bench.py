@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
 from group_coordinator.coordinating.gateway.authorization import Authorizer, parse_rules
 from group_coordinator.coordinating.gateway.brokers import Node
-from group_coordinator.coordinating.gateway.config import Address
+from group_coordinator.coordinating.gateway.config import Address, Bounds
 from group_coordinator.coordinating.gateway.group_configs import ConfigsResponse
 from group_coordinator.coordinating.gateway.group_events import GroupEvent
 from group_coordinator.coordinating.gateway.pending_request import AnyResponse, PendingRequest
@@ -57,6 +58,8 @@ class Bench:
             self.groups,
             lambda: self.nodes,
             authorizer,
+            bounds=Bounds(),
+            sizes=AnswerSizes(),
             answer_member_id_required=hands_out,
             topics=TopicAccess("coordinator", authorizer),
         )

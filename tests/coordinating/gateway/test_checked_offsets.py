@@ -76,7 +76,7 @@ class Bench:
         self.book = Book(**topics)
         self.sent: list[tuple[GroupEvent, Callable[[Response], None]]] = []
         self.answers: list[Response] = []
-        self.commits = CheckedOffsets(self, cast(TopicCache, self.book))
+        self.commits = CheckedOffsets(self, cast(TopicCache, self.book), access())
 
     def ask(self, event: GroupEvent, on_answer: Callable[[Response], None]) -> None:
         """The coordinator's side."""
@@ -231,7 +231,6 @@ class _Talking(list[Response]):
 def test_topics_that_the_client_may_not_name_are_refused_in_every_request() -> None:
     """Topics that do not exist may be deleted from: what went unseen leaves its offsets."""
     bench = Bench(t=Topic(ID, 1))
-    bench.commits = CheckedOffsets(bench, cast(TopicCache, bench.book), access())
     bench.say(commit((SECRET, (0,)), ("t", (0,))))
     bench.accept()
     assert bench.codes == [(SECRET, 0, REFUSED), ("t", 0, NONE)]

@@ -9,13 +9,14 @@ import pytest
 
 from group_coordinator.coordinating.gateway.answer_sizes import AnswerSizes
 from group_coordinator.coordinating.gateway.authorization import Authorizer, parse_rules
-from group_coordinator.coordinating.gateway.config import GatewaySettings
+from group_coordinator.coordinating.gateway.config import Bounds, GatewaySettings
 from group_coordinator.coordinating.gateway.coordinator_client import EventsClient
 from group_coordinator.coordinating.gateway.group_events import GroupEvent
 from group_coordinator.coordinating.gateway.metrics import GatewayMetrics
 from group_coordinator.coordinating.gateway.offset_topics import Rules, split_commit, with_refused
 from group_coordinator.coordinating.gateway.pending_request import AnyResponse, PendingRequest
 from group_coordinator.coordinating.gateway.request_router import RequestRouter
+from group_coordinator.coordinating.gateway.topic_access import TopicAccess
 from group_coordinator.coordinating.gateway.topic_cache import ABSENT, Topic
 from group_coordinator.coordinating.gateway.transactions import OnCode, added_code, appended_code
 from group_coordinator.coordinating.gateway.translation import read_response, write_response
@@ -87,7 +88,8 @@ class Bench:
         self.answers: list[AnyResponse] = []
         authorizer = Authorizer(None if rules is None else parse_rules(rules))
         self._router = RequestRouter(
-            self.coordinator, Groups(), lambda: NODES, authorizer, transaction_log=self.log
+            self.coordinator, Groups(), lambda: NODES, authorizer, bounds=Bounds(), sizes=AnswerSizes(),
+            topics=TopicAccess("coordinator", authorizer), transaction_log=self.log,
         )
 
     def ask(self, api: str, request: GroupRequest, version: int = 4, host: str = "127.0.0.1") -> None:
