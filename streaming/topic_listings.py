@@ -9,8 +9,8 @@ from typing import cast
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from group_coordinator.ground.kafka_topics.cluster_topics import Racks
-from group_coordinator.ground.kafka_topics.described import look_at, racks_of, topic_id_of
+from group_coordinator.ground.kafka_topics.cluster_topics import Racks, racks_of
+from group_coordinator.ground.kafka_topics.described import look_at, topic_id_of
 from streaming.topic_knowledge import TopicListing
 
 LOOK_TIMEOUT_S = 5.0

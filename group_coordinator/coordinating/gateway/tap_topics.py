@@ -13,8 +13,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from group_coordinator.coordinating.gateway.topic_cache import TOPIC_NAME
 from group_coordinator.ground.kafka_topics.clients import new_admin_client
-from group_coordinator.ground.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX
-from group_coordinator.ground.kafka_topics.described import look_at, racks_of, topic_id_of
+from group_coordinator.ground.kafka_topics.cluster_topics import ATTACHED_BYTES_MAX, racks_of
+from group_coordinator.ground.kafka_topics.described import look_at, topic_id_of
 from schemas.events import encode_json
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
 from schemas.topic_regexes import InvalidTopicRegex, matching_topics

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from sys import intern
 
 import msgspec
+from confluent_kafka.admin import TopicDescription
 from msgspec import UNSET, Struct, UnsetType
 
 from schemas.group_metadata_events import DescribedTopic, TopicMetadata
@@ -20,8 +21,19 @@ Racks = tuple[tuple[str, ...], ...]
 ATTACHED_BYTES_MAX = 262_144
 """About this much is attached to a request; of further topics the watcher tells the group. Both must fit into an
 event."""
+_RACKS_BYTES_MAX = 262_144
+"""Of one topic, in a record; the racks of a larger one are left out. Kafka's own assignors do not look at racks."""
 _SHARED_MAX = 20_000
 _log = logging.getLogger(__name__)
+
+
+def racks_of(description: TopicDescription) -> Racks:
+    """Return the racks of each partition's replicas, in the order of partitions; a broker without a rack has an empty
+    one."""
+    in_order = sorted(description.partitions, key=lambda partition: partition.id)
+    racks = tuple([tuple(sorted([node.rack or "" for node in partition.replicas])) for partition in in_order])
+    size = sum([len(rack) + 3 for replicas in racks for rack in replicas])
+    return racks if size <= _RACKS_BYTES_MAX else ((),) * len(racks)
 
 
 class SharedRacks:

@@ -1,4 +1,4 @@
-"""What brokers say of a topic when it is described: its id, its partitions and their racks."""
+"""What brokers say of topics when they are described, and of themselves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, ResourceType, TopicDescription
 
-from group_coordinator.ground.kafka_topics.cluster_topics import Racks
 from schemas.wire import topic_id_text
 
 _TIMEOUT_S = 10.0
-_RACKS_BYTES_MAX = 262_144
-"""Of one topic, in a record; the racks of a larger one are left out. Kafka's own assignors do not look at racks."""
 _UUID = struct.Struct(">qq")
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID, KafkaError.TOPIC_EXCEPTION)
 _log = logging.getLogger(__name__)
@@ -73,15 +70,6 @@ def topic_ids_of(admin: AdminClient, names: Collection[str]) -> dict[str, str | 
     for problem in problems.values():
         raise problem
     return {name: topic_id_of(topic) for name, topic in topics.items()}
-
-
-def racks_of(description: TopicDescription) -> Racks:
-    """Return the racks of each partition's replicas, in the order of partitions; a broker without a rack has an empty
-    one."""
-    in_order = sorted(description.partitions, key=lambda partition: partition.id)
-    racks = tuple([tuple(sorted([node.rack or "" for node in partition.replicas])) for partition in in_order])
-    size = sum([len(rack) + 3 for replicas in racks for rack in replicas])
-    return racks if size <= _RACKS_BYTES_MAX else ((),) * len(racks)
 
 
 def brokers_of(metadata: ClusterMetadata) -> dict[int, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ _FAMILIES: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Metrics:
+class Metrics(Collector):
     """The registry, and how it is written to. Safe for several threads."""
 
     def __init__(self, metrics: Sequence[Metric] = METRICS) -> None:
@@ -35,8 +34,8 @@ class Metrics:
             for metric in metrics
             if metric.kind == "histogram"
         }
-        self._values = _Values()
-        self.registry.register(self._values)
+        self._sources: list[Callable[[], Iterable[Value]]] = []
+        self.registry.register(self)
         ProcessCollector(registry=self.registry)
         for metric in metrics:
             for labels in metric.known:
@@ -60,33 +59,18 @@ class Metrics:
 
     def values_from(self, source: Callable[[], Iterable[Value]]) -> None:
         """Ask this for values at every scrape: gauges, and what is counted elsewhere."""
-        self._values.add(source)
-
-
-class _Values(Collector):
-    """What is asked for at every scrape."""
-
-    def __init__(self) -> None:
-        self._sources: list[Callable[[], Iterable[Value]]] = []
-        self._lock = threading.Lock()
-
-    def add(self, source: Callable[[], Iterable[Value]]) -> None:
-        with self._lock:
-            self._sources.append(source)
+        self._sources.append(source)
 
     def collect(self) -> Iterator[Family]:
-        with self._lock:
-            sources = list(self._sources)
+        """Ask the sources, for the registry."""
         families: dict[Metric, Any] = {}
-        for source in sources:
+        for source in list(self._sources):
             for metric, labels, value in source():
                 if metric not in families:
                     families[metric] = _FAMILIES[metric.kind](metric.name, metric.meaning, labels=metric.labels)
-                if isinstance(value, Buckets):
-                    families[metric].add_metric(labels, value.counts, sum_value=value.sum)
-                else:
-                    families[metric].add_metric(labels, value)
+                families[metric].add_metric(labels, *(value if isinstance(value, Buckets) else (value,)))
         yield from families.values()
 
     def describe(self) -> list[Family]:
+        """Return nothing: what the sources will say is not known before."""
         return []
