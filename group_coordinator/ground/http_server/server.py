@@ -92,10 +92,6 @@ class HttpServer:
         """True while the server runs in its thread."""
         return self._thread.is_alive()
 
-    def run(self) -> None:
-        """Serve in this thread, until SIGINT, SIGTERM or `stop`."""
-        self._server.run()
-
     def start(self) -> None:
         """Serve in a thread. Raises ServerError."""
         self._thread.start()

@@ -38,7 +38,6 @@ class KafkaSource:
         topics: TopicNames,
         *,
         follower: TopicFollower | None = None,
-        end_offsets_interval_s: float = 15.0,
     ) -> None:
         """`properties` are librdkafka's: at least `bootstrap.servers`.
 
@@ -47,14 +46,13 @@ class KafkaSource:
         self.name = properties.get("bootstrap.servers", "")
         self._properties = dict(properties)
         self._topics = topics
-        self._interval_s = end_offsets_interval_s
         self._follower = follower
         self._stack = ExitStack()
 
     def start(self, index: Index) -> None:
         """Start to read. Raises SourceError when Kafka does not answer, or there is no history topic."""
         self._follower = self._follower or self._follow(index)
-        end_poller = EndPoller(self._properties, index, self.progress, self._interval_s)
+        end_poller = EndPoller(self._properties, index, self.progress)
         end_poller.start()
         self._stack.callback(end_poller.stop)
 

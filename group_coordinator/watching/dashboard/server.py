@@ -1,9 +1,8 @@
-"""The dashboard as a server: `serve` until told to stop, or `start_server` in a thread."""
+"""The dashboard as a server in a thread."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from group_coordinator.ground.http_server.server import HttpServer, ServerError, listen_guarded
 from group_coordinator.watching.dashboard.application import application
@@ -33,20 +32,6 @@ class RunningServer:
         """True while the server runs in its thread."""
         return self._server.is_running
 
-    def run(self) -> None:
-        """Serve in this thread, until SIGINT, SIGTERM or `stop`."""
-        try:
-            self._server.run()
-        finally:
-            self.source.stop()
-
-    def start(self) -> None:
-        """Serve in a thread. Raises SourceError when the server does not come up."""
-        try:
-            self._server.start()
-        except ServerError as problem:
-            raise SourceError(str(problem)) from problem
-
     def stop(self) -> None:
         self._server.stop()
         self.source.stop()
@@ -56,26 +41,6 @@ class RunningServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def serve(
-    source: Source,
-    host: str = "127.0.0.1",
-    port: int = DEFAULT_PORT,
-    token: str | None = None,
-    *,
-    index: Index | None = None,
-    what_if: ReplayFunction | None = None,
-    announce: Callable[[str], None] = lambda address: None,
-) -> None:
-    """Show a source until SIGINT or SIGTERM. `announce` is told the address before the first request is served.
-
-    On loopback no token is needed; elsewhere one is made where none is given. Raises SourceError when the source cannot
-    be read or the port is taken.
-    """
-    server = _prepare(source, host, port, token, Index() if index is None else index, what_if)
-    announce(server.address)
-    server.run()
 
 
 def start_server(
@@ -89,21 +54,10 @@ def start_server(
 ) -> RunningServer:
     """Start a server in a thread; `port` 0 is a free one. `index`: what the source fills, with its settings.
 
-    Raises SourceError.
+    On loopback no token is needed; elsewhere one is made where none is given. Raises SourceError when the source cannot
+    be read or the port is taken.
     """
-    server = _prepare(source, host, port, token, Index() if index is None else index, what_if)
-    server.start()
-    return server
-
-
-def _prepare(
-    source: Source,
-    host: str,
-    port: int,
-    token: str | None,
-    index: Index,
-    what_if: ReplayFunction | None,
-) -> RunningServer:
+    index = Index() if index is None else index
     try:
         listening, token = listen_guarded(host, port, token)
     except ServerError as problem:
@@ -117,5 +71,8 @@ def _prepare(
     news = News(documents)
     app = application(documents, source, news, token)
     server = HttpServer(app, listening, name="dashboard", connections_max=CONNECTIONS_MAX, before_shutdown=news.close)
-    address = server.url + "/" + (f"?token={token}" if token else "")
-    return RunningServer(server, source, address, index)
+    try:
+        server.start()
+    except ServerError as problem:
+        raise SourceError(str(problem)) from problem
+    return RunningServer(server, source, server.url + "/" + (f"?token={token}" if token else ""), index)

@@ -60,6 +60,4 @@ class DashboardSettings(Struct, frozen=True, kw_only=True):
     feed_max_bytes: int = 16 * 1024 * 1024
     """These records may take this much, as they lie on the topic; decoded they take twice as much."""
     dead_letters_max: int = 1_000
-    end_offsets_interval_s: float = 15.0
-    """How often the ends of the logs are polled."""
     health: HealthSettings = HealthSettings()

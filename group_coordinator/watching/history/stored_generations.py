@@ -5,8 +5,6 @@ The coordinator stores each generation with what its members and their assignor 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
 from schemas.consumer_protocol import decode_assignment, decode_subscription
@@ -67,14 +65,6 @@ def next_generation(before: StoredGenerations | None, group: GroupMetadataValue,
         with_data=with_data,
         had_data=tuple(sorted(had_data.items())),
     )
-
-
-def all_generations(stored: Iterable[tuple[GroupMetadataValue, int]]) -> StoredGenerations | None:
-    """Return what is known once all of these are stored, each with its time; None: there is none."""
-    known = None
-    for group, stored_ms in stored:
-        known = next_generation(known, group, stored_ms)
-    return known
 
 
 def _has_data(member: MemberMetadata) -> bool:

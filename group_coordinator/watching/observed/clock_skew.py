@@ -34,8 +34,6 @@ class Skew(Struct, frozen=True, kw_only=True):
     """What is to be taken from the times of its lines; 0 where they are as near as they can be."""
     pairs: int
     """From how many pairs it was estimated."""
-    spread_ms: int
-    """Between the pairs that differ least and most."""
 
 
 class Skews:
@@ -73,7 +71,6 @@ class Skews:
                 estimates[broker] = Skew(
                     skew_ms=skew_ms if abs(skew_ms) > TOLERANCE_MS else 0,
                     pairs=len(differences),
-                    spread_ms=max(differences) - min(differences),
                 )
         return estimates
 

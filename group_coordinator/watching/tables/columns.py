@@ -20,7 +20,6 @@ DAY = "day"
 CLUSTER = "cluster"
 """A column of tables that have the groups of several clusters, by which they are partitioned, too."""
 CLUSTER_MEANING = "The cluster whose group it is, where several are watched."
-LAST_SEQ = "last_seq"
 _SCALARS = {int: "bigint", str: "string", bool: "boolean"}
 
 

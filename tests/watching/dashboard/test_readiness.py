@@ -24,7 +24,7 @@ from group_coordinator.watching.dashboard.readiness import (
     cost_of,
     readiness_of,
 )
-from group_coordinator.watching.history.stored_generations import GENERATIONS, StoredGenerations, all_generations
+from group_coordinator.watching.history.stored_generations import GENERATIONS, StoredGenerations, next_generation
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.tables.readiness_row import Readiness
 from schemas.consumer_protocol import (
@@ -50,7 +50,9 @@ GROUP = GroupMetadataValue(protocol_type="consumer", generation=3, protocol="ran
 
 
 def generations(groups: list[GroupMetadataValue]) -> StoredGenerations:
-    known = all_generations((group, number) for number, group in enumerate(groups))
+    known = None
+    for number, group in enumerate(groups):
+        known = next_generation(known, group, number)
     assert known is not None
     return known
 

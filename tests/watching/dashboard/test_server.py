@@ -16,7 +16,7 @@ import pytest
 
 from group_coordinator.ground.http_server.access import Access, App, Receive, Scope, Send
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.server import RunningServer, serve, start_server
+from group_coordinator.watching.dashboard.server import RunningServer, start_server
 from group_coordinator.watching.dashboard.sources import SourceError
 from schemas.events import encode_json
 from schemas.history import Cause, GroupCreated
@@ -102,7 +102,7 @@ OTHER_COOKIES = [
 
 
 @pytest.mark.parametrize("other", OTHER_COOKIES)
-@pytest.mark.parametrize("token", ["a-token", "päss wörd;,=\"", "日本"])
+@pytest.mark.parametrize("token", ["a-token", 'päss wörd;,="', "日本"])
 def test_cookies_of_others_lock_nobody_out(other: str, token: str) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -222,7 +222,7 @@ def test_a_port_that_is_taken_and_a_source_that_cannot_be_read(served: RunningSe
             raise SourceError("no such thing")
 
     with pytest.raises(SourceError, match="no such thing"):
-        serve(Broken("x", []), port=0)
+        start_server(Broken("x", []))
 
 
 def test_stop_ends_it_though_somebody_listens(caplog: pytest.LogCaptureFixture) -> None:

@@ -55,7 +55,7 @@ def test_a_log_that_does_not_name_its_broker_may_be_of_any() -> None:
 
 
 def test_a_clock_that_differs_is_said() -> None:
-    (_, source) = of_logs([log(2)], CLUSTER, {2: Skew(skew_ms=-1_500, pairs=3, spread_ms=0)})
+    (_, source) = of_logs([log(2)], CLUSTER, {2: Skew(skew_ms=-1_500, pairs=3)})
     assert "its clock is 1.5 s behind its records', which is corrected" in source.detail
 
 
