@@ -12,7 +12,7 @@ from msgspec import Struct
 from schemas.history import RebalanceTrigger
 
 
-class LineEvent(Struct, frozen=True, kw_only=True, gc=False, tag=True):
+class OfGroup(Struct, frozen=True, kw_only=True, gc=False, tag=True):
     """What every line has that names a group."""
 
     group_id: str
@@ -21,20 +21,20 @@ class LineEvent(Struct, frozen=True, kw_only=True, gc=False, tag=True):
 # ------------------------------------------------------------------------------------------------------ classic groups
 
 
-class MemberIdGiven(LineEvent, frozen=True, kw_only=True, gc=False):
+class MemberIdGiven(OfGroup, frozen=True, kw_only=True, gc=False):
     """A client without an id was given one, and is to join with it."""
 
     member_id: str
 
 
-class MemberAdded(LineEvent, frozen=True, kw_only=True, gc=False):
+class MemberAdded(OfGroup, frozen=True, kw_only=True, gc=False):
     """A member was added to the group."""
 
     member_id: str
     group_instance_id: str | None = None
 
 
-class RebalancePrepared(LineEvent, frozen=True, kw_only=True, gc=False):
+class RebalancePrepared(OfGroup, frozen=True, kw_only=True, gc=False):
     """A rebalance begins."""
 
     old_generation_id: int
@@ -47,12 +47,12 @@ class RebalancePrepared(LineEvent, frozen=True, kw_only=True, gc=False):
     client_reason: str | None
 
 
-class JoinPhaseEnded(LineEvent, frozen=True, kw_only=True, gc=False):
+class JoinPhaseEnded(OfGroup, frozen=True, kw_only=True, gc=False):
     generation_id: int
     members: int
 
 
-class AssignmentTaken(LineEvent, frozen=True, kw_only=True, gc=False):
+class AssignmentTaken(OfGroup, frozen=True, kw_only=True, gc=False):
     """The leader has sent the assignment."""
 
     generation_id: int
@@ -61,17 +61,17 @@ class AssignmentTaken(LineEvent, frozen=True, kw_only=True, gc=False):
     members: int | None = None
 
 
-class GroupEmptied(LineEvent, frozen=True, kw_only=True, gc=False):
+class GroupEmptied(OfGroup, frozen=True, kw_only=True, gc=False):
     generation_id: int
 
 
-class MemberFailed(LineEvent, frozen=True, kw_only=True, gc=False):
+class MemberFailed(OfGroup, frozen=True, kw_only=True, gc=False):
     """Nothing was heard of a member for its session timeout."""
 
     member_id: str
 
 
-class MemberDeparted(LineEvent, frozen=True, kw_only=True, gc=False):
+class MemberDeparted(OfGroup, frozen=True, kw_only=True, gc=False):
     """A member left by LeaveGroup, or by the heartbeat that says so."""
 
     member_id: str
@@ -80,19 +80,19 @@ class MemberDeparted(LineEvent, frozen=True, kw_only=True, gc=False):
     """The line stands behind those of what followed from it, as brokers of 3.x write it."""
 
 
-class MembersNotRejoined(LineEvent, frozen=True, kw_only=True, gc=False):
+class MembersNotRejoined(OfGroup, frozen=True, kw_only=True, gc=False):
     """Members were put out because they did not join the rebalance in time."""
 
     member_ids: tuple[str, ...]
 
 
-class PendingMemberExpired(LineEvent, frozen=True, kw_only=True, gc=False):
+class PendingMemberExpired(OfGroup, frozen=True, kw_only=True, gc=False):
     """An id was given out and not used in time."""
 
     member_id: str
 
 
-class StaticMemberReplaced(LineEvent, frozen=True, kw_only=True, gc=False):
+class StaticMemberReplaced(OfGroup, frozen=True, kw_only=True, gc=False):
     """A static member came back under a new id."""
 
     group_instance_id: str
@@ -103,7 +103,7 @@ class StaticMemberReplaced(LineEvent, frozen=True, kw_only=True, gc=False):
     """Of a group that is a consumer group from then on, if it was not before."""
 
 
-class InstanceFenced(LineEvent, frozen=True, kw_only=True, gc=False):
+class InstanceFenced(OfGroup, frozen=True, kw_only=True, gc=False):
     """A client that uses the instance id of another member was refused."""
 
     member_id: str
@@ -111,42 +111,42 @@ class InstanceFenced(LineEvent, frozen=True, kw_only=True, gc=False):
     owner_member_id: str | None
 
 
-class GroupDeleted(LineEvent, frozen=True, kw_only=True, gc=False):
+class GroupDeleted(OfGroup, frozen=True, kw_only=True, gc=False):
     """The group was deleted by a request."""
 
 
-class GroupExpired(LineEvent, frozen=True, kw_only=True, gc=False):
+class GroupExpired(OfGroup, frozen=True, kw_only=True, gc=False):
     """The group had neither members nor offsets."""
 
     generation_id: int
 
 
-class GroupLoaded(LineEvent, frozen=True, kw_only=True, gc=False):
+class GroupLoaded(OfGroup, frozen=True, kw_only=True, gc=False):
     """This broker coordinates the group from now on. Brokers name its generation up to 3.9, its members from 4.0 on."""
 
     generation_id: int | None = None
     members: int | None = None
 
 
-class PartitionLoaded(LineEvent, frozen=True, kw_only=True, gc=False):
+class PartitionLoaded(OfGroup, frozen=True, kw_only=True, gc=False):
     """This broker coordinates all groups of this partition of the offsets topic from now on. It names no group."""
 
     of_partition: int
     leader_epoch: int
 
 
-class GroupUnloaded(LineEvent, frozen=True, kw_only=True, gc=False):
+class GroupUnloaded(OfGroup, frozen=True, kw_only=True, gc=False):
     """This broker does not coordinate the group any more."""
 
 
-class LogSilent(LineEvent, frozen=True, kw_only=True, gc=False):
+class LogSilent(OfGroup, frozen=True, kw_only=True, gc=False):
     """The log had no line for a while, and goes on. It names no group."""
 
     since_ms: int
     until_ms: int
 
 
-class BrokerStoodStill(LineEvent, frozen=True, kw_only=True, gc=False):
+class BrokerStoodStill(OfGroup, frozen=True, kw_only=True, gc=False):
     """No line says so: it follows from the lines and records of several groups."""
 
     since_ms: int
@@ -162,16 +162,16 @@ class BrokerStoodStill(LineEvent, frozen=True, kw_only=True, gc=False):
 # ----------------------------------------------------------------------------------------------------- consumer groups
 
 
-class EpochBumped(LineEvent, frozen=True, kw_only=True, gc=False):
+class EpochBumped(OfGroup, frozen=True, kw_only=True, gc=False):
     epoch: int
 
 
-class TargetComputed(LineEvent, frozen=True, kw_only=True, gc=False):
+class TargetComputed(OfGroup, frozen=True, kw_only=True, gc=False):
     epoch: int
     assignor: str
 
 
-class MemberFencedOut(LineEvent, frozen=True, kw_only=True, gc=False):
+class MemberFencedOut(OfGroup, frozen=True, kw_only=True, gc=False):
     """A member was put out of a consumer group."""
 
     member_id: str
@@ -183,24 +183,24 @@ class MemberFencedOut(LineEvent, frozen=True, kw_only=True, gc=False):
         return "session expired" in self.why
 
 
-class StaticMemberAway(LineEvent, frozen=True, kw_only=True, gc=False):
+class StaticMemberAway(OfGroup, frozen=True, kw_only=True, gc=False):
     """A static member left for a while."""
 
     member_id: str
     group_instance_id: str
 
 
-class GroupConverted(LineEvent, frozen=True, kw_only=True, gc=False):
+class GroupConverted(OfGroup, frozen=True, kw_only=True, gc=False):
     to_protocol: Literal["classic", "consumer"]
 
 
-class UpgradeRefused(LineEvent, frozen=True, kw_only=True, gc=False):
+class UpgradeRefused(OfGroup, frozen=True, kw_only=True, gc=False):
     """A classic group could not be converted."""
 
     why: str
 
 
-AnyLineEvent = (
+LineEvent = (
     MemberIdGiven
     | MemberAdded
     | RebalancePrepared
@@ -230,7 +230,7 @@ AnyLineEvent = (
 """All of them."""
 
 
-class BrokerLine(Struct, frozen=True, kw_only=True, gc=False):
+class BrokerLine(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One line: when, whose, where it stands, and what it says."""
 
     time_ms: int

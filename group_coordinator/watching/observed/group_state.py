@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from group_coordinator.watching.broker_logs.broker_lines import AnyLineEvent, BrokerLine
+from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.observed.evidence import Place
 from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord, read_raw
 from group_coordinator.watching.observed.transactions import AnyCommits, Fact
@@ -15,15 +17,20 @@ from schemas.kafka.record_batches import RawRecord
 from schemas.records import NO_LEADER_EPOCH
 from schemas.wire import DecodeError
 
+_Fact = TypeVar("_Fact")
 
-class GroupState(Struct, frozen=True, kw_only=True):
+
+class _Group(Struct, Generic[_Fact], frozen=True, kw_only=True):
     """The evidence of one group."""
 
     group_id: str
-    facts: Sequence[Fact]
+    facts: Sequence[_Fact]
     lines: Sequence[BrokerLine]
-    whole_from: Place | None
+    whole_from: Place | None = None
     """From where on all of its records are there."""
+
+
+GroupState = _Group[Fact]
 
 
 class _Record(Struct, frozen=True, kw_only=True, tag=True):
@@ -37,46 +44,19 @@ class _Record(Struct, frozen=True, kw_only=True, tag=True):
     value: bytes | None
 
 
-class _Line(Struct, frozen=True, kw_only=True):
-    time_ms: int
-    broker: int | None
-    partition: int | None
-    file: str
-    number: int
-    event: AnyLineEvent
-
-
-class _Group(Struct, frozen=True, kw_only=True):
-    group_id: str
-    facts: list[_Record | CommitRecord | AnyCommits]
-    lines: list[_Line]
-    whole_from: tuple[int, int] | None = None
-
-
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Group).decode
+_decode = msgspec.msgpack.Decoder(_Group[_Record | CommitRecord | AnyCommits]).decode
 
 
 def encode_group(state: GroupState) -> bytes:
-    return _encode(
-        _Group(
-            group_id=state.group_id,
-            facts=[_stored(fact) for fact in state.facts],
-            lines=[_stored_line(line) for line in state.lines],
-            whole_from=state.whole_from,
-        )
-    )
+    return _encode(replace(state, facts=[_stored(fact) for fact in state.facts]))
 
 
 def decode_group(data: bytes) -> GroupState:
     """Return what was encoded. Raises msgspec.DecodeError, DecodeError."""
     group = _decode(data)
-    return GroupState(
-        group_id=group.group_id,
-        facts=[_restored(fact) for fact in group.facts],
-        lines=[_restored_line(line) for line in group.lines],
-        whole_from=group.whole_from,
-    )
+    facts = [_restored(fact) for fact in group.facts]
+    return GroupState(group_id=group.group_id, facts=facts, lines=group.lines, whole_from=group.whole_from)
 
 
 def _stored(fact: Fact) -> _Record | CommitRecord | AnyCommits:
@@ -100,25 +80,3 @@ def _restored(fact: _Record | Fact) -> Fact:
     if not isinstance(record, LogRecord):
         raise DecodeError("a record of another type", 0)
     return record
-
-
-def _stored_line(line: BrokerLine) -> _Line:
-    return _Line(
-        time_ms=line.time_ms,
-        broker=line.broker,
-        partition=line.partition,
-        file=line.file,
-        number=line.number,
-        event=line.event,  # type: ignore[arg-type]  # every LineEvent is one of them
-    )
-
-
-def _restored_line(line: _Line) -> BrokerLine:
-    return BrokerLine(
-        time_ms=line.time_ms,
-        broker=line.broker,
-        partition=line.partition,
-        file=line.file,
-        number=line.number,
-        event=line.event,
-    )

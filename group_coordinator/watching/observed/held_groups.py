@@ -166,7 +166,7 @@ class HeldGroups:
                 yield data
                 if group_id in self._later:
                     later = self._later.get(group_id, take=False)
-                    yield encode_group(GroupState(group_id=group_id, facts=later, lines=(), whole_from=None))
+                    yield encode_group(GroupState(group_id=group_id, facts=later, lines=()))
 
     def with_topic_ids(self) -> list[str]:
         """Return the groups whose records name topics by ids."""

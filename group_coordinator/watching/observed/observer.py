@@ -187,7 +187,7 @@ class Observer:
         """Yield the evidence of each group, as `group_state` encodes it, and last the lines that tell of partitions."""
         yield from self._groups.encoded()
         lines = [line for partition in self._partitions.values() for line in partition.loads.lines]
-        yield encode_group(GroupState(group_id=NO_GROUP, facts=(), lines=lines, whole_from=None))
+        yield encode_group(GroupState(group_id=NO_GROUP, facts=(), lines=lines))
 
     def partitions(self) -> Iterator[tuple[int, int, PartitionState]]:
         """Yield what is known of each partition: where to read on, and its transactions."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
@@ -78,14 +79,7 @@ class Standstill(Struct, frozen=True):
             members=len(self.expiries),
             groups=len(self.group_ids),
         )
-        return BrokerLine(
-            time_ms=first.time_ms,
-            broker=first.broker,
-            partition=first.partition,
-            file=first.file,
-            number=first.number,
-            event=event,
-        )
+        return replace(first, event=event)
 
 
 def expired_member(line: BrokerLine) -> str | None:

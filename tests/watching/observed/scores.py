@@ -336,15 +336,13 @@ def _score_departures(result: Scores, name: str, sources: Sources) -> None:
 def _told_by_brokers(name: str) -> dict[Departure, list[tuple[int, str]]]:
     told: dict[Departure, list[tuple[int, str]]] = {}
     for line in lines(name):
-        event = line.event
-        kind = None
-        if isinstance(event, MemberDeparted):
-            kind = "left"
-        elif isinstance(event, MemberFailed) or (isinstance(event, MemberFencedOut) and event.is_expiry):
-            kind = "expired"
-        if kind is not None:
-            member = (event.group_id, event.member_id)  # type: ignore[attr-defined]
-            told.setdefault(member, []).append((line.time_ms, kind))
+        match line.event:
+            case (MemberDeparted() | MemberFailed() | MemberFencedOut()) as event:
+                if not isinstance(event, MemberFencedOut) or event.is_expiry:
+                    kind = "left" if isinstance(event, MemberDeparted) else "expired"
+                    told.setdefault((event.group_id, event.member_id), []).append((line.time_ms, kind))
+            case _:
+                pass
     return told
 
 

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from group_coordinator.watching.broker_logs import broker_lines
-from group_coordinator.watching.broker_logs.broker_lines import LineEvent
 from group_coordinator.watching.observed.evidence import ALL, Bounds
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.observed.state import StateError, encode_state, restore_state
@@ -62,5 +61,5 @@ def test_what_is_no_state_is_refused() -> None:
 
 
 def test_every_line_can_be_kept() -> None:
-    kinds = set(LineEvent.__subclasses__())
-    assert kinds == set(broker_lines.AnyLineEvent.__args__)
+    kinds = set(broker_lines.OfGroup.__subclasses__())
+    assert kinds == set(broker_lines.LineEvent.__args__)
