@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from group_coordinator.watching.observed.classic_members import ClassicMembers
+from group_coordinator.watching.observed.rebalances import Rebalances
 from group_coordinator.watching.observed.stored_groups import StoredGeneration
 from group_coordinator.watching.observed.teller import Teller
 from schemas.history import (
@@ -18,8 +18,6 @@ from schemas.history import (
     MemberAssignment,
     MemberIdentity,
     ProtocolChosen,
-    RebalanceCompleted,
-    RebalanceStarted,
     RebalanceTrigger,
 )
 from schemas.observed_history import GenerationsNotRecorded, GroupRestored, OwnershipNotKnown
@@ -29,26 +27,12 @@ COOPERATIVE_PROTOCOLS = frozenset({"cooperative-sticky", "stream", "compatible",
 NOT_TOLD = "the offsets topic tells its end alone; its start and its cause are not known"
 
 
-class _Running(Struct):
-    """A rebalance that goes on."""
-
-    seq: int
-    started_ms: int
-    trigger: RebalanceTrigger
-    join_ms: int | None = None
-    """How long its join phase took; None: it goes on."""
-    dropped: list[str] = field(default_factory=list)
-
-
-class ClassicRebalances:
+class ClassicRebalances(Rebalances):
     """The rebalance that runs, and the generation that is in force."""
 
     def __init__(self, teller: Teller, members: ClassicMembers) -> None:
-        self._tell = teller
+        super().__init__(teller)
         self._members = members
-        self._running: _Running | None = None
-        self._interrupted: int | None = None
-        """The rebalance that the next one cuts short."""
         self._protocol_name: str | None = None
         self._assignments: tuple[MemberAssignment, ...] = ()
         self._eager: set[str] = set()
@@ -72,23 +56,16 @@ class ClassicRebalances:
         at_ms: int | None = None,
     ) -> None:
         """Begin a rebalance. `following`: the generation that is stored next, if one is."""
-        self.complete("interrupted", at_ms)
-        started_ms = self._tell.at_ms if at_ms is None else at_ms
-        seq = self._tell.say(
-            RebalanceStarted,
-            at_ms=at_ms,
+        self.begin(
+            trigger,
+            member,
+            reason,
             certainty="not_known" if reason == NOT_TOLD else "told",
+            initial=initial,
             caused_by=caused_by,
             given_reason=given_reason,
-            trigger=trigger,
-            member=member,
-            reason=reason,
-            initial=initial,
-            waiting_for=(),
-            deadline_ms=None,
-            interrupts=self._interrupted,
+            at_ms=at_ms,
         )
-        self._running, self._interrupted = _Running(seq, started_ms, trigger), None
         self._members.led.clear()
         self._give_up(following, at_ms)
 
@@ -245,29 +222,6 @@ class ClassicRebalances:
             last_generation_id=generation_id,
         )
         self._tell.generation_id = generation_id
-
-    def complete(self, outcome: str, at_ms: int | None = None) -> bool:
-        """End the rebalance that runs. Returns whether one did."""
-        running = self._running
-        if running is None:
-            return False
-        ended_ms = self._tell.at_ms if at_ms is None else at_ms
-        self._running = None
-        self._tell.say(
-            RebalanceCompleted,
-            at_ms=at_ms,
-            rebalance=running.seq,
-            outcome=outcome,
-            trigger=running.trigger,
-            started_ms=running.started_ms,
-            duration_ms=max(ended_ms - running.started_ms, 0),
-            join_ms=running.join_ms,
-            waited_for=(),
-            slowest=None,
-            dropped=tuple(running.dropped),
-        )
-        self._interrupted = running.seq if outcome == "interrupted" else None
-        return True
 
 
 def _assignments(generation: StoredGeneration) -> tuple[MemberAssignment, ...]:

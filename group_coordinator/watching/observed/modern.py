@@ -15,6 +15,7 @@ from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.hints import Hints, how
 from group_coordinator.watching.observed.modern_records import AWAY, Current, Step, changed_topics
+from group_coordinator.watching.observed.rebalances import Rebalances
 from group_coordinator.watching.observed.teller import Teller
 from schemas.consumer_group_history import (
     SUBSCRIPTION,
@@ -34,6 +35,7 @@ from schemas.consumer_group_history import (
 )
 from schemas.history import (
     AssignedTopic,
+    Certainty,
     GroupCreated,
     GroupDead,
     GroupEmpty,
@@ -41,9 +43,6 @@ from schemas.history import (
     MemberExpired,
     MemberIdentity,
     MemberReplaced,
-    RebalanceCompleted,
-    RebalanceStarted,
-    RebalanceTrigger,
     RecordingGap,
 )
 
@@ -55,11 +54,11 @@ _COMPARED = (
 _IDENTITY = ("client_id", "client_host", "group_instance_id")
 
 
-class ModernGroup:
+class ModernGroup(Rebalances):
     """One group that has epochs, followed step by step."""
 
     def __init__(self, teller: Teller, kind: GroupKind, hints: Hints) -> None:
-        self._tell = teller
+        super().__init__(teller)
         self._hints = hints
         self.kind = kind
         self.members: dict[str, ConsumerMember] = {}
@@ -75,11 +74,8 @@ class ModernGroup:
         """It is known that nobody was in the group before the step that is read."""
         self._death: Literal["deleted", "expired", "not_known"] = "not_known"
         """What a line says of the group's end."""
-        self._running: tuple[int, int, RebalanceTrigger] | None = None
-        """Since an epoch was bumped: the record that says so, when that was, and why."""
         self._is_unsettled = False
         """Not every member owns what its target gives it, as history has it, and no rebalance is told."""
-        self._interrupted: int | None = None
         self._causes: dict[EpochReason, tuple[int, MemberIdentity | None, str]] = {}
         """What may have led to an epoch, in the step that is read: the record that says so, the member, the words."""
         self._last_cause: int | None = None
@@ -225,9 +221,7 @@ class ModernGroup:
         changed += [name for name in _IDENTITY if getattr(known.member, name) != getattr(member.member, name)]
         if known.uses_classic_protocol != member.uses_classic_protocol:
             changed.append("group_protocol")
-        seq = self._tell.say(
-            ConsumerMemberUpdated, caused_by=self._last_cause, updated=member, changed=tuple(changed)
-        )
+        seq = self._tell.say(ConsumerMemberUpdated, caused_by=self._last_cause, updated=member, changed=tuple(changed))
         if SUBSCRIPTION & set(changed):
             words = f"member {_name(member)} subscribed to other topics"
             self._note_cause("subscription_changed", seq, member.member, words)
@@ -259,20 +253,9 @@ class ModernGroup:
             return
         reasons = tuple(reason for reason in TRIGGERS if reason in self._causes) or ("not_known",)
         _, member, words = self._causes.get(reasons[0], (0, None, "what changed is not known"))
-        self._complete("interrupted")
-        started = self._tell.say(
-            RebalanceStarted,
-            certainty="not_known" if TRIGGERS[reasons[0]] == "not_known" else "inferred",
-            caused_by=self._last_cause,
-            trigger=TRIGGERS[reasons[0]],
-            member=member,
-            reason=words,
-            initial=self._was_empty,
-            waiting_for=(),
-            deadline_ms=None,
-            interrupts=self._interrupted,
-        )
-        self._running, self._interrupted = (started, self._tell.at_ms, TRIGGERS[reasons[0]]), None
+        trigger = TRIGGERS[reasons[0]]
+        certainty: Certainty = "not_known" if trigger == "not_known" else "inferred"
+        self.begin(trigger, member, words, certainty=certainty, initial=self._was_empty, caused_by=self._last_cause)
         self._tell.generation_id = epoch
         self._tell.say(
             GroupEpochBumped, certainty="inferred", protocol=self.kind, reasons=reasons, metadata_hash=metadata_hash
@@ -322,12 +305,12 @@ class ModernGroup:
         if not self.members:
             if self._running is not None:
                 self._tell.say(GroupEmpty)
-                self._complete("empty")
+                self.complete("empty")
             return
         is_settled = self._target_epoch == self._tell.generation_id and all(map(self._is_settled, self.members))
         if is_settled and (self._running is not None or self._is_unsettled):
             self._tell.say(MembersReconciled, assignment_epoch=self._target_epoch)
-            self._complete("stable")
+            self.complete("stable")
             self._is_unsettled = False
         elif not is_settled and self._running is None and not self._is_unsettled:
             self._tell.say(GroupReconciling)
@@ -337,39 +320,18 @@ class ModernGroup:
         current = self._current.get(member_id)
         return current is not None and current.state == "stable" and current.member_epoch == self._target_epoch
 
-    def _complete(self, outcome: str) -> None:
-        if self._running is None:
-            return
-        seq, started_ms, trigger = self._running
-        self._running = None
-        self._tell.say(
-            RebalanceCompleted,
-            rebalance=seq,
-            outcome=outcome,
-            trigger=trigger,
-            started_ms=started_ms,
-            duration_ms=max(self._tell.at_ms - started_ms, 0),
-            join_ms=None,
-            waited_for=(),
-            slowest=None,
-            dropped=(),
-        )
-        self._interrupted = seq if outcome == "interrupted" else None
-
     def become_classic(self, staying: Collection[str]) -> list[tuple[int, MemberIdentity]]:
         """Go on as a classic group with these of its members. Returns how the others left."""
         self._causes, self._last_cause = {}, None
         for member_id in [member_id for member_id in self.members if member_id not in staying]:
             self._went(member_id)
-        self._complete("interrupted")
+        self.complete("interrupted")
         return [(seq, member) for seq, member, _ in self._causes.values() if member is not None]
 
     def _deleted(self) -> None:
         """Note that the group is gone."""
-        self._complete("empty")
-        self._tell.say(
-            GroupDead, certainty="not_known" if self._death == "not_known" else "told", reason=self._death
-        )
+        self.complete("empty")
+        self._tell.say(GroupDead, certainty="not_known" if self._death == "not_known" else "told", reason=self._death)
 
 
 def member_of_unknown_subscription(identity: MemberIdentity, *, uses_classic_protocol: bool) -> ConsumerMember:

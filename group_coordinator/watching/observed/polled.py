@@ -61,9 +61,7 @@ class Polls:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
-    def take(
-        self, at_ms: int, groups: Iterable[PolledGroup], unanswered: Iterable[str] = ()
-    ) -> Iterator[GroupUpdate]:
+    def take(self, at_ms: int, groups: Iterable[PolledGroup], unanswered: Iterable[str] = ()) -> Iterator[GroupUpdate]:
         """Yield what is new in a poll of all groups. A group that is not in the poll any more is gone.
 
         `unanswered`: nothing is said of these.
@@ -192,13 +190,7 @@ class _Group:
         self._shown = group.members
         self._counted += 1
         members = {
-            member_id: StoredMember(
-                identity=identity,
-                session_timeout_ms=None,
-                rebalance_timeout_ms=None,
-                subscribed_topics=None,
-                topics=topics,
-            )
+            member_id: StoredMember(identity=identity, topics=topics)
             for member_id, (identity, topics) in group.members.items()
         }
         self._profiles.clear()
@@ -207,8 +199,6 @@ class _Group:
             generation_id=self._counted,
             protocol_type=group.protocol_type,
             protocol_name=group.assignor,
-            leader_id=None,
-            state_since_ms=None,
             stored_ms=at_ms,
             members=members,
         )
@@ -217,9 +207,7 @@ class _Group:
             return
         departures = self._modern.become_classic(members)
         self._modern, self._current, self._targets = None, {}, {}
-        self._tell.say(
-            GroupConverted, caused_by=departures[-1][0] if departures else None, to_protocol="classic"
-        )
+        self._tell.say(GroupConverted, caused_by=departures[-1][0] if departures else None, to_protocol="classic")
         self._classic.take_up_protocol(generation, departures)
 
     def _commit(self, offsets: Mapping[tuple[str, int], int]) -> None:

@@ -75,13 +75,13 @@ class StoredMember(Struct, frozen=True, kw_only=True):
     """A member of a stored generation."""
 
     identity: MemberIdentity
-    session_timeout_ms: int | None
-    rebalance_timeout_ms: int | None
-    subscribed_topics: tuple[str, ...] | None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    subscribed_topics: tuple[str, ...] | None = None
     owned_before: bool | None = None
     """Whether it had partitions when it joined: an eager member has given up all by then. None: it does not say."""
-    topics: tuple[AssignedTopic, ...] | None
-    """What it got; None: the bytes are of a protocol that is not understood."""
+    topics: tuple[AssignedTopic, ...] | None = None
+    """What it got; None: it is not known, or the bytes are of a protocol that is not understood."""
 
     @property
     def assignment(self) -> MemberAssignment:
@@ -102,10 +102,10 @@ class StoredGeneration(Struct, frozen=True, kw_only=True):
     """A generation as its record has it."""
 
     generation_id: int
-    protocol_type: str
-    protocol_name: str | None
-    leader_id: str | None
-    state_since_ms: int | None
+    protocol_type: str = ""
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    state_since_ms: int | None = None
     """When its join phase ended, as the coordinator wrote it; None: the record does not say."""
     stored_ms: int
     members: dict[str, StoredMember]
@@ -139,21 +139,9 @@ def unrecorded_generation(
     """Return a generation of which lines tell alone: what its members asked for and got is not known."""
     return StoredGeneration(
         generation_id=generation_id,
-        protocol_type="",
-        protocol_name=None,
         leader_id=leader_id,
-        state_since_ms=None,
         stored_ms=stored_ms,
-        members={
-            member_id: StoredMember(
-                identity=identity,
-                session_timeout_ms=None,
-                rebalance_timeout_ms=None,
-                subscribed_topics=None,
-                topics=None,
-            )
-            for member_id, identity in members.items()
-        },
+        members={member_id: StoredMember(identity=identity) for member_id, identity in members.items()},
     )
 
 
