@@ -27,9 +27,8 @@ from group_coordinator.watching.commands.whose_groups import Brokers, are_own
 from group_coordinator.watching.dashboard.deploys import deploys_in
 from group_coordinator.watching.dashboard.notes import note_of
 from group_coordinator.watching.dashboard.rebalance_page import rebalance_details
-from group_coordinator.watching.history.current_group import CurrentGroup
 from group_coordinator.watching.narrative import words
-from group_coordinator.watching.narrative.rebalances import Rebalance, headline, rebalances
+from group_coordinator.watching.narrative.rebalances import GroupStory, Rebalance, headline, rebalances
 from group_coordinator.watching.narrative.transactions import waits
 from schemas.history import History
 
@@ -111,9 +110,7 @@ def explain(
         told = _told(read_history_files(directory), group, str(directory), note_of(directory).doubts)
     else:
         told = _live(settings.config, group, broker_log or (), log_zone(time_zone), brokers=brokers)
-    for line in (*doubts.lines(doubts.of_group(told.doubts, group, told.other_groups)), *_waits(told, zone)):
-        print_line(line, error=as_json)
-    group_rebalances = _rebalances(told, group)
+    group_rebalances = _rebalances(told, group, zone, as_json=as_json)
     if episode:
         return _print_deploys(told, group, zone, as_json=as_json)
     asked = _asked(group_rebalances, generation, life, at_ms, zone)
@@ -124,21 +121,17 @@ def explain(
     print_lines([*explanation(asked[-1], zone), *_other_lives(group_rebalances, asked[-1], zone)])
 
 
-def _waits(told: GroupTold, zone: tzinfo) -> Iterator[str]:
-    """Yield which transactions the group's offsets wait for."""
-    group = CurrentGroup()
-    for record in told.history:
-        group.add(record)
-    return waits(group, zone)
-
-
 def _require_one(first: str, has_first: bool, second: str, has_second: bool) -> None:
     if has_first and has_second:
         raise CommandError(f"Choose one of {first} and {second}.", WRONG_USE)
 
 
-def _rebalances(told: GroupTold, group_id: str) -> list[Rebalance]:
-    found = list(rebalances(told.history))
+def _rebalances(told: GroupTold, group_id: str, zone: tzinfo, *, as_json: bool) -> list[Rebalance]:
+    """Return the rebalances. Says why they may not be what happened, and for which transactions offsets wait."""
+    story = GroupStory()
+    found = list(rebalances(told.history, story))
+    for line in (*doubts.lines(doubts.of_group(told.doubts, group_id, told.other_groups)), *waits(story, zone)):
+        print_line(line, error=as_json)
     if not found:
         known = words.listed(list(map(printable, told.other_groups)), OTHERS_SHOWN)
         there_are = f"; there are {known}" if told.other_groups else ""
@@ -147,7 +140,7 @@ def _rebalances(told: GroupTold, group_id: str) -> list[Rebalance]:
 
 
 def _print_deploys(told: GroupTold, group_id: str, zone: tzinfo, *, as_json: bool) -> None:
-    deploys = deploys_in(told.history, group_id)
+    deploys = deploys_in(told.history)
     if not deploys:
         raise CommandError(f"No rebalances of '{printable(group_id)}' in {told.source} are those of a deploy.")
     if as_json:
@@ -219,9 +212,7 @@ def _until(group_rebalances: list[Rebalance], at_ms: int, zone: tzinfo) -> list[
     return begun
 
 
-def _other_lives(
-    group_rebalances: list[Rebalance], shown: Rebalance, zone: tzinfo
-) -> Iterator[str]:
+def _other_lives(group_rebalances: list[Rebalance], shown: Rebalance, zone: tzinfo) -> Iterator[str]:
     """Yield where else a rebalance led to the same generation: a group that dies and comes again counts anew."""
     others = [
         each

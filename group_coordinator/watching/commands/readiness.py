@@ -36,7 +36,8 @@ from group_coordinator.watching.history.stored_generations import next_generatio
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.observer import Observer
 from group_coordinator.watching.observed.stored_groups import stored_generations
-from group_coordinator.watching.tables.readiness_row import Readiness
+from group_coordinator.watching.tables.fold import rows_of_group
+from group_coordinator.watching.tables.readiness_row import Cost, Readiness
 from schemas.events import encode_json
 from schemas.history import GroupSnapshot, History
 from schemas.records import GroupMetadataValue, MemberMetadata
@@ -129,7 +130,11 @@ def judged(observer: Observer, settings: BrokerSettings, until_ms: int) -> Itera
         kept = observer.kept_of(group_id)
         stored = stored_generations(kept.facts)
         if stored is not None:
-            yield readiness_of(group_id, stored, settings, cost_of(group_id, kept.follow()[1], until_ms))
+            yield readiness_of(group_id, stored, settings, _cost(kept.follow()[1], until_ms))
+
+
+def _cost(history: Sequence[History], until_ms: int) -> Cost:
+    return cost_of(history, rows_of_group(history), until_ms)
 
 
 def _published(config: ReaderSettings, now_ms: int) -> Iterator[Readiness]:
@@ -139,7 +144,7 @@ def _published(config: ReaderSettings, now_ms: int) -> Iterator[Readiness]:
         if record.group_id in histories:
             histories[record.group_id].append(record)
     for snapshot in snapshots:
-        cost = cost_of(snapshot.group_id, histories[snapshot.group_id], now_ms)
+        cost = _cost(histories[snapshot.group_id], now_ms)
         stored = next_generation(None, _stored(snapshot), snapshot.timestamp_ms or snapshot.time_ms)
         yield readiness_of(snapshot.group_id, stored, BrokerSettings(), cost)
 

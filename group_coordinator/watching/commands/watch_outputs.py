@@ -19,7 +19,7 @@ from group_coordinator.watching.dashboard.notes import Note
 from group_coordinator.watching.dashboard.readiness import BrokerSettings, cost_of, readiness_of
 from group_coordinator.watching.dashboard.report import report_of_index
 from group_coordinator.watching.tables.destination import open_tables
-from group_coordinator.watching.tables.fold import fold
+from group_coordinator.watching.tables.fold import rows_of_group
 from group_coordinator.watching.tables.rows import AnyRow
 
 if TYPE_CHECKING:
@@ -87,12 +87,13 @@ class _Tables:
 
 
 def _rows(history: GroupHistory, index: Index) -> Iterator[AnyRow]:
-    yield from fold(history.records)
+    rows = rows_of_group(history.records, with_events=True)
+    yield from rows
     if history.stored is not None and history.records:
         last, settings = history.records[-1], index.broker_settings.get(history.cluster, BrokerSettings())
         # The week moves on once an hour: a row that is another one is written anew.
         full_hour_ms = time.time_ns() // 1_000_000 // _HOUR_MS * _HOUR_MS
-        cost = cost_of(last.group_id, history.records, max(full_hour_ms, last.timestamp_ms))
+        cost = cost_of(history.records, rows, max(full_hour_ms, last.timestamp_ms))
         yield readiness_of(last.group_id, history.stored, settings, cost)
 
 

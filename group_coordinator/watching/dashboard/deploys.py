@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from group_coordinator.watching.dashboard.facts import GroupFacts
-from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes
+from group_coordinator.watching.dashboard.lanes import Lane, Past
 from group_coordinator.watching.dashboard.returns import PUT_OUT, Life, returned
 from group_coordinator.watching.dashboard.settings import HealthSettings
-from group_coordinator.watching.tables.fold import GroupTables
-from group_coordinator.watching.tables.rows import Member, Ownership, Rebalance
+from group_coordinator.watching.tables.fold import rows_of_group
+from group_coordinator.watching.tables.rows import Member, Rebalance
 from schemas.history import History
 
 DEPLOYS_SHOWN = 5
@@ -59,20 +58,12 @@ def deploys(
     return last[::-1]
 
 
-def deploys_in(history: Iterable[History], group_id: str) -> list[Deploy]:
+def deploys_in(history: Sequence[History]) -> list[Deploy]:
     """Return the last deploys that a group's history tells of, the oldest first."""
-    tables, topics, facts = GroupTables(), TopicsOverTime(), GroupFacts(group_id)
-    for record in history:
-        tables.add(record)
-        topics.note(record)
-        facts.add(record)
-    rows = tables.take()
-    group_lanes = lanes(
-        [row for row in rows if isinstance(row, Ownership)], facts.moments(), topics, facts.first_ms, facts.last_ms
-    )
+    past, rows = Past(history), rows_of_group(history)
     members = [row for row in rows if isinstance(row, Member)]
     rebalances = (row for row in rows if isinstance(row, Rebalance))
-    return deploys(rebalances, members, group_lanes, facts.last_ms, HealthSettings())
+    return deploys(rebalances, members, past.lanes(rows, past.last_ms), past.last_ms, HealthSettings())
 
 
 def _deploy(

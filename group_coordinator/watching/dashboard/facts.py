@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from itertools import chain
@@ -15,12 +13,13 @@ from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.committed import Committed, Growing, Jump, NearBegin, next_commit, next_jump
 from group_coordinator.watching.dashboard.lag import EndOffsets, GroupLag, PartitionLag
 from group_coordinator.watching.dashboard.returns import Coming
-from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, SHARE, CurrentGroup
+from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, SHARE
 from group_coordinator.watching.history.reconciliation import rename
+from group_coordinator.watching.history.states_over_time import StatesOverTime
 from group_coordinator.watching.history.view import Departure, JoinedMember, Removal, RemovedOffsets
 from group_coordinator.watching.narrative import holding, words
 from schemas.consumer_group_history import MemberReconciled, TargetAssignmentComputed
-from schemas.group_states import ASSIGNING, NO_GROUP, RECONCILING, UNKNOWN, GroupState
+from schemas.group_states import GroupState
 from schemas.history import (
     AssignedTopic,
     GroupRecorded,
@@ -41,12 +40,8 @@ from schemas.history import (
 )
 from schemas.observed_history import GroupRestored
 
-STATES: tuple[str, ...] = (NO_GROUP, *(state.value for state in GroupState), UNKNOWN, ASSIGNING, RECONCILING)
-"""A state is kept as its number in this list."""
 RECENT_MAX = 64
 """Rebalances and departures that are remembered one by one."""
-TRANSITIONS_MAX = 1_024
-_WIDTH = 4
 READS_OUTSIDE = 3
 """Who commits so often while nobody is in the group does not set offsets, but reads."""
 CONNECT_PROTOCOLS = ("sessioned", "compatible", "eager", "default")
@@ -64,35 +59,24 @@ class Recent(NamedTuple):
     """Of a classic group."""
 
 
-class Moment(NamedTuple):
-    """The group as it was at some time."""
-
-    since_ms: int
-    state: str
-    generation_id: int
-    members: int
-
-
 def client_key(member: MemberIdentity) -> str:
     """Return the same key for all members that one client has been: its static id, else client id and host."""
     return member.group_instance_id or f"{member.client_id}@{member.client_host.lstrip('/')}"
 
 
-class GroupFacts(CurrentGroup):
+class GroupFacts(StatesOverTime):
     """One group as it is now, and what recently happened to it."""
 
     __slots__ = (
-        "_stalled_seq", "_transitions", "_uncommitted", "assigned_ms", "comings", "completed", "deadline_ms",
-        "first_ms", "group_id", "growing", "had_members", "idle", "jumps", "last_commit_ms", "last_ms", "near_begin",
+        "_stalled_seq", "_uncommitted", "assigned_ms", "comings", "completed", "deadline_ms",
+        "group_id", "growing", "had_members", "idle", "jumps", "last_commit_ms", "near_begin",
         "not_begun", "offsets", "outside", "owned", "partitions", "rebalances", "recent", "refusals", "started",
-        "topics", "version", "waiting", "wants",
+        "topics", "waiting", "wants",
     )  # fmt: skip
 
     def __init__(self, group_id: str) -> None:
         super().__init__()
         self.group_id = group_id
-        self.version = 0
-        """Grows with every record."""
         self.topics: tuple[str, ...] = ()
         """Assigned ones; of a group that never had an assignment those that it committed for."""
         self.partitions = 0
@@ -127,29 +111,9 @@ class GroupFacts(CurrentGroup):
         """And goings."""
         self._stalled_seq = -1
         """The last expiry that was its broker's doing."""
-        self.first_ms = 0
-        self.last_ms = 0
         self.last_commit_ms: int | None = None
         self.rebalances = 0
         self.refusals = 0
-        self._transitions = array("q")
-
-    def at(self, time_ms: int) -> Moment | None:
-        """Return the group as it was; None if it did not exist, or if that is longer ago than is remembered."""
-        starts = self._transitions[0::_WIDTH]
-        number = bisect_right(starts, time_ms) - 1
-        if number < 0:
-            return None
-        since_ms, state, generation_id, members = self._transitions[number * _WIDTH : (number + 1) * _WIDTH]
-        return Moment(since_ms, STATES[state], generation_id, members)
-
-    def moments(self) -> list[Moment]:
-        """Return all remembered moments, the oldest first."""
-        transitions = self._transitions
-        return [
-            Moment(transitions[i], STATES[transitions[i + 1]], transitions[i + 2], transitions[i + 3])
-            for i in range(0, len(transitions), _WIDTH)
-        ]
 
     # -------------------------------------------------------------------------------------------------------- offsets
 
@@ -199,12 +163,6 @@ class GroupFacts(CurrentGroup):
 
     # ------------------------------------------------------------------------------------------------------ the group
 
-    def follow(self, record: History) -> None:
-        self.version += 1
-        self.first_ms = self.first_ms or record.timestamp_ms
-        self.last_ms = max(self.last_ms, record.timestamp_ms)
-        super().follow(record)
-
     def life_began(self, record: HistoryRecord) -> None:
         super().life_began(record)
         self.topics, self.partitions, self.idle = (), 0, 0
@@ -221,18 +179,10 @@ class GroupFacts(CurrentGroup):
         self._owns(record, {})
 
     def state_entered(self, record: HistoryRecord, state: str) -> None:
-        if (state, record.timestamp_ms, record.generation_id) == (self.state, self.state_since_ms, self.generation_id):
-            return  # as when a life began
         super().state_entered(record, state)
         if state == GroupState.DEAD:
             self.offsets, self.jumps = {}, {}
             self._owns(record, {})
-        # A moment is never before the one that came first, so that it can be found by bisection.
-        last_ms = self._transitions[-_WIDTH] if self._transitions else record.timestamp_ms
-        at_ms = max(last_ms, record.timestamp_ms)
-        self._transitions.extend((at_ms, STATES.index(state), record.generation_id, len(self.members)))
-        if len(self._transitions) > TRANSITIONS_MAX * _WIDTH:
-            del self._transitions[: TRANSITIONS_MAX // 4 * _WIDTH]
 
     def forget_members(self) -> None:
         super().forget_members()

@@ -13,7 +13,6 @@ from group_coordinator.watching.dashboard.advice import advice
 from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.deploys import Deploy, deploys
 from group_coordinator.watching.dashboard.epochs_page import EpochsOverTime, Present
-from group_coordinator.watching.dashboard.facts import Moment
 from group_coordinator.watching.dashboard.index import GroupRecords, decoded
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
@@ -23,6 +22,7 @@ from group_coordinator.watching.dashboard.open_transactions import OpenTransacti
 from group_coordinator.watching.dashboard.readiness import cost_of_rows
 from group_coordinator.watching.dashboard.rebalance_page import kind_of, rebalance, rebalance_of_row, seen_in, votes
 from group_coordinator.watching.dashboard.settings import HealthSettings
+from group_coordinator.watching.history.states_over_time import Moment
 from group_coordinator.watching.narrative import sentences
 from group_coordinator.watching.narrative.rebalances import GroupStory
 from group_coordinator.watching.narrative.rebalances import Rebalance as RebalanceStory

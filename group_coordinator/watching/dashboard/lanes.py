@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from group_coordinator.watching.dashboard.facts import Moment
 from group_coordinator.watching.history.current_group import WITHOUT_MEMBERS
-from group_coordinator.watching.tables.rows import Ownership
+from group_coordinator.watching.history.states_over_time import Moment, StatesOverTime
+from group_coordinator.watching.tables.rows import AnyRow, Ownership
 from schemas.consumer_group_history import TargetAssignmentComputed
 from schemas.history import AssignmentReceived, GroupDead, GroupEmpty, History, HistoryRecord
 from schemas.observed_history import GroupRestored, OwnershipNotKnown
@@ -103,6 +103,27 @@ def lanes(
             absences[topic] = topics.absences(topic, end_ms)
         partition_lanes.append(Lane(topic, partition, owned, _gaps(owned, empty, unknown, absences[topic], end_ms)))
     return partition_lanes
+
+
+class Past(StatesOverTime):
+    """A group through its whole history."""
+
+    __slots__ = ("topics",)
+
+    def __init__(self, history: Iterable[History]) -> None:
+        super().__init__()
+        self.topics = TopicsOverTime()
+        for record in history:
+            self.add(record)
+
+    def follow(self, record: History) -> None:
+        super().follow(record)
+        self.topics.note(record)
+
+    def lanes(self, rows: Iterable[AnyRow], end_ms: int) -> list[Lane]:
+        """Return the lanes of all its partitions. `rows`: those of the same history."""
+        owned = [row for row in rows if isinstance(row, Ownership)]
+        return lanes(owned, self.moments(), self.topics, self.first_ms, end_ms)
 
 
 def unowned_ms(all_lanes: Iterable[Lane], end_ms: int) -> int:

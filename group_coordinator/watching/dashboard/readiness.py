@@ -12,13 +12,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-from group_coordinator.watching.dashboard.facts import CONNECT_PROTOCOLS, GroupFacts
-from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes
+from group_coordinator.watching.dashboard.facts import CONNECT_PROTOCOLS
+from group_coordinator.watching.dashboard.lanes import Lane, Past
 from group_coordinator.watching.history.stored_generations import StoredGenerations
 from group_coordinator.watching.narrative import words
-from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.readiness_row import Cost, Readiness, ReadinessVerdict
-from group_coordinator.watching.tables.rows import Ownership, Rebalance
+from group_coordinator.watching.tables.rows import AnyRow, Rebalance
 from schemas.group_settings import OwnSettingsBounds
 from schemas.history import History
 
@@ -83,17 +82,11 @@ class ReadinessPage(Struct, frozen=True, kw_only=True):
     """Null: there is no more."""
 
 
-def cost_of(group_id: str, history: Sequence[History], until_ms: int) -> Cost:
-    """Return what rebalances cost a group in the week before a moment, from its whole known history."""
-    facts, topics = GroupFacts(group_id), TopicsOverTime()
-    for record in history:
-        topics.note(record)
-        facts.add(record)
-    rows = list(fold(history))
+def cost_of(history: Sequence[History], rows: Sequence[AnyRow], until_ms: int) -> Cost:
+    """Return what rebalances cost a group in the week before a moment, from its whole known history and its rows."""
+    past = Past(history)
     rebalances = [row for row in rows if isinstance(row, Rebalance)]
-    owned = [row for row in rows if isinstance(row, Ownership)]
-    all_lanes = lanes(owned, facts.moments(), topics, facts.first_ms, until_ms)
-    return cost_of_rows(rebalances, all_lanes, facts.first_ms or None, until_ms)
+    return cost_of_rows(rebalances, past.lanes(rows, until_ms), past.first_ms or None, until_ms)
 
 
 def cost_of_rows(

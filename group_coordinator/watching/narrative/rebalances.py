@@ -238,9 +238,9 @@ class GroupStory(CurrentGroup):
             self.owners = {names.get(owner, owner): topics for owner, topics in self.owners.items()}
 
 
-def rebalances(records: Iterable[History]) -> Iterator[Rebalance]:
-    """Yield the rebalances of one group, in order; the last one may be unfinished."""
-    story = GroupStory()
+def rebalances(records: Iterable[History], story: GroupStory | None = None) -> Iterator[Rebalance]:
+    """Yield the rebalances of one group, in order; the last one may be unfinished. `story`: follows the group."""
+    story = story or GroupStory()
     before: Rebalance | None = None
     for record in records:
         story.add(record)

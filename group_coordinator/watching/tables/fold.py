@@ -64,6 +64,7 @@ T = TypeVar("T")
 STATE_VERSION = 1
 """Version of both blobs of `GroupTables.pack`, in their first byte."""
 
+
 class StateError(ValueError):
     """A blob that this version cannot read."""
 
@@ -341,10 +342,15 @@ def row_key(row: AnyRow) -> tuple[object, ...]:
 def fold(records: Iterable[History]) -> Iterator[AnyRow]:
     """Yields all rows of a whole history: of any number of groups, in any order, with repetitions."""
     for _, history in groupby(in_order(records), key=attrgetter("group_id")):
-        tables = GroupTables()
-        for record in history:
-            tables.add(record, encode_history(record).decode())
-        yield from tables.take()
+        yield from rows_of_group(history, with_events=True)
+
+
+def rows_of_group(history: Iterable[History], *, with_events: bool = False) -> list[AnyRow]:
+    """Return the rows of a group's whole history, in order. `with_events`: its records, too."""
+    tables = GroupTables()
+    for record in history:
+        tables.add(record, encode_history(record).decode() if with_events else None)
+    return tables.take()
 
 
 def _unpack(blob: bytes, decode: Callable[[bytes], T]) -> T:

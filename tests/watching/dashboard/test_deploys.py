@@ -78,7 +78,7 @@ def lived(plans: Iterable[MemberPlan], faults: Sequence[Fault]) -> tuple[History
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_roll_of_all_members_is_one_episode_with_what_it_cost(assignor: str) -> None:
     history = rolled(assignor)
-    first, second = deploys_in(history, "g")
+    first, second = deploys_in(history)
     owned = [row for row in fold(history) if isinstance(row, Ownership)]
     for deploy, roll_ms in ((first, ROLLS_MS[0]), (second, ROLLS_MS[1])):
         assert (deploy.members, deploy.replaced) == (MEMBERS, MEMBERS)
@@ -156,7 +156,7 @@ def test_members_that_were_not_heard_and_come_back_are_no_deploy() -> None:
     """The broker stands still, a network fails: all expire, and all come back under new ids."""
     frozen = ending(lambda name, at_ms: Freeze(member=name, at_ms=at_ms, for_ms=14_000))
     assert sum(isinstance(record, MemberExpired) for record in frozen) == MEMBERS
-    assert deploys_in(frozen, "g") == []
+    assert deploys_in(frozen) == []
     assert "deploying" not in verdicts(frozen, "g").values()
 
 
@@ -171,7 +171,7 @@ def test_who_expires_because_its_broker_stands_still_does_not_flap() -> None:
 def test_processes_that_end_without_leaving_and_are_started_anew_are_a_deploy() -> None:
     killed = ending(lambda name, at_ms: Crash(member=name, at_ms=at_ms, back_after_ms=DOWN_MS))
     assert sum(isinstance(record, MemberExpired) for record in killed) == MEMBERS
-    (deploy,) = deploys_in(killed, "g")
+    (deploy,) = deploys_in(killed)
     assert (deploy.members, deploy.replaced) == (MEMBERS, MEMBERS)
     identity = re.compile(rb'"(client_id|client_host)":"[^"]*"')
     for history in (killed, [decode_history(identity.sub(rb'"\1":"same"', encode_json(one))) for one in killed]):
@@ -201,7 +201,7 @@ def test_deploys_stand_side_by_side_on_the_page_and_in_explain() -> None:
     for record in history:
         index.add_record(record, encode_json(record))
     deploys = Documents(index).group("g")["deploys"]
-    assert deploys == deploys_in(history, "g")
+    assert deploys == deploys_in(history)
     header, *lines = deploys_told(deploys)
     assert header.split()[:3] == ["DEPLOY", "TOOK", "REBALANCES"]
     assert [f"{MEMBERS} of {MEMBERS}" in line for line in lines] == [True, True]
@@ -220,7 +220,7 @@ def test_explain_shows_the_deploys_of_written_history(tmp_path: Path) -> None:
 
 
 def test_who_flaps_crashes_or_leaves_deploys_nothing() -> None:
-    found = {group_id: deploys_in(of_group(scene(), group_id), group_id) for group_id in index_of_scene().group_ids()}
+    found = {group_id: deploys_in(of_group(scene(), group_id)) for group_id in index_of_scene().group_ids()}
     assert {group_id for group_id, deploys in found.items() if deploys} == {"orders"}
     (deploy,) = found["orders"]
     assert (deploy.members, deploy.replaced) == (3, 3)

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from group_coordinator.watching.dashboard.documents import Documents
-from group_coordinator.watching.dashboard.facts import Moment
 from group_coordinator.watching.dashboard.lanes import Gap, TopicsOverTime, lanes, unowned_ms
+from group_coordinator.watching.history.states_over_time import Moment
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
 from schemas.history import AssignedTopic, AssignmentReceived, Cause, MemberAssignment

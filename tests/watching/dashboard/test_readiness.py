@@ -26,6 +26,7 @@ from group_coordinator.watching.dashboard.readiness import (
 )
 from group_coordinator.watching.history.stored_generations import GENERATIONS, StoredGenerations, next_generation
 from group_coordinator.watching.observed.observer import Observer
+from group_coordinator.watching.tables.fold import rows_of_group
 from group_coordinator.watching.tables.readiness_row import Readiness
 from schemas.consumer_protocol import (
     Assignment,
@@ -206,12 +207,13 @@ def test_groups_whose_generations_are_not_known_are_counted() -> None:
 def test_a_week_is_counted() -> None:
     """What is longer ago has cost nothing, and what went on at its begin counts from there."""
     history = [record for record in scene.scene() if record.group_id == "payments"]
-    whole = cost_of("payments", history, history[-1].timestamp_ms)
+    rows = rows_of_group(history)
+    whole = cost_of(history, rows, history[-1].timestamp_ms)
     assert (whole.since_ms, whole.rebalances > 1) == (history[0].timestamp_ms, True)
-    week_later = cost_of("payments", history, history[0].timestamp_ms + WEEK_MS + 1)
+    week_later = cost_of(history, rows, history[0].timestamp_ms + WEEK_MS + 1)
     assert week_later.since_ms == history[0].timestamp_ms + 1
     assert week_later.rebalances == whole.rebalances
-    long_ago = cost_of("payments", history, history[-1].timestamp_ms + 2 * WEEK_MS)
+    long_ago = cost_of(history, rows, history[-1].timestamp_ms + 2 * WEEK_MS)
     assert (long_ago.rebalances, long_ago.not_known_ms) == (0, 0)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-from group_coordinator.watching.dashboard.facts import STATES
 from group_coordinator.watching.dashboard.page import static_text
+from group_coordinator.watching.history.states_over_time import STATES
 from schemas.history import History, RebalanceTrigger
 
 
