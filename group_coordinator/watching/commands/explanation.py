@@ -119,21 +119,21 @@ def _owners(all_moves: list[Move]) -> Iterator[str]:
         [
             move.topic,
             words.ranges(move.partitions),
-            _owner(move.before),
-            _owner(move.after),
-            _owner(move.target),
+            _owner(move.member_id_before),
+            _owner(move.member_id_after),
+            _owner(move.member_id_target),
             "moved" if _has_moved(move) else "",
         ]
         for move in all_moves
     ]
-    if all(move.target == move.after for move in all_moves):
+    if all(move.member_id_target == move.member_id_after for move in all_moves):
         for row in (header, *table):
             del row[4]
     yield from aligned(header, table[:OWNER_ROWS_SHOWN])
     if len(table) > OWNER_ROWS_SHOWN:
         yield f"... and {len(table) - OWNER_ROWS_SHOWN} more lines"
     moved = sum(len(move.partitions) for move in all_moves if _has_moved(move))
-    on_the_way = sum(len(move.partitions) for move in all_moves if move.target != move.after)
+    on_the_way = sum(len(move.partitions) for move in all_moves if move.member_id_target != move.member_id_after)
     total = sum(len(move.partitions) for move in all_moves)
     rest = f"; {words.count(on_the_way, 'partition')} not yet where the target has them" if on_the_way else ""
     yield f"{moved} of {words.count(total, 'partition')} changed owner{rest}."
@@ -145,7 +145,7 @@ def _owner(member_id: str | None) -> str:
 
 def _has_moved(move: Move) -> bool:
     """Compare by the names that are shown: the table of members tells equal names apart."""
-    return _owner(move.before) != _owner(move.after)
+    return _owner(move.member_id_before) != _owner(move.member_id_after)
 
 
 def _members(rebalance: Rebalance) -> Iterator[str]:

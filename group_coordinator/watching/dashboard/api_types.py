@@ -14,6 +14,7 @@ from group_coordinator.watching.dashboard.open_transactions import OpenTransacti
 from group_coordinator.watching.dashboard.verdicts import Severity, VerdictKind
 from group_coordinator.watching.dashboard.watched import Watched
 from group_coordinator.watching.narrative.seen import CertaintyInWords
+from group_coordinator.watching.narrative.steps import Move, WaitedFor
 from schemas.history import Cause
 
 
@@ -125,13 +126,18 @@ class PastGroups(Struct, frozen=True, kw_only=True):
     groups: tuple[PastGroup, ...]
 
 
-class Member(Struct, frozen=True, kw_only=True):
-    """A member of a group."""
+class Identity(Struct, frozen=True, kw_only=True):
+    """Whom a member's id stands for."""
 
     member_id: str
     client_id: str
     host: str
     group_instance_id: str | None
+
+
+class Member(Identity, frozen=True, kw_only=True):
+    """A member of a group."""
+
     topics: dict[str, tuple[int, ...]]
     """The partitions that it has."""
 
@@ -244,27 +250,6 @@ class Step(Struct, frozen=True, kw_only=True):
     advice: str
 
 
-class WaitedFor(Struct, frozen=True, kw_only=True):
-    """A member that a rebalance had to wait for."""
-
-    member_id: str
-    told_ms: int | None
-    joined_ms: int | None
-    gone_ms: int | None
-    fate: str | None
-    is_slowest: bool
-
-
-class Move(Struct, frozen=True, kw_only=True):
-    """Partitions with their owner before and after."""
-
-    topic: str
-    partitions: tuple[int, ...]
-    member_id_before: str | None
-    member_id_after: str | None
-    member_id_target: str | None
-
-
 class Holder(Struct, frozen=True, kw_only=True):
     """A member that must give up partitions which others wait for."""
 
@@ -284,15 +269,6 @@ class Votes(Struct, frozen=True, kw_only=True):
     protocol: str
     tie: bool
     votes: dict[str, tuple[str, ...]]
-
-
-class Identity(Struct, frozen=True, kw_only=True):
-    """Whom a member's id stands for."""
-
-    member_id: str
-    client_id: str
-    host: str
-    group_instance_id: str | None
 
 
 class RebalanceDetails(Struct, frozen=True, kw_only=True):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct
-
 from group_coordinator.watching.dashboard import api_types as api
 from group_coordinator.watching.dashboard.rebalance_page import holder, seen_in
 from group_coordinator.watching.history.current_group import CurrentGroup
@@ -27,28 +25,20 @@ REGEXES_MAX = 500
 """So many are told, the latest."""
 
 
-class Present(Struct, frozen=True, kw_only=True):
-    """How far the group is on its way now, as the page shows it."""
-
-    document: dict[str, Any]
-    """Empty for a group that is a classic one."""
-
-
-def present(group: CurrentGroup) -> Present:
-    """Return a copy of what a group is now, which does not change any more."""
+def present(group: CurrentGroup) -> dict[str, Any]:
+    """Return how far a group is on its way now, as the page shows it: a copy, which does not change any more. It is
+    empty for a group that is a classic one."""
     way = group.way
     if not (way.targets or way.progress or group.regexes):
-        return Present(document={})
-    return Present(
-        document={
-            "target_epoch": way.epoch,
-            "targets": {member_id: _owned(topics) for member_id, topics in way.targets.items()},
-            "members": {member_id: _progress(record) for member_id, record in way.progress.items()},
-            "holders": _holders(group),
-            "classic": group.classic_members,
-            "regexes": group.regexes,
-        }
-    )
+        return {}
+    return {
+        "target_epoch": way.epoch,
+        "targets": {member_id: _owned(topics) for member_id, topics in way.targets.items()},
+        "members": {member_id: _progress(record) for member_id, record in way.progress.items()},
+        "holders": _holders(group),
+        "classic": group.classic_members,
+        "regexes": group.regexes,
+    }
 
 
 class EpochsOverTime:
@@ -67,7 +57,7 @@ class EpochsOverTime:
         self._open: dict[str, list[Any]] = {}
         """Those that go on, by member."""
 
-    def document(self, now: Present) -> dict[str, Any] | None:
+    def document(self, now: dict[str, Any]) -> dict[str, Any] | None:
         """Return the page of a group that counts epochs; None for a group that has always been a classic one."""
         document = {
             "targets": self._targets[-TARGETS_MAX:],
@@ -78,7 +68,7 @@ class EpochsOverTime:
             "classic": self._classic[-PROGRESS_MAX:],
             "conversions": self._conversions,
         }
-        return None if not (now.document or any(document.values())) else {"now": now.document} | document
+        return None if not (now or any(document.values())) else {"now": now} | document
 
     def note(self, record: History, group: CurrentGroup) -> None:
         """Take the next record, and the group as it is after it."""

@@ -12,7 +12,7 @@ from group_coordinator.watching.dashboard import api_types as api
 from group_coordinator.watching.dashboard.advice import advice
 from group_coordinator.watching.dashboard.committed import Committed
 from group_coordinator.watching.dashboard.deploys import Deploy, deploys
-from group_coordinator.watching.dashboard.epochs_page import EpochsOverTime, Present
+from group_coordinator.watching.dashboard.epochs_page import EpochsOverTime
 from group_coordinator.watching.dashboard.index import GroupRecords, decoded
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.lanes import Lane, TopicsOverTime, lanes, unowned_ms
@@ -49,7 +49,8 @@ class Now(Struct, frozen=True, kw_only=True):
     expires_ms: Mapping[Partition, int]
     """It has each offset that expires if nothing happens."""
     open_transactions: OpenTransactions
-    epochs: Present
+    epochs: dict[str, Any]
+    """What `present` returns."""
     settings: HealthSettings
     now_ms: int
 

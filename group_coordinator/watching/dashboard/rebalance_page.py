@@ -84,21 +84,9 @@ def rebalance_details(told: Rebalance) -> api.RebalanceDetails:
         steps=tuple(map(_step, all_steps[:STEPS_MAX])),
         steps_left_out=max(len(all_steps) - STEPS_MAX, 0),
         waiting=started.waiting_for if is_waiting else (),
-        waited_for=tuple(
-            api.WaitedFor(
-                member_id=each.member_id, told_ms=each.told_ms, joined_ms=each.joined_ms, gone_ms=each.gone_ms,
-                fate=each.fate or None, is_slowest=each.is_slowest,
-            )
-            for each in waited_for(told)
-        ),
+        waited_for=tuple(waited_for(told)),
         holders=tuple(map(holder, told.holders)),
-        moves=tuple(
-            api.Move(
-                topic=each.topic, partitions=each.partitions, member_id_before=each.before,
-                member_id_after=each.after, member_id_target=each.target,
-            )
-            for each in moves_of(told)
-        ),
+        moves=tuple(moves_of(told)),
         votes=votes(told.steps),
         members=tuple(
             api.Identity(

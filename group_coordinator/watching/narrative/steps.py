@@ -51,25 +51,26 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class WaitedFor(Struct, frozen=True, kw_only=True):
-    """One member that a rebalance waited for, and what became of it."""
+    """A member that a rebalance had to wait for."""
 
     member_id: str
     told_ms: int | None
     joined_ms: int | None
-    fate: str
-    """Empty where it joined; else `left`, `expired`, `dropped` or `never came`."""
     gone_ms: int | None
+    fate: str | None
+    """What became of it: `left`, `expired`, `dropped` or `never came`; None where it joined."""
     is_slowest: bool
 
 
 class Move(Struct, frozen=True, kw_only=True):
-    """Partitions of a topic that had, have and shall have the same owners; None: nobody."""
+    """Partitions with their owner before and after."""
 
     topic: str
     partitions: tuple[int, ...]
-    before: str | None
-    after: str | None
-    target: str | None
+    member_id_before: str | None
+    """None, here and below: nobody."""
+    member_id_after: str | None
+    member_id_target: str | None
     """In a consumer group: the member that shall own them. In others: the owner."""
 
 
@@ -129,7 +130,7 @@ def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
                 member_id=member.member_id,
                 told_ms=member.told_ms,
                 joined_ms=member.joined_ms,
-                fate="" if joined else fate,
+                fate=None if joined else fate,
                 gone_ms=None if joined else gone_ms,
                 is_slowest=member.member_id == slowest,
             )
@@ -154,17 +155,15 @@ def moves(before: Ownership, after: Ownership, target: Ownership | None = None) 
         was, is_now, shall_be = [each.get((topic, partition)) for each in owners]
         partitions_by_change.setdefault((topic, was, is_now, shall_be), []).append(partition)
     return [
-        Move(topic=topic, partitions=tuple(partitions), before=was, after=is_now, target=shall_be)
-        for (topic, was, is_now, shall_be), partitions in partitions_by_change.items()
+        Move(topic=topic, partitions=tuple(numbers), member_id_before=was, member_id_after=is_now, member_id_target=to)
+        for (topic, was, is_now, to), numbers in partitions_by_change.items()
     ]
 
 
 def identities_in(rebalance: Rebalance) -> dict[str, MemberIdentity]:
     """Return the members that a rebalance's records tell of, and those that hold it up or wait for them."""
     concerned = [member_id for holder in rebalance.holders for member_id in (holder.member_id, *holder.waiting)]
-    members = {
-        member_id: rebalance.members[member_id] for member_id in concerned if member_id in rebalance.members
-    }
+    members = {member_id: rebalance.members[member_id] for member_id in concerned if member_id in rebalance.members}
     for record in (*rebalance.causes, *rebalance.steps):
         asks = getattr(record, "joined", None) or getattr(record, "updated", None)
         for identity in (

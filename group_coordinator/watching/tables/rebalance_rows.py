@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from group_coordinator.watching.history.causes import Chain, chain_before
 from group_coordinator.watching.tables.causes import chain_text
-from group_coordinator.watching.tables.rows import Rebalance, WaitedFor
+from group_coordinator.watching.tables.rows import Rebalance
 from schemas.consumer_group_history import TargetAssignmentComputed
 from schemas.history import (
     HistoryRecord,
@@ -18,6 +18,7 @@ from schemas.history import (
     MemberReplaced,
     RebalanceCompleted,
     RebalanceStarted,
+    Waited,
 )
 
 
@@ -32,7 +33,7 @@ class Running(Struct):
     @property
     def row(self) -> Rebalance:
         waited_for = tuple(
-            WaitedFor(member_id=member_id, told_ms=None, joined_ms=joined_ms)
+            Waited(member_id=member_id, told_ms=None, joined_ms=joined_ms)
             for member_id, joined_ms in self.waiting.items()
         )
         return replace(self.start, waited_for=waited_for) if self.waiting else self.start
@@ -119,18 +120,12 @@ def end(running: Running, record: RebalanceCompleted, at_ms: int) -> None:
 def abandoned(running: Running, at_ms: int) -> Rebalance:
     """Return the row with an unknown end: the history goes on with another epoch of the group."""
     row = running.row
-    return replace(
-        row, ended_ms=at_ms, outcome="unknown", total_ms=at_ms - row.started_ms, last_seq=row.last_seq + 1
-    )
+    return replace(row, ended_ms=at_ms, outcome="unknown", total_ms=at_ms - row.started_ms, last_seq=row.last_seq + 1)
 
 
 def _awaited(record: JoinPhaseCompleted | RebalanceCompleted) -> dict[str, Any]:
     """Return the columns that tell who was waited for."""
-    waited_for = tuple(
-        WaitedFor(member_id=member.member_id, told_ms=member.told_ms, joined_ms=member.joined_ms)
-        for member in record.waited_for
-    )
     return {
-        "waited_for": waited_for, "slowest": record.slowest, "dropped": record.dropped,
+        "waited_for": record.waited_for, "slowest": record.slowest, "dropped": record.dropped,
         "generation_after": record.generation_id,
     }  # fmt: skip

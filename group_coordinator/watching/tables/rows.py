@@ -22,7 +22,7 @@ from group_coordinator.watching.tables.readiness_row import Cost as Cost
 from group_coordinator.watching.tables.readiness_row import Readiness as Readiness
 from group_coordinator.watching.tables.row import Moment as Moment
 from group_coordinator.watching.tables.row import Row as Row
-from schemas.history import CauseKind, Certainty, RebalanceTrigger, TimerName
+from schemas.history import CauseKind, Certainty, RebalanceTrigger, TimerName, Waited
 
 
 class Event(Row, frozen=True, kw_only=True):
@@ -76,14 +76,6 @@ class Event(Row, frozen=True, kw_only=True):
     """The whole record as JSON, as on the history topic."""
 
 
-class WaitedFor(Struct, frozen=True, kw_only=True):
-    """One member that a join phase waited for."""
-
-    member_id: str
-    told_ms: int | None
-    joined_ms: int | None
-
-
 class Rebalance(Row, frozen=True, kw_only=True):
     """One rebalance. While it runs, `ended_ms` and `outcome` are null."""
 
@@ -123,7 +115,7 @@ class Rebalance(Row, frozen=True, kw_only=True):
     """The first rebalance of an empty group, which waits for further members."""
     interrupts: int | None
     """`seq` of the rebalance that this one cut short."""
-    waited_for: tuple[WaitedFor, ...]
+    waited_for: tuple[Waited, ...]
     """The members that had to rejoin, when each was told and when it joined (null: never). Of a consumer group: that
     had to give up partitions, when each was told, and when it had."""
     slowest: str | None

@@ -40,9 +40,7 @@ def stuck() -> Story:
     """`a` keeps what it must give up for `b`."""
     story = Story("orders", cluster(orders=6))
     story.join(
-        DrivenMember(
-            member_id=A, client_id="orders-1", topics=("orders",), revokes=False, rebalance_timeout_ms=60_000
-        )
+        DrivenMember(member_id=A, client_id="orders-1", topics=("orders",), revokes=False, rebalance_timeout_ms=60_000)
     )
     story.go_on(10_000)
     story.join(DrivenMember(member_id=B, client_id="orders-2", topics=("orders",)))
@@ -296,8 +294,18 @@ def owners_in(story: Story) -> dict[Place, str]:
 def owners_told(rebalance: Rebalance) -> tuple[dict[Place, str], dict[Place, str]]:
     """Who owned each partition before a rebalance, and who has since."""
     moves = moves_of(rebalance)
-    before = {(move.topic, number): move.before for move in moves if move.before for number in move.partitions}
-    after = {(move.topic, number): move.after for move in moves if move.after for number in move.partitions}
+    before = {
+        (move.topic, number): move.member_id_before
+        for move in moves
+        if move.member_id_before
+        for number in move.partitions
+    }
+    after = {
+        (move.topic, number): move.member_id_after
+        for move in moves
+        if move.member_id_after
+        for number in move.partitions
+    }
     return before, after
 
 
