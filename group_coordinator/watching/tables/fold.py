@@ -165,22 +165,22 @@ class GroupTables(GroupFold):
         """End what runs and lives now: how it will end is not known."""
         if self._rebalance is not None:
             self._change(rebalance_rows.abandoned(self._rebalance, self.at_ms))
-        self._ownership.forget(group_id, self.epoch, self.at_ms)
-        self._targets.forget(group_id, self.epoch, self.at_ms)
-        self._members.end_all(self.at_ms)
+        self._ownership.forget(group_id, self.epoch)
+        self._targets.forget(group_id, self.epoch)
+        self._members.end_all()
         self.forget_life()
 
     def group_found(self, record: GroupRecorded | GroupRestored) -> None:
         for member in record.members:
-            self._members.find(record, member, self.at_ms)
+            self._members.find(record, member)
         self._protocol_name = record.protocol_name
 
     def group_emptied(self, record: HistoryRecord) -> None:
-        self._targets.release_all(record, "group_empty", self.at_ms)
-        self._ownership.release_all(record, "group_empty", self.at_ms)
+        self._targets.release_all(record, "group_empty")
+        self._ownership.release_all(record, "group_empty")
 
     def group_converted(self, record: GroupConverted) -> None:
-        self._targets.release_all(record, "group_empty", self.at_ms)
+        self._targets.release_all(record, "group_empty")
 
     def group_died(self, record: GroupDead) -> None:
         self._added += expiry_rows(record)
@@ -197,39 +197,39 @@ class GroupTables(GroupFold):
     # -------------------------------------------------------------------------------------------------------- members
 
     def member_id_given(self, record: MemberIdAssigned) -> None:
-        self._members.give_id(record, self.at_ms)
+        self._members.give_id(record)
 
     def member_id_forgotten(self, record: PendingMemberRemoved) -> None:
         self._added += expiry_rows(record)
         identity = MemberIdentity(member_id=record.member_id, client_id="", client_host="")
-        self._members.end(record, identity, "never_joined", record.reason, self.at_ms)
+        self._members.end(record, identity, "never_joined", record.reason)
 
     def member_joined(self, record: HistoryRecord, joined: JoinedMember) -> None:
-        self._members.join(record, joined, self.at_ms)
+        self._members.join(record, joined)
 
     def member_rejoined(self, record: MemberRejoined) -> None:
         member_id = record.member.member_id
         if not self._members.keeps_partitions(member_id, self._protocol_name):
             self._release(record, member_id, "rejoined")
-        self._members.rejoin(record, self.at_ms)
+        self._members.rejoin(record)
         if self._rebalance is not None:
             rebalance_rows.rejoin(self._rebalance, record, self.at_ms)
 
     def member_changed(self, record: ConsumerMemberUpdated) -> None:
         pass_on(self._chain, record)
-        self._members.change(record, record.updated, self.at_ms)
+        self._members.change(record, record.updated)
 
     def member_replaced(self, record: MemberReplaced) -> None:
         old_member_id, member_id = record.old_member_id, record.member.member_id
         if record.rebalanced:
             self._release(record, old_member_id, "replaced")
-        self._members.follow(record, self.at_ms)
+        self._members.follow(record)
         if not record.rebalanced:
-            self._ownership.hand_over(record, old_member_id, member_id, self.at_ms)
-        self._targets.hand_over(record, old_member_id, member_id, self.at_ms)
+            self._ownership.hand_over(record, old_member_id, member_id)
+        self._targets.hand_over(record, old_member_id, member_id)
         # What a member had ends before the member does.
         old_identity = msgspec.structs.replace(record.member, member_id=old_member_id)
-        self._members.end(record, old_identity, "replaced", f"by {member_id}", self.at_ms)
+        self._members.end(record, old_identity, "replaced", f"by {member_id}")
         if self._rebalance is not None:
             rebalance_rows.rename(self._rebalance, record)
 
@@ -238,12 +238,12 @@ class GroupTables(GroupFold):
             self._added += expiry_rows(record)
         # What a member owned ends before the member does.
         self._release(record, member.member_id, departure)
-        self._targets.release(record, member.member_id, departure, self.at_ms)
-        self._members.end(record, member, departure, departure_text(record), self.at_ms)
+        self._targets.release(record, member.member_id, departure)
+        self._members.end(record, member, departure, departure_text(record))
 
     def _release(self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd) -> None:
         rebalance = None if self._rebalance is None else self._rebalance.start.seq
-        self._ownership.release(record, member_id, ended_by, self.at_ms, rebalance)
+        self._ownership.release(record, member_id, ended_by, rebalance)
 
     # ----------------------------------------------------------------------------------------------------- rebalances
 
@@ -273,7 +273,7 @@ class GroupTables(GroupFold):
 
     def partitions_assigned(self, record: HistoryRecord, assignments: Sequence[MemberAssignment]) -> None:
         rebalance = record.rebalance if isinstance(record, AssignmentReceived) else None
-        partitions = self._ownership.assign(record, assignments, self.at_ms, rebalance)
+        partitions = self._ownership.assign(record, assignments, rebalance)
         if self._rebalance is not None:
             leader_id = record.leader_id if isinstance(record, AssignmentReceived | GroupRestored) else None
             rebalance_rows.change(self._rebalance, record, leader_id=leader_id, partitions=partitions)
@@ -281,10 +281,10 @@ class GroupTables(GroupFold):
     def partitions_of_member(self, record: MemberReconciled, topics: tuple[AssignedTopic, ...]) -> None:
         pass_on(self._chain, record)
         rebalance = None if self._rebalance is None else self._rebalance.start.seq
-        self._ownership.assign_member(record, record.member.member_id, topics, self.at_ms, rebalance)
+        self._ownership.assign_member(record, record.member.member_id, topics, rebalance)
 
     def target_computed(self, record: TargetAssignmentComputed) -> None:
-        self._targets.assign(record, record.assignments, self.at_ms)
+        self._targets.assign(record, record.assignments)
         if self._rebalance is not None:
             rebalance_rows.aim(self._rebalance, record, self.at_ms)
 
@@ -319,15 +319,15 @@ class GroupTables(GroupFold):
 
     @property
     def _members(self) -> MemberRows:
-        return MemberRows(self._state.members, self._change)
+        return MemberRows(self._state.members, self._change, self.at_ms)
 
     @property
     def _targets(self) -> OwnershipRows[Target]:
-        return OwnershipRows(Target, self._state.targets, self._state.members, self._change)
+        return OwnershipRows(Target, self._state.targets, self._state.members, self._change, self.at_ms)
 
     @property
     def _ownership(self) -> OwnershipRows[Ownership]:
-        return OwnershipRows(Ownership, self._state.held, self._state.members, self._change)
+        return OwnershipRows(Ownership, self._state.held, self._state.members, self._change, self.at_ms)
 
     def _change(self, row: AnyRow) -> None:
         self._changed_rows[row_key(row)] = row

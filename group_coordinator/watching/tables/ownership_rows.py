@@ -34,13 +34,15 @@ class OwnershipRows(Generic[R]):
     """
 
     def __init__(
-        self, kind: type[R], held: ByMember, members: Mapping[str, Member], on_change: Callable[[R], None]
+        self, kind: type[R], held: ByMember, members: Mapping[str, Member], on_change: Callable[[R], None], at_ms: int
     ) -> None:
-        """`kind`: `Ownership`, or `Target`, whose rows do not say how they ended."""
+        """`kind`: `Ownership`, or `Target`, whose rows do not say how they ended. `at_ms`: the moment of all that is
+        noted."""
         self._kind = kind
         self.held = held
         self._members = members
         self._on_change = on_change
+        self._at_ms = at_ms
 
     def rows(self, group_id: str, epoch: int) -> Iterator[R]:
         """Yield the rows that have not ended."""
@@ -50,80 +52,70 @@ class OwnershipRows(Generic[R]):
                     yield self._row(group_id, epoch, member_id, topic, partition, held)
 
     def assign(
-        self, record: HistoryRecord, assignments: Sequence[MemberAssignment], at_ms: int, rebalance: int | None = None
+        self, record: HistoryRecord, assignments: Sequence[MemberAssignment], rebalance: int | None = None
     ) -> int | None:
         """Put the assignment into force. Returns how many partitions it has; None if it cannot be read."""
         before = dict(self.held)
         self.held.clear()
-        count, is_readable = 0, bool(assignments)
-        for assignment in assignments:
-            is_readable = is_readable and assignment.topics is not None
-            had_by_topic = before.get(assignment.member_id, {})
-            for topic in assignment.topics or ():
-                count += len(topic.partitions)
-                had_of_topic = had_by_topic.get(topic.topic, {})
-                for partition in topic.partitions:
-                    # What goes on is taken out of `before`; what remains there has ended.
-                    held = had_of_topic.pop(partition, None)
-                    self._hold(record, assignment.member_id, topic.topic, partition, at_ms, held)
+        for share in assignments:
+            self._hold(record, share.member_id, share.topics or (), before.get(share.member_id, {}))
         for member_id, topics in before.items():
-            self._end(record, member_id, topics, "revoked", at_ms, rebalance)
-        return count if is_readable else None
+            self._end(record, member_id, topics, "revoked", rebalance)
+        if not assignments or any(share.topics is None for share in assignments):
+            return None
+        return sum(len(topic.partitions) for share in assignments for topic in share.topics or ())
 
     def assign_member(
-        self,
-        record: HistoryRecord,
-        member_id: str,
-        topics: tuple[AssignedTopic, ...],
-        at_ms: int,
-        rebalance: int | None,
+        self, record: HistoryRecord, member_id: str, topics: tuple[AssignedTopic, ...], rebalance: int | None
     ) -> None:
         """Make these partitions the member's from now on; others keep theirs."""
         before = self.held.pop(member_id, {})
-        for topic in topics:
-            had_of_topic = before.get(topic.topic, {})
-            for partition in topic.partitions:
-                self._hold(record, member_id, topic.topic, partition, at_ms, had_of_topic.pop(partition, None))
-        self._end(record, member_id, before, "revoked", at_ms, rebalance)
+        self._hold(record, member_id, topics, before)
+        self._end(record, member_id, before, "revoked", rebalance)
 
     def release(
-        self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd, at_ms: int, rebalance: int | None = None
+        self, record: HistoryRecord, member_id: str, ended_by: OwnershipEnd, rebalance: int | None = None
     ) -> None:
         """End all rows of the member."""
-        self._end(record, member_id, self.held.pop(member_id, {}), ended_by, at_ms, rebalance)
+        self._end(record, member_id, self.held.pop(member_id, {}), ended_by, rebalance)
 
-    def release_all(self, record: HistoryRecord, ended_by: OwnershipEnd, at_ms: int) -> None:
+    def release_all(self, record: HistoryRecord, ended_by: OwnershipEnd) -> None:
         """End the rows of all members."""
         for member_id in list(self.held):
-            self.release(record, member_id, ended_by, at_ms)
+            self.release(record, member_id, ended_by)
 
-    def hand_over(self, record: HistoryRecord, old_member_id: str, member_id: str, at_ms: int) -> None:
+    def hand_over(self, record: HistoryRecord, old_member_id: str, member_id: str) -> None:
         """Pass what a static member has under its old id to its new id. A target stays the one that it was."""
         topics = self.held.pop(old_member_id, {})
-        self._end(record, old_member_id, topics, "replaced", at_ms, None)
+        self._end(record, old_member_id, topics, "replaced", None)
         for topic, partitions in topics.items():
             for partition, held in partitions.items():
                 generation_id = held.generation_id if self._kind is Target else record.generation_id
-                self._begin(record, member_id, topic, partition, Held(record.seq, at_ms, generation_id))
+                self._begin(record, member_id, topic, partition, generation_id)
 
-    def forget(self, group_id: str, epoch: int, at_ms: int) -> None:
+    def forget(self, group_id: str, epoch: int) -> None:
         """End all rows as unknown: the history goes on with another epoch of the group."""
         for row in self.rows(group_id, epoch):
-            self._on_change(_ended(row, "unknown", at_ms, None, None))
+            self._on_change(_ended(row, "unknown", self._at_ms, None, None))
         self.held.clear()
 
     # -------------------------------------------------------------------------------------------------------- inside
 
     def _hold(
-        self, record: HistoryRecord, member_id: str, topic: str, partition: int, at_ms: int, previous: Held | None
+        self, record: HistoryRecord, member_id: str, topics: tuple[AssignedTopic, ...], had: dict[str, dict[int, Held]]
     ) -> None:
-        """Begin a row, or let the previous one go on."""
-        if previous is None:
-            self._begin(record, member_id, topic, partition, Held(record.seq, at_ms, record.generation_id))
-        else:
-            self.held.setdefault(member_id, {}).setdefault(topic, {})[partition] = previous
+        """Begin the rows of these partitions. What goes on is taken out of `had`; what remains there has ended."""
+        for topic in topics:
+            had_of_topic = had.get(topic.topic, {})
+            for partition in topic.partitions:
+                held = had_of_topic.pop(partition, None)
+                if held is None:
+                    self._begin(record, member_id, topic.topic, partition, record.generation_id)
+                else:
+                    self.held.setdefault(member_id, {}).setdefault(topic.topic, {})[partition] = held
 
-    def _begin(self, record: HistoryRecord, member_id: str, topic: str, partition: int, held: Held) -> None:
+    def _begin(self, record: HistoryRecord, member_id: str, topic: str, partition: int, generation_id: int) -> None:
+        held = Held(record.seq, self._at_ms, generation_id)
         self.held.setdefault(member_id, {}).setdefault(topic, {})[partition] = held
         self._on_change(self._row(record.group_id, record.epoch, member_id, topic, partition, held))
 
@@ -133,13 +125,12 @@ class OwnershipRows(Generic[R]):
         member_id: str,
         topics: dict[str, dict[int, Held]],
         ended_by: OwnershipEnd,
-        at_ms: int,
         rebalance: int | None,
     ) -> None:
         for topic, partitions in topics.items():
             for partition, held in partitions.items():
                 row = self._row(record.group_id, record.epoch, member_id, topic, partition, held)
-                self._on_change(_ended(row, ended_by, at_ms, record.seq, rebalance))
+                self._on_change(_ended(row, ended_by, self._at_ms, record.seq, rebalance))
 
     def _row(self, group_id: str, epoch: int, member_id: str, topic: str, partition: int, held: Held) -> R:
         """Return a row that has not ended."""
