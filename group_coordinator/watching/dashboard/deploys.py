@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from group_coordinator.watching.dashboard.lanes import Lane, Past
-from group_coordinator.watching.dashboard.returns import PUT_OUT, Life, returned
+from group_coordinator.watching.dashboard.returns import PUT_OUT, Life, client_key, returned
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.tables.fold import rows_of_group
 from group_coordinator.watching.tables.rows import Member, Rebalance
@@ -107,8 +107,7 @@ def _deploy(
 
 
 def _life(member: Member) -> Life:
-    client = member.group_instance_id or f"{member.client_id}@{member.client_host}"
-    return Life(client, member.member_id, member.joined_ms, member.ended_ms, member.ended_by in PUT_OUT)
+    return Life(client_key(member), member.member_id, member.joined_ms, member.ended_ms, member.ended_by in PUT_OUT)
 
 
 def _there(members: Iterable[Member], at_ms: int) -> list[Member]:

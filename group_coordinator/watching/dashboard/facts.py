@@ -12,7 +12,7 @@ from msgspec import UNSET
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.committed import Committed, Growing, Jump, NearBegin, next_commit, next_jump
 from group_coordinator.watching.dashboard.lag import EndOffsets, GroupLag, PartitionLag
-from group_coordinator.watching.dashboard.returns import Coming
+from group_coordinator.watching.dashboard.returns import Coming, client_key
 from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER, SHARE
 from group_coordinator.watching.history.reconciliation import rename
 from group_coordinator.watching.history.states_over_time import StatesOverTime
@@ -57,11 +57,6 @@ class Recent(NamedTuple):
     trigger: str
     stops_all: bool
     """Of a classic group."""
-
-
-def client_key(member: MemberIdentity) -> str:
-    """Return the same key for all members that one client has been: its static id, else client id and host."""
-    return member.group_instance_id or f"{member.client_id}@{member.client_host.lstrip('/')}"
 
 
 class GroupFacts(StatesOverTime):

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from group_coordinator.watching.dashboard import findings, underway
 from group_coordinator.watching.dashboard.committed import Committed
-from group_coordinator.watching.dashboard.facts import GroupFacts, Recent, client_key
+from group_coordinator.watching.dashboard.facts import GroupFacts, Recent
 from group_coordinator.watching.dashboard.findings import Finding
 from group_coordinator.watching.dashboard.lag import Lag
-from group_coordinator.watching.dashboard.returns import PUT_OUT, Coming, Life, returned
+from group_coordinator.watching.dashboard.returns import PUT_OUT, Coming, Life, client_key, returned
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.dashboard.verdicts import Verdict
 from group_coordinator.watching.history.current_group import CLASSIC, SHARE
