@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import msgspec
+from confluent_kafka import Message
 
 from group_coordinator.command_line.errors import CommandError
 from group_coordinator.ground.kafka_topics.reader import read_topic
 from group_coordinator.ground.settings.connection import ReaderSettings
 from schemas.history import GroupSnapshot, History, decode_history, decode_snapshot
+
+T = TypeVar("T")
 
 
 def read_snapshots(config: ReaderSettings) -> list[GroupSnapshot]:
@@ -22,16 +26,10 @@ def read_published(config: ReaderSettings) -> list[GroupSnapshot]:
     latest: dict[str, GroupSnapshot] = {}
     for message in read_topic(config.client_properties, config.topics.assignments):
         group_id = (message.key() or b"").decode(errors="replace")
-        value = message.value()
-        if value is None:
+        if message.value() is None:
             latest.pop(group_id, None)
             continue
-        try:
-            snapshot = decode_snapshot(value)
-        except msgspec.DecodeError as problem:
-            raise CommandError(
-                f"{message.topic()}, offset {message.offset()}: not a group of ours ({problem})."
-            ) from problem
+        snapshot = _decoded(message, decode_snapshot, "a group of ours")
         before = latest.get(group_id)
         if before is None or (before.epoch, before.seq) <= (snapshot.epoch, snapshot.seq):
             latest[group_id] = snapshot
@@ -41,12 +39,12 @@ def read_published(config: ReaderSettings) -> list[GroupSnapshot]:
 def read_history(config: ReaderSettings) -> Iterator[History]:
     """Yield the history of all groups, in the order of its topic. Raises TopicReadError, CommandError."""
     for message in read_topic(config.client_properties, config.topics.history):
-        value = message.value()
-        if value is None:
-            continue
-        try:
-            yield decode_history(value)
-        except msgspec.DecodeError as problem:
-            raise CommandError(
-                f"{message.topic()}, offset {message.offset()}: not a history record ({problem})."
-            ) from problem
+        if message.value() is not None:
+            yield _decoded(message, decode_history, "a history record")
+
+
+def _decoded(message: Message, decode: Callable[[bytes], T], what: str) -> T:
+    try:
+        return decode(message.value() or b"")
+    except msgspec.DecodeError as problem:
+        raise CommandError(f"{message.topic()}, offset {message.offset()}: not {what} ({problem}).") from problem

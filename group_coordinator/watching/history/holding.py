@@ -12,20 +12,6 @@ Place = tuple[str, int]
 """Topic and partition."""
 
 
-class Underway(Struct, frozen=True, kw_only=True):
-    """A member on its way to its target."""
-
-    member_id: str
-    held: tuple[AssignedTopic, ...]
-    """What it has in hand, also what it must give up."""
-    target: tuple[AssignedTopic, ...] | None
-    """None: it is not known."""
-    pending: tuple[AssignedTopic, ...]
-    """What it was told to give up. A newer target may give it back; it must be given up all the same."""
-    told_ms: int | None
-    """When it was told so; None: it need not give up anything, or has not heard of it."""
-
-
 class Holder(Struct, frozen=True, kw_only=True):
     """A member that must give up partitions."""
 
@@ -38,25 +24,30 @@ class Holder(Struct, frozen=True, kw_only=True):
     """The members that shall have any of them."""
 
 
-def must_give_up(member: Underway) -> list[Place]:
-    """Return what a member has and must give up."""
-    must_go = places(member.pending)
-    if member.target is not None:
-        must_go |= places(member.held) - places(member.target)
+def must_give_up(
+    held: Iterable[AssignedTopic], pending: Iterable[AssignedTopic], target: Iterable[AssignedTopic] | None
+) -> list[Place]:
+    """Return what a member has and must give up. `held`: all that it has in hand. `target`: None: it is not known.
+
+    `pending`: what it was told to give up. A newer target may give it back; it must be given up all the same.
+    """
+    must_go = places(pending)
+    if target is not None:
+        must_go |= places(held) - places(target)
     return sorted(must_go)
 
 
-def holder(member: Underway, must_go: Iterable[Place], owners: Mapping[Place, str]) -> Holder:
+def holder(member_id: str, must_go: Iterable[Place], told_ms: int | None, owners: Mapping[Place, str]) -> Holder:
     """Return a member that must give up these partitions. `owners` are those of the target."""
     by_topic: dict[str, list[int]] = {}
     waiting: dict[str, None] = {}
     for topic, partition in must_go:
         by_topic.setdefault(topic, []).append(partition)
-        owner = owners.get((topic, partition), member.member_id)
-        if owner != member.member_id:
+        owner = owners.get((topic, partition), member_id)
+        if owner != member_id:
             waiting[owner] = None
     topics = tuple([AssignedTopic(topic=topic, partitions=tuple(numbers)) for topic, numbers in by_topic.items()])
-    return Holder(member_id=member.member_id, topics=topics, told_ms=member.told_ms, waiting=tuple(waiting))
+    return Holder(member_id=member_id, topics=topics, told_ms=told_ms, waiting=tuple(waiting))
 
 
 def target_owners(targets: Iterable[tuple[str, Iterable[AssignedTopic]]]) -> dict[Place, str]:
@@ -71,19 +62,13 @@ def longest_first(holders: Iterable[Holder]) -> list[Holder]:
 
 def holders_of(snapshot: GroupSnapshot) -> list[Holder]:
     """Return who holds up a group as it is published; of groups of another kind nobody."""
-    underway = [
-        Underway(
-            member_id=member.member_id,
-            held=member.partitions or (),
-            target=target_of(member),
-            pending=member.consumer.pending_revocation,
-            told_ms=member.consumer.revoking_since_ms,
-        )
-        for member in snapshot.members
-        if member.consumer is not UNSET
-    ]
-    owners = target_owners((member.member_id, member.target or ()) for member in underway)
-    return longest_first(holder(member, must_go, owners) for member in underway if (must_go := must_give_up(member)))
+    members = [(member, member.consumer) for member in snapshot.members if member.consumer is not UNSET]
+    owners = target_owners((member.member_id, target_of(member)) for member, _ in members)
+    return longest_first(
+        holder(member.member_id, must_go, way.revoking_since_ms, owners)
+        for member, way in members
+        if (must_go := must_give_up(member.partitions or (), way.pending_revocation, target_of(member)))
+    )
 
 
 def target_of(member: SnapshotMember) -> tuple[AssignedTopic, ...]:
@@ -95,4 +80,3 @@ def target_of(member: SnapshotMember) -> tuple[AssignedTopic, ...]:
 def places(topics: Iterable[AssignedTopic]) -> set[Place]:
     """Return partitions one by one."""
     return {(topic.topic, partition) for topic in topics for partition in topic.partitions}
-

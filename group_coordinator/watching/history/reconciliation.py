@@ -8,7 +8,6 @@ from typing import TypeVar
 from group_coordinator.watching.history.holding import (
     Holder,
     Place,
-    Underway,
     holder,
     longest_first,
     must_give_up,
@@ -104,21 +103,15 @@ class Reconciliation:
 
     def _look_at(self, member_id: str) -> None:
         record = self.progress[member_id]
-        since = self._since.get(member_id)
-        underway = Underway(
-            member_id=member_id,
-            held=record.assigned,  # what is pending besides counts in any case
-            target=self.targets.get(member_id),
-            pending=record.pending_revocation,
-            told_ms=min(since.values()) if since else None,
-        )
-        must_go = must_give_up(underway)
+        # What is pending besides what is assigned counts in any case.
+        must_go = must_give_up(record.assigned, record.pending_revocation, self.targets.get(member_id))
         if not must_go:
             self.held_up.pop(member_id, None)
             return
         if self._owners is None:
             self._owners = target_owners(self.targets.items())
-        self.held_up[member_id] = holder(underway, must_go, self._owners)
+        since = self._since.get(member_id)
+        self.held_up[member_id] = holder(member_id, must_go, min(since.values()) if since else None, self._owners)
 
 
 def rename(of_members: dict[str, Kept], old_member_id: str, member_id: str) -> None:

@@ -60,7 +60,7 @@ class FollowedLogs:
 
     def topic_names(self) -> dict[str, str]:
         """Return the names of topics that lines have told, by id in hexadecimal digits."""
-        return {topic_id: name for file in self._files.values() for topic_id, name in file.topic_names.items()}
+        return {topic_id: name for file in self._files.values() for topic_id, name in file.reader.topic_names.items()}
 
     def look(self) -> list[BrokerLine]:
         """Return what has come in all files, a piece of each. New files are taken up."""
@@ -82,7 +82,7 @@ class FollowedLogs:
         starts, and parts that were begun later do not."""
         named: dict[Path, set[str]] = {}
         for file in self._files.values():
-            named.setdefault(file.log, set()).update(file.cluster_ids)
+            named.setdefault(file.log, set()).update(file.reader.cluster_ids)
         foreign = {log for log, cluster_ids in named.items() if is_foreign(cluster_ids, self.of_cluster)}
         for file in self._files.values():
             if file.log in foreign:
@@ -132,25 +132,15 @@ class _Log:
         """Lines that tell of a group, and have no time that can be read, or can be read in several ways."""
         self.log = log
         """The log that the file is, or was, a part of."""
-        self._reader = LineReader(log.name if name != INPUT_NAME else name, time_zone)
+        self.reader = LineReader(log.name if name != INPUT_NAME else name, time_zone)
         self._stream = stream
         self._number = 0
         self._last_ms: int | None = None
         self._rest = b""
         """It is the beginning of a line that is not whole yet."""
 
-    @property
-    def topic_names(self) -> dict[str, str]:
-        """Names of topics, by id in hexadecimal digits, as far as lines have both."""
-        return self._reader.topic_names
-
     def read_so_far(self) -> FileRead:
-        return FileRead(name=self.name, broker=self._reader.broker, lines=self._number, last_ms=self._last_ms)
-
-    @property
-    def cluster_ids(self) -> tuple[str, ...]:
-        """The clusters that its lines have named."""
-        return tuple(self._reader.cluster_ids)
+        return FileRead(name=self.name, broker=self.reader.broker, lines=self._number, last_ms=self._last_ms)
 
     def look(self) -> Iterator[BrokerLine]:
         """Yield the lines of the next piece."""
@@ -158,11 +148,11 @@ class _Log:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > LINE_MAX_BYTES:
             self._rest = b""
-        self._last_ms = self._reader.last_time_ms(lines) or self._last_ms
+        self._last_ms = self.reader.last_time_ms(lines) or self._last_ms
         for line in lines:
             self._number += 1
             try:
-                yield from self._reader.read(self._number, line)
+                yield from self.reader.read(self._number, line)
             except LineError:
                 self.left_out += 1
 
@@ -189,7 +179,7 @@ class _File(_Log):
         if self._stream is self._raw and self._raw.tell() > _size(self._raw):
             self._raw.seek(0)  # it was emptied, and is written anew
             self._rest, self._number = b"", 0
-            self._reader.begin_anew()
+            self.reader.begin_anew()
         data = super()._piece()
         self.is_read = not data or (self._stream is self._raw and self._raw.tell() >= self._size)
         return data
