@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -13,7 +13,14 @@ from group_coordinator.watching.dashboard.verdicts import Verdict, VerdictKind
 from group_coordinator.watching.narrative import holding, sentences, words
 
 FindingKind = Literal[
-    "lost", "will_lose", "stalled", "transaction", "skipped", "rewound", "hot_partition", "member_behind",
+    "lost",
+    "will_lose",
+    "stalled",
+    "transaction",
+    "skipped",
+    "rewound",
+    "hot_partition",
+    "member_behind",
     "member_has_most",
 ]
 FINDINGS_SHOWN = 20
@@ -48,10 +55,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     """The finding as a sentence, where it is one by itself."""
 
 
-def said(
-    kind: FindingKind, group: GroupFacts, place: Partition, member: str | None, messages: int, since_ms: int, says: str
-) -> Finding:
-    """Return a finding that is a sentence by itself."""
+def found_in(
+    place: Partition, group: GroupFacts, kind: FindingKind, member: str | None, messages: int, since_ms: int | None,
+    **more: Any,
+) -> Finding:  # fmt: skip
+    """Return a finding in a partition of the group. `more`: its further fields."""
     committed = group.offsets.get(place)
     return Finding(
         kind=kind,
@@ -61,7 +69,7 @@ def said(
         committed_offset=None if committed is None else committed.offset,
         messages=messages,
         since_ms=since_ms,
-        text=says,
+        **more,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.watching.dashboard.committed import OVERTAKEN_MS, Jump
 from group_coordinator.watching.dashboard.facts import GroupFacts
-from group_coordinator.watching.dashboard.findings import Finding, said, when
+from group_coordinator.watching.dashboard.findings import Finding, found_in, when
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.losing import REMEMBERED_MS
 from group_coordinator.watching.dashboard.settings import HealthSettings
@@ -38,9 +38,9 @@ def jumps(group: GroupFacts, ends: EndOffsets, settings: HealthSettings) -> Iter
             member, known = _member(group, place), group.jumps.get(place)
             who = known.who if known is not None else holding.called(member, group.members) if member else "somebody"
             says = f"committed {committed.offset:,} at {when(committed.moved_ms, ends.polled_ms)} in the log of"
-            yield said(
-                "skipped", group, place, member, committed.offset - bounds.end, committed.moved_ms,
-                f"{who} {says} {place[0]}-{place[1]}, which ends at {bounds.end:,}: it was not there to be read",
+            yield found_in(
+                place, group, "skipped", member, committed.offset - bounds.end, committed.moved_ms,
+                text=f"{who} {says} {place[0]}-{place[1]}, which ends at {bounds.end:,}: it was not there to be read",
             )  # fmt: skip
 
 
@@ -50,10 +50,10 @@ def _jumped(group: GroupFacts, place: Partition, jump: Jump, bounds: Bounds, now
     passed = min(jump.offset, bounds.end) - max(jump.before, bounds.begin)
     if jump.offset < jump.before <= bounds.end and again:
         says = f"{jump.who} went back {went}: {_messages(again)} read again"
-        yield said("rewound", group, place, _member(group, place), again, jump.at_ms, says)
+        yield found_in(place, group, "rewound", _member(group, place), again, jump.at_ms, text=says)
     elif passed > 0:
         says = f"{jump.who} went on {went}, when nobody was there to read: {_messages(passed)} passed over"
-        yield said("skipped", group, place, _member(group, place), passed, jump.at_ms, says)
+        yield found_in(place, group, "skipped", _member(group, place), passed, jump.at_ms, text=says)
 
 
 def _messages(number: int) -> str:

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from group_coordinator.ground.kafka_topics.bounds import Bounds, Partition
 from group_coordinator.watching.dashboard.committed import Committed, NearBegin
 from group_coordinator.watching.dashboard.facts import GroupFacts
-from group_coordinator.watching.dashboard.findings import Finding
+from group_coordinator.watching.dashboard.findings import Finding, found_in
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.settings import HealthSettings
 
@@ -44,9 +42,8 @@ def lost_and_losing(group: GroupFacts, ends: EndOffsets, settings: HealthSetting
         member = owners.get(place)
         if bounds is None or (owners and member is None):
             continue  # nobody reads this topic any more
-        finding = _look(group, place, committed, bounds, ends, settings)
-        if finding is not None:
-            yield replace(finding, member_id=member if member in group.members else None)
+        reader = member if member in group.members else None
+        yield from _look(group, place, committed, bounds, reader, ends, settings)
 
 
 def _look(
@@ -54,11 +51,12 @@ def _look(
     place: Partition,
     committed: Committed,
     bounds: Bounds,
+    member: str | None,
     ends: EndOffsets,
     settings: HealthSettings,
-) -> Finding | None:
+) -> Iterator[Finding]:
     near = _near_begin(group, place, committed, bounds, ends.polled_ms)
-    gone, in_ms = bounds.gone(committed.offset), None
+    gone = bounds.gone(committed.offset)
     if gone <= MARKERS_MAX and bounds.begin == bounds.end:
         gone = 0
     since_ms = ends.passed_ms(place, committed.offset) if gone else committed.moved_ms
@@ -67,17 +65,10 @@ def _look(
     elif not gone:
         in_ms = _loses_in_ms(place, committed, bounds, ends, settings)
         if in_ms is None:
-            return None
-    return Finding(
-        kind="will_lose" if in_ms is not None else "lost",
-        topic=place[0],
-        partition=place[1],
-        member_id=None,
-        committed_offset=committed.offset,
-        messages=near.lost + gone if in_ms is None else bounds.unread(committed.offset),
-        since_ms=since_ms,
-        in_ms=in_ms,
-    )
+            return
+        yield found_in(place, group, "will_lose", member, bounds.unread(committed.offset), since_ms, in_ms=in_ms)
+        return
+    yield found_in(place, group, "lost", member, near.lost + gone, since_ms)
 
 
 def _near_begin(group: GroupFacts, place: Partition, committed: Committed, bounds: Bounds, now_ms: int) -> NearBegin:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.committed import PAUSE_EXPLAINS_MS, Committed
 from group_coordinator.watching.dashboard.facts import GroupFacts
-from group_coordinator.watching.dashboard.findings import Finding
+from group_coordinator.watching.dashboard.findings import Finding, FindingKind, found_in
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from schemas.group_states import GroupState
@@ -78,14 +78,13 @@ def _standing(
     is_readable = reach.stable_end > position
     if is_readable and reach.stable_end - position <= pace.step:
         return
-    yield Finding(
-        kind="stalled" if is_readable else "transaction",
-        topic=place[0],
-        partition=place[1],
-        member_id=member,
-        committed_offset=committed.offset,
-        messages=ends.bounds[place].end - position,
-        since_ms=since_ms,
+    yield found_in(
+        place,
+        group,
+        "stalled" if is_readable else "transaction",
+        member,
+        ends.bounds[place].end - position,
+        since_ms,
         rebalance_ms=_rebalance_near(group, committed.moved_ms, since_ms),
         is_committed_again=committed.committed_ms > committed.moved_ms,
     )
@@ -109,16 +108,9 @@ def _never_committed(
     reach = ends.reach(place)
     if reach is None or came <= max([pace.step for pace in neighbours], default=0):
         return
-    yield Finding(
-        kind="stalled" if reach.stable_end > growths[0][1] else "transaction",
-        topic=place[0],
-        partition=place[1],
-        member_id=member,
-        committed_offset=None,
-        messages=came,
-        since_ms=since_ms,
-        rebalance_ms=_rebalance_near(group, group.assigned_ms, group.assigned_ms),
-    )
+    near_ms = _rebalance_near(group, group.assigned_ms, group.assigned_ms)
+    kind: FindingKind = "stalled" if reach.stable_end > growths[0][1] else "transaction"
+    yield found_in(place, group, kind, member, came, since_ms, rebalance_ms=near_ms)
 
 
 def pace_of(place: Partition, committed: Committed, ends: EndOffsets, floor_ms: int) -> Pace:

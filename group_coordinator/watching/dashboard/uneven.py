@@ -16,7 +16,7 @@ from typing import TypeVar
 from group_coordinator.ground.kafka_topics.bounds import Partition
 from group_coordinator.watching.dashboard.committed import Growing
 from group_coordinator.watching.dashboard.facts import CONNECT_PROTOCOLS, GroupFacts
-from group_coordinator.watching.dashboard.findings import Finding, said
+from group_coordinator.watching.dashboard.findings import Finding, found_in
 from group_coordinator.watching.dashboard.lag import EndOffsets
 from group_coordinator.watching.dashboard.settings import HealthSettings
 from group_coordinator.watching.history.current_group import CLASSIC, CONSUMER
@@ -109,7 +109,7 @@ def _hot(group: GroupFacts, place: Partition, lags: Mapping[Partition, int], mem
         f"{lags[place]:,} of {sum(lags.values()):,} messages that wait in {place[0]} wait in partition {place[1]}, one "
         f"of {len(lags)}, and it is {holding.called(member, group.members)}'s: more come than are read"
     )
-    return said("hot_partition", group, place, member, lags[place], growing.since_ms, says)
+    return found_in(place, group, "hot_partition", member, lags[place], growing.since_ms, text=says)
 
 
 def _behind(group: GroupFacts, member: str, lags: Mapping[str, int], place: Partition) -> Finding:
@@ -118,7 +118,7 @@ def _behind(group: GroupFacts, member: str, lags: Mapping[str, int], place: Part
         f"{holding.called(member, group.members)} has {lags[member]:,} of {sum(lags.values()):,} messages that wait "
         f"for {len(lags)} members: it reads less than comes"
     )
-    return said("member_behind", group, place, member, lags[member], growing.since_ms, says)
+    return found_in(place, group, "member_behind", member, lags[member], growing.since_ms, text=says)
 
 
 def _partitions(group: GroupFacts, ends: EndOffsets, settings: HealthSettings) -> Iterator[Finding]:
@@ -138,7 +138,7 @@ def _partitions(group: GroupFacts, ends: EndOffsets, settings: HealthSettings) -
         f"members: round robin, sticky or cooperative sticky would give each {share}"
     )
     place = topics[0].topic, topics[0].partitions[0]
-    yield said("member_has_most", group, place, member, 0, group.assigned_ms, says)
+    yield found_in(place, group, "member_has_most", member, 0, group.assigned_ms, text=says)
 
 
 def _ask_for_the_same(group: GroupFacts) -> bool:

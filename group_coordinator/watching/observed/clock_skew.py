@@ -11,7 +11,7 @@ from statistics import median_low
 from msgspec import Struct
 
 from group_coordinator.watching.broker_logs.broker_lines import AssignmentTaken, BrokerLine
-from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.offsets_log import LogRecord, is_of_classic_group
 
 TOLERANCE_MS = 250
 """What a busy broker needs between a record and its line."""
@@ -92,6 +92,6 @@ def _keep_newest(times: Times) -> None:
 
 def _generation(record: LogRecord) -> Generation | None:
     """Return the generation that a record stores; None for a record of another kind, and of an empty group."""
-    if record.name != "GroupMetadata" or not record.value or not record.value["members"]:
+    if not is_of_classic_group(record) or not record.value or not record.value["members"]:
         return None
     return record.group_id, int(str(record.value["generation"]))

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.observed.ahead import END
-from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord
+from group_coordinator.watching.observed.offsets_log import CommitRecord, deletes_classic_group
 from group_coordinator.watching.observed.ordering import OF_RECORDS, Item, TimedLine
 from group_coordinator.watching.observed.stored_groups import StoredGeneration
 from schemas.history import MemberIdentity
@@ -25,7 +25,6 @@ _Judge = Callable[[Item, _Event, _Stored, bool], bool | None]
 _Settles = Callable[[_Event], bool]
 _JOINED = line_events.JoinPhaseEnded | line_events.GroupEmptied
 _LOADED = line_events.GroupLoaded | line_events.PartitionLoaded
-_GROUP_METADATA = "GroupMetadata"
 _NEAR_MS = 5_000
 """Clocks of brokers may differ by less: a record that was written before another broker took over stands behind it."""
 _USED_WITHIN = 2_000
@@ -135,10 +134,11 @@ class _Later:
 
         A rebalance that its coordinator did not outlive leads to none: records have the leader epoch of the next one.
         """
+
         def judge(item: Item, event: _Event, stored: _Stored, is_told: bool) -> bool | None:
             if stored is not None and stored.generation_id >= generation_id:
                 return True
-            if _is_tombstone(item) if stored is None else stored.generation_id < generation_id - 1:
+            if deletes_classic_group(item) if stored is None else stored.generation_id < generation_id - 1:
                 return is_told
             if self._is_of_a_later_epoch(item):
                 return True
@@ -152,15 +152,17 @@ class _Later:
 
     def is_without(self, member_id: str) -> Confirmation:
         """Whether the member is not in the next generation."""
+
         def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
             if stored is not None and stored.generation_id != self._standing.generation_id:
                 return member_id not in stored.members
-            return True if _is_tombstone(item) else None
+            return True if deletes_classic_group(item) else None
 
         return self._judged(judge, lambda event: isinstance(event, _JOINED))
 
     def has(self, member_id: str) -> Confirmation:
         """Whether the member is in the next generation, or went before it began."""
+
         def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
             if stored is not None and stored.generation_id != self._standing.generation_id:
                 return member_id in stored.members
@@ -176,6 +178,7 @@ class _Later:
 
     def is_used(self, member_id: str) -> Confirmation:
         """Whether a member with this id comes, or what became of the id is told, or nobody knows of it any more."""
+
         def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
             if stored is not None and member_id in stored.members:
                 return True
@@ -198,7 +201,7 @@ class _Later:
             if isinstance(event, line_events.StaticMemberReplaced) and event.old_member_id in owners:
                 owners.add(event.member_id)
             if stored is None:
-                return True if _is_tombstone(item) else None
+                return True if deletes_classic_group(item) else None
             now = {each.identity.group_instance_id: member_id for member_id, each in stored.members.items()}
             is_other = replaced.old_member_id not in stored.members and instance_id in now
             return is_other and (None in owners or now[instance_id] in owners)
@@ -238,7 +241,7 @@ class _Later:
         def judge(item: Item, event: _Event, stored: _Stored, _: bool) -> bool | None:
             if stored is not None:
                 return stored.generation_id <= known_id
-            if _is_tombstone(item) or (isinstance(item, CommitRecord) and item.value is None):
+            if deletes_classic_group(item) or (isinstance(item, CommitRecord) and item.value is None):
                 return True
             match event:
                 case line_events.RebalancePrepared():
@@ -254,7 +257,3 @@ class _Later:
         """Whether it is a record with a larger leader epoch than the known one."""
         epoch, known_epoch = None if isinstance(item, TimedLine) else item.leader_epoch, self._standing.leader_epoch
         return epoch is not None and known_epoch is not None and epoch > known_epoch
-
-
-def _is_tombstone(item: Item) -> bool:
-    return isinstance(item, LogRecord) and item.name == _GROUP_METADATA and item.value is None

@@ -13,7 +13,7 @@ from group_coordinator.watching.observed.coordinator import Coordinator, TakeOve
 from group_coordinator.watching.observed.hints import Hints
 from group_coordinator.watching.observed.modern import ModernGroup
 from group_coordinator.watching.observed.modern_records import Step, TopicNames, kind_of, read_step
-from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord
+from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord, is_of_classic_group
 from group_coordinator.watching.observed.ordering import Item, TimedLine, in_one_step
 from group_coordinator.watching.observed.stored_groups import StoredGeneration, StoredMember, stored_generation
 from group_coordinator.watching.observed.teller import Teller
@@ -76,7 +76,6 @@ class GroupCommits:
         return OffsetChange(key.topic, key.partition, value.offset, before, value.leader_epoch, value.metadata)
 
 
-_GROUP_METADATA = "GroupMetadata"
 _OF_COORDINATORS = (line_events.GroupLoaded, line_events.PartitionLoaded, line_events.GroupUnloaded)
 
 StepRecord = LogRecord | CommitRecord
@@ -219,11 +218,7 @@ class ObservedGroup:
                 self._commits.removed(record)
         records = [record for _, record in step if isinstance(record, LogRecord)]
         kind = next((kind for kind in map(kind_of, (record.name for record in records)) if kind is not None), None)
-        classic = [
-            (place, record)
-            for place, record in step
-            if isinstance(record, LogRecord) and record.name == _GROUP_METADATA
-        ]
+        classic = [(place, record) for place, record in step if is_of_classic_group(record)]
         if kind is None:
             for place, record in classic:
                 self._tell.look_at(record)
@@ -263,9 +258,7 @@ class ObservedGroup:
     def _to_classic(self, generation: StoredGeneration) -> None:
         departures = [] if self._modern is None else self._modern.become_classic(generation.members)
         self._modern = None
-        self._tell.say(
-            GroupConverted, caused_by=departures[-1][0] if departures else None, to_protocol="classic"
-        )
+        self._tell.say(GroupConverted, caused_by=departures[-1][0] if departures else None, to_protocol="classic")
         self._classic.take_up_protocol(generation, departures)
 
     def _note_coordinator(self, item: StepRecord | Commits) -> None:
@@ -291,7 +284,7 @@ def stored_generations(items: Sequence[Item], begin: int = 0) -> list[Stored]:
     generations = []
     for place in range(begin, len(items)):
         item = items[place]
-        if isinstance(item, LogRecord) and item.name == _GROUP_METADATA:
+        if is_of_classic_group(item):
             generation = stored_generation(item)
             if generation is not None:
                 generations.append((place, generation))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeGuard, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -49,6 +49,20 @@ class LogRecord(Struct, frozen=True, kw_only=True, gc=False):
     """None for a tombstone."""
     raw: tuple[bytes, bytes | None]
     """Key and value as they lie in the log."""
+
+
+GROUP_METADATA = "GroupMetadata"
+"""The name of the records of classic groups."""
+
+
+def is_of_classic_group(item: object) -> TypeGuard[LogRecord]:
+    """Return whether something is the record of a classic group, or its tombstone."""
+    return isinstance(item, LogRecord) and item.name == GROUP_METADATA
+
+
+def deletes_classic_group(item: object) -> bool:
+    """Return whether something is the tombstone of a classic group's record."""
+    return is_of_classic_group(item) and item.value is None
 
 
 class CommitRecord(Struct, frozen=True, kw_only=True, gc=False, tag=True):
@@ -159,6 +173,7 @@ class OffsetsDump(Struct, Generic[_Read]):
 
         Raises ValueError for a gzip file that breaks off, OSError.
         """
+
         def read_line(line: bytes) -> _Read | LeftOut:
             decoded = _decode(line)
             if decoded.cluster_id is not None:

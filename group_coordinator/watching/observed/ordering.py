@@ -19,10 +19,14 @@ from msgspec.structs import replace
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine
 from group_coordinator.watching.observed.clock_skew import Skew
-from group_coordinator.watching.observed.offsets_log import CommitRecord, LogRecord
+from group_coordinator.watching.observed.offsets_log import (
+    GROUP_METADATA,
+    CommitRecord,
+    LogRecord,
+    deletes_classic_group,
+)
 from group_coordinator.watching.observed.transactions import Fact
 
-_GROUP_METADATA = "GroupMetadata"
 _TOLD_LATE_MS = 1_000
 """So long may a broker need between what it does and the line that tells of it."""
 _LATE_MAX_MS = 30_000
@@ -120,17 +124,13 @@ def in_order(facts: Sequence[Fact], lines: Sequence[TimedLine]) -> list[Item]:
     for place, fact in enumerate(facts):
         if not in_one_step(facts[place - 1] if place else None, fact):
             begin = len(items)
-        if _deletes_group(fact) and all(isinstance(item, CommitRecord) for item in items[begin:]):
+        if deletes_classic_group(fact) and all(isinstance(item, CommitRecord) for item in items[begin:]):
             begin = len(items)  # its offsets are removed first, so a line of its end stands behind them
         # Lines that fall into a step stand before it.
         items[begin:begin] = before[place]
         begin += len(before[place])
         items.append(fact)
     return items + before[-1]
-
-
-def _deletes_group(fact: Fact) -> bool:
-    return isinstance(fact, LogRecord) and fact.name == _GROUP_METADATA and fact.value is None
 
 
 def in_one_step(before: Item | None, item: Item) -> bool:
@@ -210,23 +210,23 @@ def _index(facts: Sequence[Fact]) -> dict[Token, list[_Stored]]:
         stored = _Stored(place, fact.timestamp_ms, members if isinstance(members, tuple) else (), is_again)
         for token in _tokens(fact, generation):
             index.setdefault(token, []).append(stored)
-        if fact.name == _GROUP_METADATA:
+        if fact.name == GROUP_METADATA:
             generation = None if fact.value is None else fact.value["generation"]
     return index
 
 
 def _tokens(record: LogRecord, generation_before: object) -> Iterator[Token]:
     value = record.value
-    if record.name == _GROUP_METADATA:
+    if record.name == GROUP_METADATA:
         yield from _tokens_of_classic(value, generation_before)
     elif value is None:
         if record.name.endswith("MemberMetadata"):
             yield "member gone", record.key["member_id"]
-        elif record.name.endswith(_GROUP_METADATA):
+        elif record.name.endswith(GROUP_METADATA):
             yield "group gone", None
     elif "assignment_epoch" in value:
         yield "target", value["assignment_epoch"]
-    elif record.name.endswith("GroupMetadata"):
+    elif record.name.endswith(GROUP_METADATA):
         yield "epoch", value["epoch"]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from group_coordinator.watching.history.stored_generations import GENERATIONS, StoredGenerations, next_generation
-from group_coordinator.watching.observed.offsets_log import LogRecord
+from group_coordinator.watching.observed.offsets_log import LogRecord, is_of_classic_group
 from schemas.consumer_protocol import assigned_partitions, says_that_it_owns, subscribed_topics
 from schemas.history import AssignedTopic, MemberAssignment, MemberIdentity, MemberRecorded
 from schemas.records import MemberMetadata, group_metadata
@@ -150,11 +150,7 @@ def stored_generations(
 ) -> StoredGenerations | None:
     """Return what records of a classic group say of its generations. `known`: what those up to the offset `after`
     say; None: there is no classic group any more."""
-    new = [
-        record
-        for record in records
-        if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.offset > after
-    ]
+    new = [record for record in records if is_of_classic_group(record) and record.offset > after]
     for record in new[-GENERATIONS:]:
         known = next_generation(known, group_metadata(record.value), record.timestamp_ms) if record.value else None
     return known
@@ -165,7 +161,7 @@ def session_timeouts(records: Iterable[object]) -> dict[str, int]:
     return {
         member.member_id: member.session_timeout_ms
         for record in records
-        if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.value
+        if is_of_classic_group(record) and record.value
         for member in group_metadata(record.value).members
     }
 

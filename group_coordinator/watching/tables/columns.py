@@ -37,20 +37,15 @@ class Column(Struct, frozen=True):
 @cache
 def columns(table: Table) -> tuple[Column, ...]:
     """Return the columns in order: fields as in the class, after each moment its timestamp, the day last."""
-    unordered = []
-    meanings = _meanings(table.row)
-    for name, hint in get_type_hints(table.row, include_extras=True).items():
-        if name not in table.row.__struct_fields__:
-            continue
-        unordered.append(Column(name, _sql_type(hint), meanings[name]))
-        if _is_moment(hint):
+    found = []
+    meanings, hints = _meanings(table.row), get_type_hints(table.row, include_extras=True)
+    for name in table.row.__struct_fields__:
+        found.append(Column(name, _sql_type(hints[name]), meanings[name]))
+        if _is_moment(hints[name]):
             timestamp_name = name.removesuffix("_ms") + "_at"
-            unordered.append(Column(timestamp_name, "timestamp", f"The same as a timestamp: `{name}`.", name))
-    ordered = sorted(
-        unordered, key=lambda column: list(table.row.__struct_fields__).index(column.made_of or column.name)
-    )
+            found.append(Column(timestamp_name, "timestamp", f"The same as a timestamp: `{name}`.", name))
     day = Column(DAY, "date", f"The UTC day of `{table.day_of}`; the table is partitioned by it.", table.day_of)
-    return (*ordered, day)
+    return (*found, day)
 
 
 def row_schema(table: Table) -> str:

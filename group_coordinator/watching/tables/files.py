@@ -173,27 +173,22 @@ def _arrow_type(sql_type: str) -> pa.DataType:
 def delta_schema(table: Table, *, has_clusters: bool = False) -> dict[str, Any]:
     """Return the schema in the form of Delta's transaction log."""
     all_columns = (*columns(table), Column(CLUSTER, "string", CLUSTER_MEANING)) if has_clusters else columns(table)
-    fields = [
-        {
-            "name": column.name,
-            "type": _delta_type(column.sql_type),
-            "nullable": True,
-            "metadata": {"comment": column.meaning},
-        }
-        for column in all_columns
+    return _delta_struct((column.name, column.sql_type, {"comment": column.meaning}) for column in all_columns)
+
+
+def _delta_struct(fields: Iterable[tuple[str, str, dict[str, str]]]) -> dict[str, Any]:
+    described = [
+        {"name": name, "type": _delta_type(kind), "nullable": True, "metadata": metadata}
+        for name, kind, metadata in fields
     ]
-    return {"type": "struct", "fields": fields}
+    return {"type": "struct", "fields": described}
 
 
 def _delta_type(sql_type: str) -> Any:
     if sql_type.startswith("array<"):
         return {"type": "array", "elementType": _delta_type(_inside(sql_type)), "containsNull": True}
     if sql_type.startswith("struct<"):
-        fields = [
-            {"name": name, "type": _delta_type(kind), "nullable": True, "metadata": {}}
-            for name, kind in _struct_fields(sql_type)
-        ]
-        return {"type": "struct", "fields": fields}
+        return _delta_struct((name, kind, {}) for name, kind in _struct_fields(sql_type))
     return _DELTA_NAMES[sql_type]
 
 
