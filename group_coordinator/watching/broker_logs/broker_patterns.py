@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_lines import LineEvent
@@ -77,13 +78,45 @@ def _assignor(text: str) -> str:
     return re.sub(r"^(?:[\w$]+\.)*([\w$]+)@[0-9a-f]+$", r"\1", text)
 
 
+_CONVERT: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("generation_id", "members", "epoch", "of_partition", "leader_epoch"), int),
+    "client_reason": _client_reason,
+    "assignor": _assignor,
+}
+"""What the words of a line become, by the field; others stay as they are."""
+
+
+def _event(kind: Callable[..., LineEvent], **convert: Callable[[str], Any]) -> Make:
+    """Return what makes an event of the named parts of a line, which are called as its fields. `convert`: as above."""
+    converters = _CONVERT | convert
+
+    def make(match: re.Match[str]) -> list[LineEvent]:
+        parts = {name: text for name, text in match.groupdict().items() if name != "partition"}
+        return [
+            kind(**{name: None if text is None else converters.get(name, str)(text) for name, text in parts.items()})
+        ]
+
+    return make
+
+
+_added = _event(line_events.MemberAdded, group_instance_id=_instance)
+_departed = _event(line_events.MemberDeparted)
+_fenced = _event(partial(line_events.InstanceFenced, group_id=NO_GROUP))
+
+
+def _replaced(**told: Any) -> Make:
+    """A static member comes back. `told`: what a line says by its form."""
+    kind = partial(line_events.StaticMemberReplaced, **told)
+    return _event(kind, group_instance_id=lambda text: _instance(text) or "")
+
+
 def _prepared(match: re.Match[str]) -> list[LineEvent]:
     reason, _, client_reason = match["reason"].partition("; client reason: ")
     trigger, member_ids, instance = _reason(reason)
     return [
         line_events.RebalancePrepared(
-            group_id=match["group"],
-            old_generation_id=int(match["generation"]),
+            group_id=match["group_id"],
+            old_generation_id=int(match["generation_id"]),
             trigger=trigger,
             member_ids=member_ids,
             group_instance_id=instance,
@@ -93,70 +126,6 @@ def _prepared(match: re.Match[str]) -> list[LineEvent]:
     ]
 
 
-def _assigned(match: re.Match[str]) -> list[LineEvent]:
-    return [
-        line_events.AssignmentTaken(
-            group_id=match["group"],
-            generation_id=int(match["generation"]),
-            leader_id=match.groupdict().get("who"),
-            members=None if match["members"] is None else int(match["members"]),
-        )
-    ]
-
-
-def _replaced(match: re.Match[str]) -> list[LineEvent]:
-    return [
-        line_events.StaticMemberReplaced(
-            group_id=match["group"],
-            group_instance_id=_instance(match["instance"]) or "",
-            old_member_id=match["old"],
-            member_id=match.groupdict().get("new"),
-            in_consumer_group="kind" in match.groupdict(),
-        )
-    ]
-
-
-def _added(match: re.Match[str]) -> list[LineEvent]:
-    instance = _instance(match.groupdict().get("instance"))
-    return [line_events.MemberAdded(group_id=match["group"], member_id=match["who"], group_instance_id=instance)]
-
-
-def _departed(match: re.Match[str], *, is_told_late: bool = False) -> list[LineEvent]:
-    return [
-        line_events.MemberDeparted(
-            group_id=match["group"],
-            member_id=match["who"],
-            client_reason=_client_reason(match.groupdict().get("reason")),
-            is_told_late=is_told_late,
-        )
-    ]
-
-
-def _partition_loaded(match: re.Match[str]) -> list[LineEvent]:
-    partition, epoch = int(match["loaded"]), int(match["epoch"])
-    return [line_events.PartitionLoaded(group_id=NO_GROUP, of_partition=partition, leader_epoch=epoch)]
-
-
-def _fenced(match: re.Match[str]) -> list[LineEvent]:
-    return [
-        line_events.InstanceFenced(
-            group_id=match.groupdict().get("group") or NO_GROUP,
-            member_id=match["who"],
-            group_instance_id=match["instance"],
-            owner_member_id=match["owner"],
-        )
-    ]
-
-
-def _of_group(kind: Callable[..., LineEvent], *numbers: str) -> Make:
-    """A line that names a group, and numbers by these names."""
-    return lambda match: [kind(group_id=match["group"], **{name: int(match[name]) for name in numbers})]
-
-
-def _of_member(kind: Callable[..., LineEvent]) -> Make:
-    return lambda match: [kind(group_id=match["group"], member_id=match["who"])]
-
-
 def _ambiguous(match: re.Match[str]) -> list[LineEvent]:
     raise LineError("its member id and its group id can be told apart in several ways")
 
@@ -164,7 +133,9 @@ def _ambiguous(match: re.Match[str]) -> list[LineEvent]:
 _UUID = r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
-def _member_and_group(before: str, between: str, behind: str, make: Make) -> tuple[tuple[str, Make], ...]:
+def _member_and_group(
+    before: str, between: str, behind: str, make: Make, name: str = "member_id"
+) -> tuple[tuple[str, Make], ...]:
     """Return the patterns of a line that has a member id before these words, and a group id behind them.
 
     Either id may have the same words in it. A member id that a broker has made ends in a UUID: where one place alone
@@ -173,98 +144,109 @@ def _member_and_group(before: str, between: str, behind: str, make: Make) -> tup
     once, once_with_uuid = rf"(?:(?!{between}).)*", rf"(?:(?!{_UUID}{between}).)*"
     ids = ((once_with_uuid + _UUID, once_with_uuid, make), (once, once, make), (".*", ".*", _ambiguous))
     return tuple(
-        (rf"{before}(?P<who>{member}){between}(?P<group>{group}){behind}", made) for member, group, made in ids
+        (rf"{before}(?P<{name}>{member}){between}(?P<group_id>{group}){behind}", made) for member, group, made in ids
     )
 
 
-_ID = r"\[GroupId (?P<group>(?:(?!\]\[MemberId ).)*?)\](?:\[MemberId .*?\])? "
-_NEW_ID = r"(?P<who>(?:(?! for this member and ).)*?)"
-_LEFT_ID = r"(?P<who>(?:(?! with instance id ).)*)"
-_GENERATION_ASSIGNED = r" for generation (?P<generation>-?\d+)(?:\. The group has (?P<members>\d+) members)?"
+_ID = r"\[GroupId (?P<group_id>(?:(?!\]\[MemberId ).)*?)\](?:\[MemberId .*?\])? "
+_NEW_ID = r"(?P<member_id>(?:(?! for this member and ).)*?)"
+_LEFT_ID = r"(?P<member_id>(?:(?! with instance id ).)*)"
+_GENERATION_ASSIGNED = r" for generation (?P<generation_id>-?\d+)(?:\. The group has (?P<members>\d+) members)?"
 _CLASSIC: tuple[tuple[str, Make], ...] = (
     (
-        r"Preparing to rebalance group (?P<group>.*) in state \w+ with old generation (?P<generation>-?\d+)"
+        r"Preparing to rebalance group (?P<group_id>.*) in state \w+ with old generation (?P<generation_id>-?\d+)"
         r"(?: \(__consumer_offsets-(?P<partition>\d+)\))? \(reason: (?P<reason>.*)\)\.?$",
         _prepared,
     ),
     (
-        r"Stabilized group (?P<group>.*) generation (?P<generation_id>-?\d+)"
+        r"Stabilized group (?P<group_id>.*) generation (?P<generation_id>-?\d+)"
         r"(?: \(__consumer_offsets-(?P<partition>\d+)\))? "
         r"with (?P<members>\d+) members",
-        _of_group(line_events.JoinPhaseEnded, "generation_id", "members"),
+        _event(line_events.JoinPhaseEnded),
     ),
-    (r"Assignment received from leader for group (?P<group>.*)" + _GENERATION_ASSIGNED, _assigned),
-    *_member_and_group("Assignment received from leader ", " for group ", _GENERATION_ASSIGNED, _assigned),
     (
-        r"Group (?P<group>.*) with generation (?P<generation_id>-?\d+) is now empty"
-        r"(?: \(__consumer_offsets-(?P<partition>\d+)\))?",
-        _of_group(line_events.GroupEmptied, "generation_id"),
+        r"Assignment received from leader for group (?P<group_id>.*)" + _GENERATION_ASSIGNED,
+        _event(line_events.AssignmentTaken),
     ),
     *_member_and_group(
-        "Member ", " in group ", " has failed, removing it from the group", _of_member(line_events.MemberFailed)
+        "Assignment received from leader ",
+        " for group ",
+        _GENERATION_ASSIGNED,
+        _event(line_events.AssignmentTaken),
+        "leader_id",
+    ),
+    (
+        r"Group (?P<group_id>.*) with generation (?P<generation_id>-?\d+) is now empty"
+        r"(?: \(__consumer_offsets-(?P<partition>\d+)\))?",
+        _event(line_events.GroupEmptied),
+    ),
+    *_member_and_group(
+        "Member ", " in group ", " has failed, removing it from the group", _event(line_events.MemberFailed)
     ),
     *_member_and_group(
         r"Member\[group\.instance\.id .*?, member\.id ", r"\] in group ", " has left, removing it", _departed
     ),
     *_member_and_group("Member ", " in group ", " has left, removing it from the group", _departed),
     (
-        r"Member MemberMetadata\(memberId=(?P<who>.*?), groupInstanceId=.*\) has left group (?P<group>.*) through "
-        r"explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<reason>.*))?$",
-        partial(_departed, is_told_late=True),
+        r"Member MemberMetadata\(memberId=(?P<member_id>.*?), groupInstanceId=.*\) has left group (?P<group_id>.*) "
+        r"through explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<client_reason>.*))?$",
+        _event(partial(line_events.MemberDeparted, is_told_late=True)),
     ),
     (
-        r"\[Group(?:Id)? (?P<group>.*?)\] (?:(?:Static|Dynamic) m|M)ember " + _LEFT_ID + r" (?:with instance id .*? )?"
-        r"has left group through explicit `LeaveGroup` request(?:; client reason: (?P<reason>.*))?$",
+        r"\[Group(?:Id)? (?P<group_id>.*?)\] (?:(?:Static|Dynamic) m|M)ember "
+        + _LEFT_ID
+        + r" (?:with instance id .*? )?"
+        r"has left group through explicit `LeaveGroup` request(?:; client reason: (?P<client_reason>.*))?$",
         _departed,
     ),
     (
-        r"Group (?P<group>.*) removed (?:dynamic )?members who haven't joined: (?P<ids>.*)$",
-        lambda match: [
-            line_events.MembersNotRejoined(group_id=match["group"], member_ids=_ids(match["ids"].rstrip(".")))
-        ],
+        r"Group (?P<group_id>.*) removed (?:dynamic )?members who haven't joined: (?P<member_ids>.*)$",
+        _event(line_events.MembersNotRejoined, member_ids=lambda text: _ids(text.rstrip("."))),
     ),
     *_member_and_group(
         "Pending member ",
         " in group ",
         " has been removed after session timeout expiration",
-        _of_member(line_events.PendingMemberExpired),
+        _event(line_events.PendingMemberExpired),
     ),
     (
-        r"Dynamic [Mm]ember with unknown member id joins group (?P<group>.*) in \w+ state\. Created a new member id "
-        r"(?P<who>.*) and request(?:ing)? the member to rejoin with this id",
-        _of_member(line_events.MemberIdGiven),
+        r"Dynamic [Mm]ember with unknown member id joins group (?P<group_id>.*) in \w+ state\. Created a new member id "
+        r"(?P<member_id>.*) and request(?:ing)? the member to rejoin with this id",
+        _event(line_events.MemberIdGiven),
     ),
     (
-        r"Dynamic [Mm]ember with unknown member id joins group (?P<group>.*) in \w+ state\. Created a new member id "
-        + _NEW_ID + r" (?:for this member and )?add(?:ing)? (?:it )?to the group",
+        r"Dynamic [Mm]ember with unknown member id joins group (?P<group_id>.*) in \w+ state\. Created a new member id "
+        + _NEW_ID
+        + r" (?:for this member and )?add(?:ing)? (?:it )?to the group",
         _added,
     ),
     *_member_and_group(
         "Pending dynamic member with id ", " joins group ", r" in \w+ state\. Adding to the group now", _added
     ),
     (
-        r"Static [Mm]ember (?:with groupInstanceId=(?P<instance>.*?) and|with) unknown member id joins group "
-        r"(?P<group>.*) in \w+ state\. Created a new member id " + _NEW_ID + r" (?:for this member and )?add",
+        r"Static [Mm]ember (?:with groupInstanceId=(?P<group_instance_id>.*?) and|with) unknown member id joins group "
+        r"(?P<group_id>.*) in \w+ state\. Created a new member id " + _NEW_ID + r" (?:for this member and )?add",
         _added,
     ),
     (
-        r"Static member with groupInstanceId=(?P<instance>.*) and unknown member id joins group (?P<group>.*) "
-        r"in \w+ state\. Replacing previously mapped member (?P<old>.*) with this groupInstanceId",
-        _replaced,
+        r"Static member with groupInstanceId=(?P<group_instance_id>.*) and unknown member id joins group "
+        r"(?P<group_id>.*) in \w+ state\. Replacing previously mapped member (?P<old_member_id>.*) with this "
+        r"groupInstanceId",
+        _replaced(member_id=None),
     ),
     (
-        r"Static member (?P<instance>.*) of group (?P<group>.*) with unknown member id rejoins, assigning new member "
-        r"id (?P<new>.*), while old member id (?P<old>.*) will be removed",
-        _replaced,
+        r"Static member (?P<group_instance_id>.*) of group (?P<group_id>.*) with unknown member id rejoins, "
+        r"assigning new member id (?P<member_id>.*), while old member id (?P<old_member_id>.*) will be removed",
+        _replaced(),
     ),
     (
-        r"Request memberId=(?P<who>.*) for static member with groupInstanceId=(?P<instance>.*) is fenced by current "
-        r"memberId=(?P<owner>.*) during operation",
+        r"Request memberId=(?P<member_id>.*) for static member with groupInstanceId=(?P<group_instance_id>.*) is "
+        r"fenced by current memberId=(?P<owner_member_id>.*) during operation",
         _fenced,
     ),
     (
-        r"given member\.id (?P<who>.*) is identified as a known static member (?P<instance>.*), but not matching the "
-        r"expected member\.id (?P<owner>.*) during",
+        r"given member\.id (?P<member_id>.*) is identified as a known static member (?P<group_instance_id>.*), but not "
+        r"matching the expected member\.id (?P<owner_member_id>.*) during",
         _fenced,
     ),
     (
@@ -272,46 +254,38 @@ _CLASSIC: tuple[tuple[str, Make], ...] = (
         lambda match: [line_events.GroupDeleted(group_id=part) for part in match["ids"].split(", ")],
     ),
     (
-        r"Group (?P<group>.*) transitioned to Dead in generation (?P<generation_id>-?\d+)",
-        _of_group(line_events.GroupExpired, "generation_id"),
+        r"Group (?P<group_id>.*) transitioned to Dead in generation (?P<generation_id>-?\d+)",
+        _event(line_events.GroupExpired),
     ),
     (
-        r"Loaded (?:classic|consumer) group (?P<group>.*) with (?P<members>\d+) members",
-        _of_group(line_events.GroupLoaded, "members"),
+        r"Loaded (?:classic|consumer) group (?P<group_id>.*) with (?P<members>\d+) members",
+        _event(line_events.GroupLoaded),
     ),
     (
-        r"Loading group metadata for (?P<group>.*) with generation (?P<generation_id>-?\d+)",
-        _of_group(line_events.GroupLoaded, "generation_id"),
+        r"Loading group metadata for (?P<group_id>.*) with generation (?P<generation_id>-?\d+)",
+        _event(line_events.GroupLoaded),
     ),
     (
-        r"Finished loading (?:of metadata|offsets and group metadata) from __consumer_offsets-(?P<loaded>\d+) "
-        r"(?:in \d+ milliseconds for|with) epoch (?P<epoch>\d+)",
-        _partition_loaded,
+        r"Finished loading (?:of metadata|offsets and group metadata) from __consumer_offsets-(?P<of_partition>\d+) "
+        r"(?:in \d+ milliseconds for|with) epoch (?P<leader_epoch>\d+)",
+        _event(partial(line_events.PartitionLoaded, group_id=NO_GROUP)),
     ),
-    (r"\[GroupId=(?P<group>.*)\] Unload(?:ing|ed) group metadata for", _of_group(line_events.GroupUnloaded)),
-    (r"Unloading group metadata for (?P<group>.*) with generation -?\d+", _of_group(line_events.GroupUnloaded)),
+    (r"\[GroupId=(?P<group_id>.*)\] Unload(?:ing|ed) group metadata for", _event(line_events.GroupUnloaded)),
+    (r"Unloading group metadata for (?P<group_id>.*) with generation -?\d+", _event(line_events.GroupUnloaded)),
 )
 _MODERN: tuple[tuple[str, Make], ...] = (
-    (_ID + r"Bumped (?:\w+ )?group epoch to (?P<epoch>\d+)", _of_group(line_events.EpochBumped, "epoch")),
+    (_ID + r"Bumped (?:\w+ )?group epoch to (?P<epoch>\d+)", _event(line_events.EpochBumped)),
     (
         _ID + r"Computed a new target assignment for epoch (?P<epoch>\d+) with '(?P<assignor>.*)' assignor",
-        lambda match: [
-            line_events.TargetComputed(
-                group_id=match["group"], epoch=int(match["epoch"]), assignor=_assignor(match["assignor"])
-            )
-        ],
+        _event(line_events.TargetComputed),
     ),
     (
-        _ID + r"(?:\w+ m|M)ember (?P<who>.*?) fenced from the group because (?P<why>.*?)\.*$",
-        lambda match: [line_events.MemberFencedOut(group_id=match["group"], member_id=match["who"], why=match["why"])],
+        _ID + r"(?:\w+ m|M)ember (?P<member_id>.*?) fenced from the group because (?P<why>.*?)\.*$",
+        _event(line_events.MemberFencedOut),
     ),
     (
-        _ID + r"Static member (?P<who>.*) with instance id (?P<instance>.*) temporarily left the",
-        lambda match: [
-            line_events.StaticMemberAway(
-                group_id=match["group"], member_id=match["who"], group_instance_id=match["instance"]
-            )
-        ],
+        _ID + r"Static member (?P<member_id>.*) with instance id (?P<group_instance_id>.*) temporarily left the",
+        _event(line_events.StaticMemberAway),
     ),
     (
         _ID
@@ -321,21 +295,18 @@ _MODERN: tuple[tuple[str, Make], ...] = (
         _departed,
     ),
     (
-        _ID + r"Static member with instance id (?P<instance>.*) re-joins the (?P<kind>\w+) group using the "
-        r"\w+ protocol\. Created a new member (?P<new>.*) to replace the existing member (?P<old>.*)\.$",
-        _replaced,
+        _ID + r"Static member with instance id (?P<group_instance_id>.*) re-joins the \w+ group using "
+        r"the \w+ protocol\. Created a new member (?P<member_id>.*) to replace the existing member "
+        r"(?P<old_member_id>.*)\.$",
+        _replaced(in_consumer_group=True),
     ),
     (
-        _ID + r"Converted the (?:empty )?\w+ group (?:.* )?to a (?P<to>classic|consumer) group",
-        lambda match: [
-            line_events.GroupConverted(
-                group_id=match["group"], to_protocol="classic" if match["to"] == "classic" else "consumer"
-            )
-        ],
+        _ID + r"Converted the (?:empty )?\w+ group (?:.* )?to a (?P<to_protocol>classic|consumer) group",
+        _event(line_events.GroupConverted),
     ),
     (
-        r"Cannot upgrade classic group (?P<group>.*) to consumer group: (?P<why>.*?)\.*$",
-        lambda match: [line_events.UpgradeRefused(group_id=match["group"], why=match["why"])],
+        r"Cannot upgrade classic group (?P<group_id>.*) to consumer group: (?P<why>.*?)\.*$",
+        _event(line_events.UpgradeRefused),
     ),
 )
 Pattern = tuple[re.Pattern[str], re.Pattern[str], Make]

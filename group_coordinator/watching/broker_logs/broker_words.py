@@ -9,7 +9,7 @@ from group_coordinator.watching.broker_logs.broker_lines import LineEvent
 from group_coordinator.watching.broker_logs.broker_patterns import PATTERNS
 from group_coordinator.watching.broker_logs.line_times import LineError
 
-_CLIENTS_ALONE = ("reason", "why")
+_CLIENTS_ALONE = ("reason", "client_reason", "why")
 """What follows them does not depend on where they end."""
 _CONTEXT = re.compile(r"\[Group(?:Coordinator|MetadataManager)\b[^\]]{0,200}\]:? ")
 """What stands before the words: a client's words never do."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from group_coordinator.watching.dashboard.change import Change
 from group_coordinator.watching.dashboard.group_page import GroupOverTime
+from group_coordinator.watching.dashboard.returns import PUT_OUT
 
 
 class GroupPlay(Struct, frozen=True, kw_only=True):
@@ -45,9 +46,6 @@ class Comparison(TypedDict):
     assumptions: list[str]
 
 
-_PUT_OUT = ("expired", "dropped")
-
-
 def summary(page: Page) -> dict[str, Any]:
     """Return the few numbers of a group's page that are compared."""
     rebalances = page["rebalances"]
@@ -67,7 +65,7 @@ def summary(page: Page) -> dict[str, Any]:
         "stops": len(stopped_ms),
         "stopped_ms": sum(stopped_ms),
         "silent_ms": _silent_ms(page),
-        "put_out": sum(member["ended_by"] in _PUT_OUT for member in page["members"]),
+        "put_out": sum(member["ended_by"] in PUT_OUT for member in page["members"]),
         "refusals": len(page["refusals"]),
         "moves": _moves(page),
         "spread": _spread(page),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.narrative import words
@@ -293,11 +293,7 @@ class ModernGroup(Rebalances):
         self._tell.say(
             MemberReconciled,
             member=member.member,
-            state=current.state,
-            member_epoch=current.member_epoch,
-            previous_epoch=current.previous_epoch,
-            assigned=current.assigned,
-            pending_revocation=current.pending_revocation,
+            **asdict(current),
         )
 
     def _settle(self) -> None:
