@@ -42,7 +42,7 @@ class Running(Struct):
 def begin(record: RebalanceStarted, chain: Chain[str], at_ms: int) -> Running:
     """Return the row of the rebalance that a record starts. `chain` is what came before it."""
     links = chain_before(chain, record.caused_by)
-    member, cause = record.member, record.cause
+    cause, doer = record.cause, record.member or record.cause
     row = Rebalance(
         group_id=record.group_id,
         epoch=record.epoch,
@@ -55,10 +55,10 @@ def begin(record: RebalanceStarted, chain: Chain[str], at_ms: int) -> Running:
         reason=record.reason,
         cause_chain=chain_text(links, "rebalance"),
         cause_seqs=tuple(seq for seq, _ in links),
-        member_id=member.member_id if member is not None else cause.member_id,
-        group_instance_id=member.group_instance_id if member is not None else cause.group_instance_id,
-        client_id=member.client_id if member is not None else cause.client_id,
-        client_host=member.client_host if member is not None else cause.client_host,
+        member_id=doer.member_id,
+        group_instance_id=doer.group_instance_id,
+        client_id=doer.client_id,
+        client_host=doer.client_host,
         client_reason=cause.reason,
         cause_offset=cause.offset,
         initial=record.initial,

@@ -111,25 +111,12 @@ def commit_rows(record: OffsetsCommitted) -> list[Commit]:
 def refusal_row(record: RequestRefused) -> Refusal:
     cause = record.cause
     return Refusal(
-        group_id=record.group_id,
         events_partition=cause.partition,
-        epoch=record.epoch,
-        seq=record.seq,
         refused_ms=record.timestamp_ms,
-        api=record.api,
-        api_version=cause.api_version,
-        error_code=record.error_code,
-        error=record.error,
-        rule=record.rule,
-        detail=record.detail,
-        state=record.state,
-        generation_id=record.generation_id,
         member_id=cause.member_id or None,
-        group_instance_id=cause.group_instance_id,
-        client_id=cause.client_id,
-        client_host=cause.client_host,
-        request_id=cause.request_id,
         request_offset=cause.offset,
+        **_named(record, *_PLACE, "api", "error_code", "error", "rule", "detail", "state", "generation_id"),
+        **_named(cause, "api_version", "group_instance_id", "client_id", "client_host", "request_id"),
     )
 
 
@@ -138,33 +125,16 @@ def expiry_rows(record: HistoryRecord) -> list[Expiry]:
     match record:
         case OffsetsExpired() | OffsetsDeleted() | OffsetsRemoved():
             reason = _REMOVED[type(record)]
+            client = _client(record) if reason == "deleted" else {}
             return [
-                _expiry(
-                    record,
-                    position=position,
-                    kind="offset",
-                    reason=reason,
-                    topic=change.topic,
-                    partition=change.partition,
-                    offset=change.previous_offset,
-                    **(_client(record) if reason == "deleted" else {}),
-                )
+                _expiry(record, position=position, kind="offset", reason=reason, topic=change.topic,
+                        partition=change.partition, offset=change.previous_offset, **client)
                 for position, change in enumerate(record.offsets)
-            ]
+            ]  # fmt: skip
         case MemberExpired():
-            return [
-                _expiry(
-                    record,
-                    kind="member",
-                    reason="expired",
-                    member_id=record.member.member_id,
-                    group_instance_id=record.member.group_instance_id,
-                    client_id=record.member.client_id,
-                    client_host=record.member.client_host,
-                    last_heard_ms=record.last_heard_ms,
-                    timeout_ms=record.session_timeout_ms,
-                )
-            ]
+            member = _named(record.member, "member_id", "group_instance_id", "client_id", "client_host")
+            member |= {"last_heard_ms": record.last_heard_ms, "timeout_ms": record.session_timeout_ms}
+            return [_expiry(record, kind="member", reason="expired", **member)]
         case PendingMemberRemoved() if record.reason == "expired":
             return [_expiry(record, kind="pending_member", reason="expired", member_id=record.member_id)]
         case GroupDead():
@@ -181,17 +151,17 @@ _REMOVED: dict[type[HistoryRecord], str] = {
 }
 
 
+_PLACE = ("group_id", "epoch", "seq")
+
+
+def _named(of: object, *names: str) -> dict[str, Any]:
+    """Return columns that are called as what they are in a record."""
+    return {name: getattr(of, name) for name in names}
+
+
 def _client(record: HistoryRecord) -> dict[str, Any]:
-    cause = record.cause
-    return {"member_id": cause.member_id or None, "client_id": cause.client_id, "client_host": cause.client_host}
+    return {"member_id": record.cause.member_id or None, **_named(record.cause, "client_id", "client_host")}
 
 
 def _expiry(record: HistoryRecord, *, position: int = 0, **fields: Any) -> Expiry:
-    return Expiry(
-        group_id=record.group_id,
-        epoch=record.epoch,
-        seq=record.seq,
-        position=position,
-        expired_ms=record.timestamp_ms,
-        **fields,
-    )
+    return Expiry(position=position, expired_ms=record.timestamp_ms, **_named(record, *_PLACE), **fields)
