@@ -153,10 +153,10 @@ def departure_text(record: History) -> str | None:
 
 def _asked(member: JoinedMember | Member) -> dict[str, Any]:
     """Return the columns that tell what a member asks for."""
-    return {name: getattr(member, name) for name in _ASKED}
-
-
-_ASKED = ("session_timeout_ms", "rebalance_timeout_ms", "protocols", "subscribed_topics")
+    return {
+        "session_timeout_ms": member.session_timeout_ms, "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "protocols": member.protocols, "subscribed_topics": member.subscribed_topics,
+    }  # fmt: skip
 
 
 def _in_generation(record: HistoryRecord, member: Member) -> Member:

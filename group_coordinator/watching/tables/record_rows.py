@@ -111,12 +111,25 @@ def commit_rows(record: OffsetsCommitted) -> list[Commit]:
 def refusal_row(record: RequestRefused) -> Refusal:
     cause = record.cause
     return Refusal(
+        group_id=record.group_id,
         events_partition=cause.partition,
+        epoch=record.epoch,
+        seq=record.seq,
         refused_ms=record.timestamp_ms,
+        api=record.api,
+        api_version=cause.api_version,
+        error_code=record.error_code,
+        error=record.error,
+        rule=record.rule,
+        detail=record.detail,
+        state=record.state,
+        generation_id=record.generation_id,
         member_id=cause.member_id or None,
+        group_instance_id=cause.group_instance_id,
+        client_id=cause.client_id,
+        client_host=cause.client_host,
+        request_id=cause.request_id,
         request_offset=cause.offset,
-        **_named(record, *_PLACE, "api", "error_code", "error", "rule", "detail", "state", "generation_id"),
-        **_named(cause, "api_version", "group_instance_id", "client_id", "client_host", "request_id"),
     )
 
 
@@ -151,9 +164,6 @@ _REMOVED: dict[type[HistoryRecord], str] = {
 }
 
 
-_PLACE = ("group_id", "epoch", "seq")
-
-
 def _named(of: object, *names: str) -> dict[str, Any]:
     """Return columns that are called as what they are in a record."""
     return {name: getattr(of, name) for name in names}
@@ -164,4 +174,11 @@ def _client(record: HistoryRecord) -> dict[str, Any]:
 
 
 def _expiry(record: HistoryRecord, *, position: int = 0, **fields: Any) -> Expiry:
-    return Expiry(position=position, expired_ms=record.timestamp_ms, **_named(record, *_PLACE), **fields)
+    return Expiry(
+        group_id=record.group_id,
+        epoch=record.epoch,
+        seq=record.seq,
+        position=position,
+        expired_ms=record.timestamp_ms,
+        **fields,
+    )
