@@ -39,12 +39,12 @@ class RebalancePrepared(OfGroup, frozen=True, kw_only=True, gc=False):
 
     old_generation_id: int
     trigger: RebalanceTrigger
-    member_ids: tuple[str, ...]
+    member_ids: tuple[str, ...] = ()
     """Whose doing it is."""
-    group_instance_id: str | None
+    group_instance_id: str | None = None
     reason: str
     """The broker's words."""
-    client_reason: str | None
+    client_reason: str | None = None
 
 
 class JoinPhaseEnded(OfGroup, frozen=True, kw_only=True, gc=False):

@@ -16,16 +16,11 @@ from schemas.history import Cause, History, ProtocolChosen, RequestRefused
 STEPS_MAX = 400
 
 
-def rebalance_key(rebalance: Rebalance) -> str:
-    """Return a rebalance's name in addresses."""
-    return f"{rebalance.started.epoch}-{rebalance.started.seq}"
-
-
 def rebalance(told: Rebalance) -> api.Rebalance:
     """Return a rebalance of the list."""
     started, completed = told.started, told.completed
     return api.Rebalance(
-        key=rebalance_key(told),
+        key=f"{started.epoch}-{started.seq}",
         started_ms=started.timestamp_ms,
         ended_ms=None if completed is None else started.timestamp_ms + completed.duration_ms,
         duration_ms=told.duration_ms,

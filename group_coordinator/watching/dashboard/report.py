@@ -15,18 +15,15 @@ import msgspec
 from group_coordinator.watching.dashboard.documents import Documents, NotFound
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.page import report_page
-from group_coordinator.watching.dashboard.settings import DashboardSettings
 from group_coordinator.watching.dashboard.sources import ReplaySource
 
 REBALANCES_MAX = 1_000
 """So many rebalances of each group are told in full: the latest."""
 
 
-def write_report(
-    outputs: Path, path: Path, *, settings: DashboardSettings | None = None, title: str | None = None
-) -> None:
+def write_report(outputs: Path, path: Path, *, title: str | None = None) -> None:
     """Write the report of a replay's output directory. Raises SourceError, OSError."""
-    index = Index(settings)
+    index = Index()
     ReplaySource(outputs).start(index)
     path.write_text(report_of_index(index, title or str(outputs)), encoding="utf-8")
 

@@ -1,5 +1,4 @@
-"""The dashboard's records come from a directory that a replay wrote, or (`kafka_source`) from the topics as they grow.
-"""
+"""The dashboard's records come from the directory of a replay, or (`kafka_source`) from the topics as they grow."""
 
 from __future__ import annotations
 
@@ -38,6 +37,15 @@ class Source(Protocol):
 
     def progress(self) -> dict[str, Any]:
         """Return the progress of reading: `caught_up`, and for people `detail`."""
+
+
+class OfBrokers:
+    """A source of groups that the brokers of clusters coordinate: what a broker was asked lies in no topic."""
+
+    is_live = True
+
+    def read_request(self, partition: int, offset: int) -> Request | None:
+        return None
 
 
 class EndedSource:

@@ -141,14 +141,10 @@ def waited_for(rebalance: Rebalance) -> list[WaitedFor]:
 def moves_of(rebalance: Rebalance) -> list[Move]:
     """Return whose partitions a rebalance moved, shall move, and left where they were; of one that assigned nothing,
     nothing."""
-    before, after = rebalance.owned_before, rebalance.owned_after
-    if after is None and rebalance.target is None:
+    before, after, target = rebalance.owned_before, rebalance.owned_after, rebalance.target
+    if after is None and target is None:
         return []
-    return moves(before, before if after is None else after, rebalance.target)
-
-
-def moves(before: Ownership, after: Ownership, target: Ownership | None = None) -> list[Move]:
-    """Return whose partitions changed hands, and whose did not. Without a `target` it is `after`."""
+    after = before if after is None else after
     owners = tuple([_by_partition(ownership) for ownership in (before, after, after if target is None else target)])
     partitions_by_change: dict[tuple[str, str | None, str | None, str | None], list[int]] = {}
     for topic, partition in sorted(dict.fromkeys(place for each in owners for place in each)):

@@ -104,7 +104,14 @@ class _Group:
                 self._store(at_ms, group)
         elif self._shown is not None and self._modern is None:
             self._shown = None
-            self._classic.line(_rebalancing(group.group_id, self._tell.generation_id))
+            self._classic.line(
+                line_events.RebalancePrepared(
+                    group_id=group.group_id,
+                    old_generation_id=self._tell.generation_id,
+                    trigger="not_known",
+                    reason=_REBALANCES,
+                )
+            )
         if group is not None and group.offsets is not None:
             self._commit(group.offsets)
         return self._tell.take_history()
@@ -242,15 +249,3 @@ def _consumer_members(group: PolledGroup, known: Mapping[str, ConsumerMember]) -
         )
         for member_id, (identity, _) in group.members.items()
     }
-
-
-def _rebalancing(group_id: str, generation_id: int) -> line_events.RebalancePrepared:
-    return line_events.RebalancePrepared(
-        group_id=group_id,
-        old_generation_id=generation_id,
-        trigger="not_known",
-        member_ids=(),
-        group_instance_id=None,
-        reason=_REBALANCES,
-        client_reason=None,
-    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from group_coordinator.ground.kafka_topics.errors import STOP_S
 from group_coordinator.watching.dashboard.index import Index
-from group_coordinator.watching.dashboard.sources import SourceError
+from group_coordinator.watching.dashboard.sources import OfBrokers, SourceError
 from group_coordinator.watching.watch.cluster_status import OFFSETS_LOG, Cluster, in_cluster, watched
 from group_coordinator.watching.watch.conditions import Condition, Conditions, failure_of
 from group_coordinator.watching.watch.source import TopicRefusedError, WatchSource
@@ -24,10 +24,8 @@ _NOT_STARTED = {"caught_up": False, "detail": "being reached"}
 _log = logging.getLogger(__name__)
 
 
-class ClusterSource:
+class ClusterSource(OfBrokers):
     """One cluster. While the offsets topic may not be read, or there is none yet, its groups are polled."""
-
-    is_live = True
 
     def __init__(
         self, topic: Callable[[], WatchSource], polls: Callable[[str], PollSource], look_s: float = RETRY_S
@@ -89,9 +87,6 @@ class ClusterSource:
             self._used = topic
             topic.start_opened(index)
 
-    def read_request(self, partition: int, offset: int) -> Any:
-        return self._used.read_request(partition, offset)
-
     def progress(self) -> dict[str, Any]:
         return self._used.progress()
 
@@ -110,13 +105,11 @@ class ClusterSource:
         return self._used.conditions()
 
 
-class ClusterSources:
+class ClusterSources(OfBrokers):
     """Several clusters. One that cannot be reached hides no other: it is tried again until it answers.
 
     Nor does one whose watching fails by a defect. It is not tried again: what has failed once would fail again, unseen.
     """
-
-    is_live = True
 
     def __init__(self, make: Mapping[str, Callable[[], HistorySource]], retry_s: float = RETRY_S) -> None:
         """`make`: by the name of its cluster, what makes a source; it is made anew for each try."""
@@ -146,10 +139,6 @@ class ClusterSources:
             thread.join(STOP_S)
         for source in self._sources().values():
             source.stop()
-
-    def read_request(self, partition: int, offset: int) -> Any:
-        """Return None: what a broker was asked lies in no topic."""
-        return None
 
     def progress(self) -> dict[str, Any]:
         """Return the progress of the clusters that can be reached; every page names the others at its top."""

@@ -13,7 +13,7 @@ from group_coordinator.ground.kafka_topics.errors import STOP_S
 from group_coordinator.watching.dashboard.clusters import unqualified
 from group_coordinator.watching.dashboard.end_poller import EndPoller
 from group_coordinator.watching.dashboard.index import Index, decoded
-from group_coordinator.watching.dashboard.sources import SourceError
+from group_coordinator.watching.dashboard.sources import OfBrokers, SourceError
 from group_coordinator.watching.dashboard.watched import WatchedSource
 from group_coordinator.watching.history.order import sort_key
 from group_coordinator.watching.narrative import words
@@ -43,10 +43,8 @@ _ABORTED = "The Kafka client was aborted, as it can be while coordinators are aw
 _log = logging.getLogger(__name__)
 
 
-class PollSource:
+class PollSource(OfBrokers):
     """Asks, and changes nothing."""
-
-    is_live = True
 
     def __init__(
         self, properties: Mapping[str, str], why: str, interval_s: float = INTERVAL_S, cluster: str = ""
@@ -120,10 +118,6 @@ class PollSource:
             if group_records is not None:
                 records = sorted(chain(decoded(group_records.life), decoded(group_records.commits)), key=sort_key)
                 yield GroupHistory(cluster, [unqualified(cluster, record) for record in records])
-
-    def read_request(self, partition: int, offset: int) -> Any:
-        """Return None: what a broker was asked lies in no topic."""
-        return None
 
     @property
     def process_id(self) -> int | None:

@@ -18,7 +18,7 @@ from group_coordinator.ground.kafka_topics.errors import STOP_S, TIMEOUT_S
 from group_coordinator.watching.dashboard.end_poller import EndPoller
 from group_coordinator.watching.dashboard.index import Index
 from group_coordinator.watching.dashboard.readiness import broker_settings
-from group_coordinator.watching.dashboard.sources import SourceError
+from group_coordinator.watching.dashboard.sources import OfBrokers, SourceError
 from group_coordinator.watching.dashboard.watched import WatchedSource
 from group_coordinator.watching.narrative import words
 from group_coordinator.watching.observed.doubts import doubts
@@ -72,10 +72,8 @@ class TopicRefusedError(SourceError):
     """The offsets topic may not be read, or is not shown to this client."""
 
 
-class WatchSource:
+class WatchSource(OfBrokers):
     """Reads as no member of any group, commits nothing and creates nothing. One thread reads, two more ask."""
-
-    is_live = True
 
     def __init__(
         self,
@@ -187,10 +185,6 @@ class WatchSource:
             read = f"all records of the offsets topic read, groups that wait to be shown: {self._observer.waiting:,}"
         return {"caught_up": False, "detail": read}
 
-    def read_request(self, partition: int, offset: int) -> Any:
-        """Return None: what a broker was asked lies in no topic."""
-        return None
-
     def conditions(self) -> Conditions:
         condition = condition_of(caught_up=self._shown.is_set(), problem=self._problem, failure=self._failure)
         return {self._cluster_name: condition}
@@ -213,8 +207,7 @@ class WatchSource:
     # -------------------------------------------------------------------------------------------------------- inside
 
     def _positions(self, bounds: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-        """Where to read from: the beginning, or where a watcher before this one ended. Raises KafkaException, OSError.
-        """
+        """Where to read from: the beginning, or where the watcher before ended. Raises KafkaException, OSError."""
         if self._state_directory is not None:
             admin = new_admin_client(self._properties)
             self._state = KeptState(self._state_directory, str(admin.list_topics(timeout=TIMEOUT_S).cluster_id))
@@ -307,8 +300,7 @@ class WatchSource:
                 self._logs_read.set()
 
     def _group_updates(self, *, is_live: bool) -> Iterator[GroupUpdate]:
-        """What is new. `is_live`: all has been told that was there at the start; then as much as a short time allows.
-        """
+        """What is new. `is_live`: all is told that was there at the start; then as much as a short time allows."""
         give_up_s = time.monotonic() + _UPDATE_MAX_S
         for update in self._observer.take():
             yield update
