@@ -78,19 +78,12 @@ def _waiting(rebalance: Rebalance, waited: list[WaitedFor]) -> Iterator[str]:
     rows = []
     for member in waited:
         learned = "never" if member.told_ms is None else _since(member.told_ms - start_ms)
+        rejoined, duration = "never", ""
         if member.joined_ms is not None:
             rejoined = f"after {words.duration(member.joined_ms - start_ms)}"
-        else:
-            rejoined = (
-                "never"
-                if member.gone_ms is None
-                else f"never: {member.fate} after {words.duration(member.gone_ms - start_ms)}"
-            )
-        duration = (
-            ""
-            if member.told_ms is None or member.joined_ms is None
-            else words.duration(member.joined_ms - member.told_ms)
-        )
+            duration = "" if member.told_ms is None else words.duration(member.joined_ms - member.told_ms)
+        elif member.gone_ms is not None:
+            rejoined = f"never: {member.fate} after {words.duration(member.gone_ms - start_ms)}"
         mark = "slowest" if member.is_slowest and len(waited) > 1 else ""
         rows.append((words.name(member.member_id), learned, rejoined, duration, mark))
     done = "GAVE UP" if rebalance.counts == "epoch" else "REJOINED"

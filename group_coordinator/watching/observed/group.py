@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from group_coordinator.watching.broker_logs import broker_lines as line_events
 from group_coordinator.watching.broker_logs.broker_patterns import NO_GROUP
@@ -27,6 +27,12 @@ from schemas.transaction_history import (
     TransactionalOffsetsReplaced,
 )
 
+_OF_TRANSACTIONS: Mapping[type[Commits], type[HistoryRecord]] = {
+    PendingCommits: TransactionalOffsetsPending,
+    AbortedCommits: TransactionalOffsetsAborted,
+    ReplacedCommits: TransactionalOffsetsReplaced,
+}
+
 
 class GroupCommits:
     """The committed offsets of one group."""
@@ -37,26 +43,15 @@ class GroupCommits:
 
     def written(self, commits: Commits) -> None:
         """Note offsets that were committed, are pending, or never count."""
-        if isinstance(commits, PendingCommits):
-            self._of_transaction(TransactionalOffsetsPending, commits)
-        elif isinstance(commits, AbortedCommits):
-            self._of_transaction(TransactionalOffsetsAborted, commits)
-        elif isinstance(commits, ReplacedCommits):
-            self._of_transaction(TransactionalOffsetsReplaced, commits)
-        else:
-            changes = self._changes(commits)
-            self._offsets |= {
-                (change.topic, change.partition): change.offset for change in changes if change.offset is not None
-            }
-            self._tell.say(OffsetsCommitted, member_id=None, offsets=changes)
-
-    def _of_transaction(self, kind: type[HistoryRecord], commits: Commits) -> None:
-        self._tell.say(
-            kind,
-            producer_id=commits.producer_id,
-            producer_epoch=commits.producer_epoch,
-            offsets=self._changes(commits),
-        )
+        changes, kind = self._changes(commits), _OF_TRANSACTIONS.get(type(commits))
+        if kind is not None:
+            producer_id, producer_epoch = commits.producer_id, commits.producer_epoch
+            self._tell.say(kind, producer_id=producer_id, producer_epoch=producer_epoch, offsets=changes)
+            return
+        self._offsets |= {
+            (change.topic, change.partition): change.offset for change in changes if change.offset is not None
+        }
+        self._tell.say(OffsetsCommitted, member_id=None, offsets=changes)
 
     def removed(self, record: CommitRecord) -> None:
         """Note that an offset is no longer stored. Nothing is recorded where none was known."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from schemas.consumer_group_history import ConsumerMemberJoined, ConsumerMemberUpdated, GroupConverted
 from schemas.history import (
@@ -36,42 +37,40 @@ def chain_text(chain: Sequence[tuple[int, str]], end: str) -> str:
 
 def cause_text(record: HistoryRecord) -> str:
     """Return the cause that a record gives, in a few words."""
-    match record:
-        case GroupCreated():
-            return "the group was created"
-        case MemberJoined():
-            return f"{_who(record.member)} joined{_reason_text(record)}"
-        case ConsumerMemberJoined():
-            return f"{_who(record.joined.member)} joined{_reason_text(record)}"
-        case ConsumerMemberUpdated():
-            return f"{_who(record.updated.member)} asks for another {_listed(record.changed)}{_reason_text(record)}"
-        case MemberRejoined():
-            changes = f" with another {_listed(record.changed)}" if record.changed else ""
-            return f"{_who(record.member)} rejoined{changes}{_reason_text(record)}"
-        case MemberLeft():
-            return f"{_who(record.member)} left{_reason_text(record)}"
-        case MemberExpired():
-            timeout_ms = record.session_timeout_ms
-            timeout = "its session timeout" if timeout_ms is None else f"{timeout_ms} ms"
-            return f"{_who(record.member)} was not heard for {timeout}"
-        case MemberDropped():
-            return f"{_who(record.member)} was put out ({record.reason})"
-        case MemberReplaced():
-            return f"static member {record.member.group_instance_id} came back as {record.member.member_id}"
-        case PendingMemberRemoved():
-            return f"{record.member_id} never joined ({record.reason}){_reason_text(record)}"
-        case _:
-            return _cause_text_of_group(record)
+    kind = type(record)
+    text = _TEXTS[kind](record) if kind in _TEXTS else str(kind.__struct_config__.tag).replace("_", " ")
+    return text + (f" ({record.cause.reason})" if kind in _ASKED_FOR and record.cause.reason else "")
 
 
-def _cause_text_of_group(record: HistoryRecord) -> str:
-    match record:
-        case GroupConverted():
-            return f"the group went over to the {record.to_protocol} protocol"
-        case CoordinatorStalled():
-            return f"broker {record.broker_id} seems to have stood still for {record.until_ms - record.since_ms} ms"
-        case _:
-            return str(type(record).__struct_config__.tag).replace("_", " ")
+_TEXTS: Mapping[type[HistoryRecord], Callable[[Any], str]] = {
+    GroupCreated: lambda _: "the group was created",
+    MemberJoined: lambda record: f"{_who(record.member)} joined",
+    ConsumerMemberJoined: lambda record: f"{_who(record.joined.member)} joined",
+    ConsumerMemberUpdated: lambda record: f"{_who(record.updated.member)} asks for another {_listed(record.changed)}",
+    MemberRejoined: lambda record: (
+        f"{_who(record.member)} rejoined" + (f" with another {_listed(record.changed)}" if record.changed else "")
+    ),
+    MemberLeft: lambda record: f"{_who(record.member)} left",
+    MemberExpired: lambda record: f"{_who(record.member)} was not heard for {silence(record)}",
+    MemberDropped: lambda record: f"{_who(record.member)} was put out ({record.reason})",
+    MemberReplaced: lambda record: (
+        f"static member {record.member.group_instance_id} came back as {record.member.member_id}"
+    ),
+    PendingMemberRemoved: lambda record: f"{record.member_id} never joined ({record.reason})",
+    GroupConverted: lambda record: f"the group went over to the {record.to_protocol} protocol",
+    CoordinatorStalled: lambda record: (
+        f"broker {record.broker_id} seems to have stood still for {record.until_ms - record.since_ms} ms"
+    ),
+}
+_ASKED_FOR = (
+    MemberJoined, ConsumerMemberJoined, ConsumerMemberUpdated, MemberRejoined, MemberLeft, PendingMemberRemoved,
+)  # fmt: skip
+"""What a client asked for may have its reason."""
+
+
+def silence(record: MemberExpired) -> str:
+    """Return for how long nothing was heard of a member."""
+    return "its session timeout" if record.session_timeout_ms is None else f"{record.session_timeout_ms} ms"
 
 
 def _who(member: MemberIdentity) -> str:
@@ -82,7 +81,3 @@ def _who(member: MemberIdentity) -> str:
 
 def _listed(fields: tuple[str, ...]) -> str:
     return ", ".join(fields)
-
-
-def _reason_text(record: HistoryRecord) -> str:
-    return f" ({record.cause.reason})" if record.cause.reason else ""

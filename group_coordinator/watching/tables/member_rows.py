@@ -9,6 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from group_coordinator.watching.history.view import JoinedMember
+from group_coordinator.watching.tables.causes import silence
 from group_coordinator.watching.tables.rows import Member, MemberEnd
 from schemas.history import (
     History,
@@ -139,10 +140,9 @@ def departure_text(record: History) -> str | None:
     """Return why a member is gone: the client's own words, or the rule that put it out."""
     match record:
         case MemberExpired():
-            timeout_ms, broker_id = record.session_timeout_ms, record.stalled_broker_id
-            timeout = "its session timeout" if timeout_ms is None else f"{timeout_ms} ms"
+            broker_id = record.stalled_broker_id
             stalled = "" if broker_id is UNSET else f": broker {broker_id} seems to have stood still"
-            return f"not heard for {timeout}{stalled}"
+            return f"not heard for {silence(record)}{stalled}"
         case MemberDropped():
             return record.reason
         case MemberGone():
