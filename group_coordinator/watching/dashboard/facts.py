@@ -22,6 +22,7 @@ from schemas.consumer_group_history import MemberReconciled, TargetAssignmentCom
 from schemas.group_states import GroupState
 from schemas.history import (
     AssignedTopic,
+    GroupDead,
     GroupRecorded,
     History,
     HistoryRecord,
@@ -173,11 +174,9 @@ class GroupFacts(StatesOverTime):
         self.topics, self.partitions, self.idle = (), 0, 0
         self._owns(record, {})
 
-    def state_entered(self, record: HistoryRecord, state: str) -> None:
-        super().state_entered(record, state)
-        if state == GroupState.DEAD:
-            self.offsets, self.jumps = {}, {}
-            self._owns(record, {})
+    def group_died(self, record: GroupDead) -> None:
+        self.offsets, self.jumps = {}, {}
+        self._owns(record, {})
 
     def forget_members(self) -> None:
         super().forget_members()
