@@ -21,7 +21,7 @@ from group_coordinator.command_line.errors import CommandError
 from group_coordinator.command_line.signals import stop_requested
 from group_coordinator.proving.commands import replay
 from group_coordinator.proving.commands.replay import told_by_replay
-from tests.command_line.calls import REQUEST_LOG
+from tests.command_line.calls import REQUEST_LOG, call
 from tests.command_line.processes import START_TIMEOUT_S, STOP_TIMEOUT_S, command, session_of, wait_for
 from tests.waiting import wait_until
 
@@ -173,12 +173,17 @@ def test_a_replay_that_is_asked_to_end(program: str, count: int, tmp_path: Path,
     assert_nothing_left(process)
 
 
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("replayed")
+    assert call("replay", REQUEST_LOG, "--in-process", "--out", directory).exit_code == 0
+    return directory
+
+
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_dashboard_ends_in_order(number: signal.Signals, tmp_path: Path) -> None:
-    with command(tmp_path, "replay", str(REQUEST_LOG), "--in-process", "--out", str(tmp_path / "replayed")) as process:
-        assert process.wait(STOP_TIMEOUT_S) == 0
-    with command(tmp_path, "dashboard", "--from", str(tmp_path / "replayed"), "--port", "0") as process:
+def test_the_dashboard_ends_in_order(number: signal.Signals, replayed: Path, tmp_path: Path) -> None:
+    with command(tmp_path, "dashboard", "--from", str(replayed), "--port", "0") as process:
         wait_for(process, tmp_path, "Ctrl-C ends it")
         os.killpg(process.pid, number)
         assert process.wait(STOP_TIMEOUT_S) == 0, (tmp_path / "err").read_text()
