@@ -93,6 +93,11 @@ IN_PARTS = ("tests/simulation/test_worlds.py",)
 """Files of long tests that share nothing: each test is taken by whoever is free."""
 
 
+AT_REST = {"metadata.max.idle.interval.ms": "0"}
+"""The shared broker writes no records that say that nothing happens: they are half of what it does while nobody asks,
+and it lives as long as the run."""
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
     """With `--dist loadfile` a file goes to one worker, but for those that are better together or apart."""
@@ -170,7 +175,7 @@ def kafka_jars() -> Path:
 @pytest.fixture(scope="session")
 def kafka(kafka_jars: Path) -> Iterator[EmbeddedKafka]:
     """One broker for all tests: never stop it, and use topics under `topic_prefix`."""
-    with EmbeddedKafka() as broker:
+    with EmbeddedKafka(properties=AT_REST) as broker:
         yield broker
 
 
