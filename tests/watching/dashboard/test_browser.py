@@ -190,6 +190,7 @@ def test_nothing_serious_for_axe_and_nothing_wider_than_the_window(
         viewport={"width": width, "height": 844}, color_scheme=theme, reduced_motion="reduce", bypass_csp=True
     )
     page = context.new_page()
+    page.add_init_script(Axe().axe_script)
     expired = next(
         entry
         for entry in document(served, "/api/v1/group-over-time?group=payments")["rebalances"]
@@ -197,7 +198,7 @@ def test_nothing_serious_for_axe_and_nothing_wider_than_the_window(
     )
     for view in (*VIEWS, f"#/group/payments?rebalance={expired['key']}"):
         open_view(page, served, view)
-        violations = Axe().run(page).response["violations"]
+        violations = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
         serious = [
             {"id": entry["id"], "nodes": [node["html"][:200] for node in entry["nodes"][:3]]}
             for entry in violations
