@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import shlex
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -110,12 +111,21 @@ def pytest_collection(session: pytest.Session) -> None:
     others find. No garbage is looked for meanwhile: all that is collected stays."""
     gc.disable()
     config = session.config
+    _send_at_once(config)
     worker: dict[str, Any] = getattr(config, "workerinput", {})
     if worker and config.args == config.getini("testpaths"):
         files = sorted(Path(__file__).parent.rglob("test_*.py"))
         for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
             with suppress(Exception, pytest.skip.Exception):  # the collection comes to it, and tells of it
                 import_module(".".join(file.relative_to(Path(__file__).parents[1]).with_suffix("").parts))
+
+
+def _send_at_once(config: pytest.Config) -> None:
+    """With `--reruns` a worker says and asks something for each test. Its question would wait 40 ms for the network to
+    acknowledge what it said before (Nagle's algorithm)."""
+    connection = getattr(getattr(config, "failures_db", None), "sock", None)
+    if isinstance(connection, socket.socket):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def pytest_collection_finish() -> None:
