@@ -72,7 +72,7 @@ class ClassicGroup:
             self._begin_life()
         if not generation.members:
             self._stored_empty(generation)
-        elif not self._is_known and generation.generation_id > 1:
+        elif not self._is_known and (generation.generation_id > 1 or generation.is_written_again):
             self._record_existing(generation)
         else:
             self._stored_members(generation)
@@ -282,8 +282,11 @@ class ClassicGroup:
             self._note_unrecorded(event.leader_id)
 
     def _is_recorded(self, generation_id: int) -> bool:
+        """Return whether the record that comes next is that of a generation, and was not written again later."""
         stored = self._ahead.next_generation()
-        return stored is not None and stored.generation_id == generation_id
+        if stored is None or (stored.is_written_again and stored.stored_ms - self._tell.at_ms > NEAR_MS):
+            return False
+        return stored.generation_id == generation_id
 
     def _note_unrecorded(self, leader_id: str | None = None) -> None:
         """Note that the group was stored as it is, by a record that is not in the evidence."""
@@ -329,7 +332,8 @@ class ClassicGroup:
         A record of another life is not one.
         """
         stored = self._ahead.next_generation(other_than=self._tell.generation_id)
-        if stored is None or stored.generation_id != event.generation_id or len(stored.members) != event.members:
+        begins = event.generation_id, event.members
+        if stored is None or stored.is_written_again or (stored.generation_id, len(stored.members)) != begins:
             return None
         since_ms = stored.state_since_ms
         return stored if since_ms is None or abs(since_ms - self._tell.at_ms) <= NEAR_MS else None
@@ -344,6 +348,8 @@ class ClassicGroup:
         member_id = event.member_id or (None if holder is None else holder.identity.member_id)
         if member_id is None or member_id in self._members.present:
             return
+        if not self._is_known and stored is not None and stored.is_written_again:
+            self._be_known(stored.generation_id)
         rebalanced = stored is None or stored.generation_id != self._tell.generation_id
         if not rebalanced:
             self._rebalances.rename(event.old_member_id, member_id)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from group_coordinator.watching.broker_logs.broker_lines import AssignmentTaken, BrokerLine
 from group_coordinator.watching.observed.offsets_log import LogRecord, is_of_classic_group
+from group_coordinator.watching.observed.stored_groups import is_written_again
 
 TOLERANCE_MS = 250
 """What a busy broker needs between a record and its line."""
@@ -91,7 +92,8 @@ def _keep_newest(times: Times) -> None:
 
 
 def _generation(record: LogRecord) -> Generation | None:
-    """Return the generation that a record stores; None for a record of another kind, and of an empty group."""
-    if not is_of_classic_group(record) or not record.value or not record.value["members"]:
+    """Return the generation that a record stores; None for a record of another kind, of an empty group, and for one
+    that was written long after the assignment."""
+    if not is_of_classic_group(record) or not record.value or not record.value["members"] or is_written_again(record):
         return None
     return record.group_id, int(str(record.value["generation"]))

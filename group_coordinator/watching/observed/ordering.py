@@ -25,6 +25,7 @@ from group_coordinator.watching.observed.offsets_log import (
     LogRecord,
     deletes_classic_group,
 )
+from group_coordinator.watching.observed.stored_groups import is_written_again
 from group_coordinator.watching.observed.transactions import Fact
 
 _TOLD_LATE_MS = 1_000
@@ -206,19 +207,19 @@ def _index(facts: Sequence[Fact]) -> dict[Token, list[_Stored]]:
         if not isinstance(fact, LogRecord):
             continue
         members = fact.value.get("members") if fact.value else None
-        is_again = fact.value is not None and fact.value.get("generation") == generation
+        is_again = fact.value is not None and (fact.value.get("generation") == generation or is_written_again(fact))
         stored = _Stored(place, fact.timestamp_ms, members if isinstance(members, tuple) else (), is_again)
-        for token in _tokens(fact, generation):
+        for token in _tokens(fact, is_again):
             index.setdefault(token, []).append(stored)
         if fact.name == GROUP_METADATA:
             generation = None if fact.value is None else fact.value["generation"]
     return index
 
 
-def _tokens(record: LogRecord, generation_before: object) -> Iterator[Token]:
+def _tokens(record: LogRecord, is_again: bool) -> Iterator[Token]:
     value = record.value
     if record.name == GROUP_METADATA:
-        yield from _tokens_of_classic(value, generation_before)
+        yield from _tokens_of_classic(value, is_again)
     elif value is None:
         if record.name.endswith("MemberMetadata"):
             yield "member gone", record.key["member_id"]
@@ -230,7 +231,7 @@ def _tokens(record: LogRecord, generation_before: object) -> Iterator[Token]:
         yield "epoch", value["epoch"]
 
 
-def _tokens_of_classic(value: Value, generation_before: object) -> Iterator[Token]:
+def _tokens_of_classic(value: Value, is_again: bool) -> Iterator[Token]:
     if value is None:
         yield "group gone", None
         return
@@ -240,7 +241,7 @@ def _tokens_of_classic(value: Value, generation_before: object) -> Iterator[Toke
     yield "converted", value["generation"]
     if not members:
         yield "empty", value["generation"]
-    elif value["generation"] != generation_before:  # a static member's return writes the same generation again
+    elif not is_again:
         yield "assigned", value["generation"]
     for instance_id in {member.get("group_instance_id"): None for member in members}:
         if instance_id is not None:

@@ -10,7 +10,7 @@ from group_coordinator.watching.history.stored_generations import GENERATIONS, S
 from group_coordinator.watching.observed.offsets_log import LogRecord, is_of_classic_group
 from schemas.consumer_protocol import assigned_partitions, says_that_it_owns, subscribed_topics
 from schemas.history import AssignedTopic, MemberAssignment, MemberIdentity, MemberRecorded
-from schemas.records import MemberMetadata, group_metadata
+from schemas.records import NO_TIMESTAMP, MemberMetadata, group_metadata
 from schemas.wire import DecodeError, Reader
 
 _LAST_VERSION = 2
@@ -98,6 +98,10 @@ class StoredMember(Struct, frozen=True, kw_only=True):
         )
 
 
+WRITTEN_AT_ONCE_MS = 1_000
+"""So soon after its join phase a generation is stored: its leader only has to assign."""
+
+
 class StoredGeneration(Struct, frozen=True, kw_only=True):
     """A generation as its record has it."""
 
@@ -109,6 +113,8 @@ class StoredGeneration(Struct, frozen=True, kw_only=True):
     """When its join phase ended, as the coordinator wrote it; None: the record does not say."""
     stored_ms: int
     members: dict[str, StoredMember]
+    is_written_again: bool = False
+    """It was stable long before, and a static member's return wrote it."""
 
     @property
     def join_ended_ms(self) -> int:
@@ -130,7 +136,20 @@ def stored_generation(record: LogRecord) -> StoredGeneration | None:
         state_since_ms=stored.state_since_ms,
         stored_ms=record.timestamp_ms,
         members={member.member_id: _member(member, stored.protocol_type) for member in stored.members},
+        is_written_again=is_written_again(record),
     )
+
+
+def is_written_again(record: LogRecord) -> bool:
+    """Return whether a record of a classic group stores a generation that was stable long before, as a static member's
+    return does: the records before it may be compacted. A leader that takes as long for its assignment looks the same.
+    """
+    value = record.value or {}
+    members, since_ms = value.get("members"), value.get("current_state_timestamp")
+    if not isinstance(members, tuple) or not isinstance(since_ms, int) or since_ms == NO_TIMESTAMP:
+        return False
+    is_static = any(member.get("group_instance_id") is not None for member in members)
+    return is_static and record.timestamp_ms - since_ms > WRITTEN_AT_ONCE_MS
 
 
 def unrecorded_generation(

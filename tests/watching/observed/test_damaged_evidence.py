@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 import pytest
@@ -12,10 +12,19 @@ from group_coordinator.watching.narrative import sentences
 from group_coordinator.watching.observed.cluster import observe
 from group_coordinator.watching.observed.evidence import ALL, Bounds
 from group_coordinator.watching.observed.offsets_log import CommitRecord, Entry, LogRecord, TransactionMarker
+from group_coordinator.watching.observed.stored_groups import stored_generation
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
-from schemas.history import GroupRecorded, MemberJoined, RebalanceStarted, RecordingGap
-from tests.watching.observed.recorded import entries, lines, quiet_polls
+from schemas.history import (
+    GroupRecorded,
+    History,
+    MemberJoined,
+    MemberReplaced,
+    RebalanceCompleted,
+    RebalanceStarted,
+    RecordingGap,
+)
+from tests.watching.observed.recorded import entries, lines, observed, quiet_polls
 
 NAMES = ["old-2.8", "old-3.9", "three-brokers", "connect", "migration", "migration-refused", "transactions"]
 DAMAGES = ["a gap in the logs", "lines missing", "a compacted past", "begun in the middle"]
@@ -96,3 +105,42 @@ def test_a_past_that_is_not_in_the_evidence_is_not_invented() -> None:
 
 def _is_gap(record: object) -> bool:
     return isinstance(record, RecordingGap)
+
+
+def written_again(name: str) -> Iterator[LogRecord]:
+    """Yield the records by which a group stored its generation once more: a static member was back."""
+    last: dict[str, int] = {}
+    for record in entries(name):
+        if isinstance(record, LogRecord) and record.name == "GroupMetadata" and record.value:
+            generation = stored_generation(record)
+            assert generation is not None
+            is_static = any(member.identity.group_instance_id for member in generation.members.values())
+            if is_static and last.get(record.group_id) == generation.generation_id:
+                yield record
+            last[record.group_id] = generation.generation_id
+
+
+@pytest.mark.parametrize("evidence", ["a dump", "with logs of later", "with all logs"])
+@pytest.mark.parametrize("name", ["old-2.8", "old-3.9", "three-brokers", "roll-4.2"])
+def test_a_static_member_that_comes_back_begins_no_rebalance(name: str, evidence: str) -> None:
+    """The group's first record that is left was written when it was back: the ones before are compacted."""
+    again = list(written_again(name))
+    assert again
+    for record in again:
+        left = [one for one in entries(name) if one.timestamp_ms >= record.timestamp_ms]
+        told_lines = [] if evidence == "a dump" else [line for line in lines(name) if line.event.group_id]
+        if evidence == "with logs of later":
+            told_lines = [line for line in told_lines if line.time_ms >= record.timestamp_ms]
+        history = observe(left, told_lines, {}).history
+        of_group = [one for one in history if one.group_id == record.group_id]
+        completed = [one for one in of_group if isinstance(one, RebalanceCompleted)]
+        near = [one for one in completed if abs(one.timestamp_ms - record.timestamp_ms) < 2]
+        assert not near, [sentences.sentence(one) for one in near]
+        whole = [one for one in observed(name, with_logs=True).history if one.group_id == record.group_id]
+        assert rebalanced(of_group) <= rebalanced(whole)
+
+
+def rebalanced(history: Iterable[History]) -> set[tuple[str, str]]:
+    """Return the ids of static members whose return is told to have begun a rebalance."""
+    replaced = (one for one in history if isinstance(one, MemberReplaced) and one.rebalanced)
+    return {(one.old_member_id, one.member.member_id) for one in replaced}
