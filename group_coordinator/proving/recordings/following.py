@@ -21,6 +21,7 @@ from group_coordinator.proving.recordings.group_facts import facts_between, fact
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
+from group_coordinator.proving.recordings.log_doubts import logs_that_end_early
 from group_coordinator.proving.recordings.never_stored import NEVER_STORED, is_undone, kept_entries, with_undone
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.proving.recordings.order_search import GroupResult, OrderSearch
@@ -37,6 +38,8 @@ BEFORE = "of groups that lived before the log began, before a join phase told al
 LOST = "of groups that could not be followed any more, until a join phase told all their members"
 OLDER = "the group is older than the recording"
 ANOTHER = "the recording says what cannot follow from what it said before"
+ENDED = "the log of its coordinator ends here, and those of other brokers go on"
+MOVED = "its coordinator is none any more, and the log of the next one is not here"
 
 _Timed = TypeVar("_Timed", LoggedRecord, LogEntry)
 
@@ -203,6 +206,14 @@ def _standstills_ms(log: RequestLog) -> list[tuple[int, int]]:
     ]
 
 
+def _ends(log: RequestLog) -> dict[str, tuple[int, str]]:
+    """Return by group from when on the log has nothing more of it, though it lives on, and why."""
+    places = log.contents.places.items()
+    moved = {group_id: (of.refused_us // 1000, MOVED) for group_id, of in places if of.refused_us is not None}
+    ended = logs_that_end_early(log)
+    return moved | {group_id: (file.end_us // 1000, ENDED) for file in ended for group_id in file.groups}
+
+
 class _Follower:
     """Follows the groups of one log."""
 
@@ -221,14 +232,16 @@ class _Follower:
         self._standstills_ms = _standstills_ms(log)
         self._is_session_timeout_known = settings.is_session_timeout_known
         self._start_us, self._end_ms = log.start_us or 0, (log.end_us or 0) // 1000
+        self._ends = _ends(log)
 
     def follow(self, group_id: str, requests: list[GroupRequest]) -> FollowedGroup:
         """Follow one group, part after part."""
         began_us = min(self._start_us, requests[0].logged.arrival_us)
         followed = FollowedGroup(group_id=group_id, requests=requests, from_ms=began_us // 1000)
         after_us, reason = 0, BEFORE
+        end_ms, ended = self._ends.get(group_id, (self._end_ms, ""))
         for stretch in (*self._protocols.stretches(group_id), None):
-            until_us = self._end_ms * 1000 if stretch is None else stretch.from_us
+            until_us = end_ms * 1000 if stretch is None else stretch.from_us
             stretch_requests = [
                 request
                 for request in requests
@@ -242,6 +255,8 @@ class _Follower:
                     )
                     followed.parts[-1].gap_from_ms = until_us // 1000
                 after_us, reason = stretch.until_us, stretch.why
+        if ended and followed.parts and followed.parts[-1].gap is None:
+            followed.parts[-1].gap, followed.parts[-1].gap_from_ms = RecordingGap(reason=ended), end_ms
         return followed
 
     def _follow_classic(

@@ -104,6 +104,8 @@ class GroupPlaces(Struct):
     moves: int = 0
     refused_after: int = 0
     """Requests that a broker refused as not being the group's coordinator (yet), after one had been."""
+    refused_us: int | None = None
+    """Since when the last coordinator is none any more, and nobody is in its place; None: it still is."""
 
 
 class _Leader(Struct):
@@ -199,16 +201,20 @@ class LogContents:
             self._note_member(request)
             self._note_assignment(request)
         self._note_last(request)
+        if request.set_aside is None and request.logged.api != "FindCoordinator" and request.group_id in self.places:
+            self.places[request.group_id].refused_us = None
         if request.logged.api not in OF_MEMBERS:
             return
         if request.group_id not in self.places and len(self.places) >= NAMES_MAX:
             return
         places = self.places.setdefault(request.group_id, GroupPlaces())
         code = _first_code(request.response)
+        address = request.logged.connection.split("-", 1)[0]
+        if code == ErrorCode.NOT_COORDINATOR and places.address == address and places.refused_us is None:
+            places.refused_us = request.logged.ready_us
         if code in _NOT_HERE:
             places.refused_after += places.address is not None
         elif code == ErrorCode.NONE:
-            address = request.logged.connection.split("-", 1)[0]
             places.moves += places.address is not None and places.address != address
             places.address = address
 
@@ -240,9 +246,8 @@ class LogContents:
     def _note_last(self, request: GroupRequest) -> None:
         logged, group_id = request.logged, request.group_id
         leaves = logged.api == _LEAVE
-        if (leaves or logged.api in OF_MEMBERS) and (
-            group_id in self.last_requests or len(self.last_requests) < NAMES_MAX
-        ):
+        is_of_group = (leaves or logged.api in OF_MEMBERS) and not request.refused_as_coordinator
+        if is_of_group and (group_id in self.last_requests or len(self.last_requests) < NAMES_MAX):
             self.last_requests[group_id] = logged.arrival_us, logged.file_index, leaves
 
     def _note_assignment(self, request: GroupRequest) -> None:

@@ -132,7 +132,7 @@ def _of_other_brokers(log: RequestLog) -> Iterator[str]:
         yield (
             f"{name(log.paths[ended_log.file_index].name)} ends at {_moment(ended_log.end_us)}, and other brokers' "
             f"lines go on: of {count(len(ended_log.groups), 'group')} ({names(ended_log.groups)}) nothing is known "
-            "from there on. Who seems to expire after it may not have."
+            "from there on."
         )
     loads = [load for of_group in contents.loads.values() for load in of_group]
     if not loads and (numbered := numbered_twice(log)):

@@ -49,9 +49,11 @@ class Track(Struct):
     def agrees(self, agreed: Agreed, position: int) -> None:
         """Note that an answer is the broker's. A member that gets no error is in a group that is as it should be."""
         step = agreed.step
-        if not self.is_lost and step.request.logged.api in OF_MEMBERS and _is_member(step) and _succeeded(step):
-            self.confirmed = Place(position if agreed.by_timer else position + 1, agreed.time_ms)
+        api = step.request.logged.api
+        if not self.is_lost and api in OF_MEMBERS and _is_member(step) and _succeeded(step):
             self.doubt = None
+            if api != "OffsetCommit":  # it says of its member alone that it is there: others may have gone, or not
+                self.confirmed = Place(position if agreed.by_timer else position + 1, agreed.time_ms)
 
 
 def _is_member(step: Step) -> bool:
