@@ -21,6 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.clusters", description=__doc__)
     parser.add_argument("--versions", default="", help=f"of {', '.join(VERSIONS)} (default: all)")
     parser.add_argument("--story", type=Path, default=STORY, help=f"a file (default: {STORY.name})")
+    parser.add_argument("--seed", type=int, default=0, help="of another life of the story (default: as it is written)")
     parser.add_argument("--keep", type=Path, help="directory of the recordings (default: a temporary one)")
     parser.add_argument("--only-record", action="store_true", help="judge nothing")
     parser.add_argument("--judge", type=Path, nargs="+", default=[], metavar="DIRECTORY/NAME", help="record nothing")
@@ -30,19 +31,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="recordings-") as temporary:
         directory = options.keep or Path(temporary)
         for version in versions(options.versions):
-            stem = _recorded(version, options.story, directory)
+            stem = _recorded(version, options.story, options.seed, directory)
             if stem is not None and not options.only_record:
                 _tell([stem])
 
 
-def _recorded(version: Version, story: Path, directory: Path) -> Path | None:
+def _recorded(version: Version, story: Path, seed: int, directory: Path) -> Path | None:
     try:
         version.jars()
     except (JarsError, JavaError) as problem:
         print(f"{version.text}: skipped. {problem}", file=sys.stderr)
         return None
-    name = f"{story.stem}-{version.text}"
-    record(version, steps(story, version), directory / version.text, name)
+    name = f"{story.stem}-{version.text}" + (f"-{seed}" if seed else "")
+    record(version, steps(story, version, seed), directory / version.text, name)
     print(f"{version.text}: recorded", flush=True)
     return directory / version.text / name
 

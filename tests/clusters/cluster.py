@@ -7,7 +7,7 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -81,10 +81,12 @@ class Broker(EmbeddedKafka):
 
 
 @contextmanager
-def running_cluster(version: Version, directory: Path, brokers: int = 1) -> Iterator[dict[int, Broker]]:
-    """Yield the running brokers by their ids. In KRaft the first is the controller, too."""
+def running_cluster(
+    version: Version, directory: Path, brokers: int, further: Mapping[str, str]
+) -> Iterator[dict[int, Broker]]:
+    """Yield the running brokers by their ids, with further properties. In KRaft the first is the controller, too."""
     with ExitStack() as stack:
-        shared = _REPLICATED if brokers > 1 else {}
+        shared = {**(_REPLICATED if brokers > 1 else {}), **further}
         if version.has_zookeeper:
             shared = shared | _with_zookeeper(stack.enter_context(_zookeeper(version, directory / "zookeeper")))
         cluster: dict[int, Broker] = {}

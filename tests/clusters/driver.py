@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from multiprocessing import get_context
@@ -19,12 +19,14 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from kafka import KafkaAdminClient, OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError
 
 from tests.clusters.cluster import CLIENT_PROPERTIES, Broker
 from tests.clusters.member import Settings, live
 from tests.clusters.polls import Poller
-from tests.clusters.programs import PROGRAMS, Programs
-from tests.clusters.story import Step
+from tests.clusters.programs import KINDS, PROGRAMS, Programs
+from tests.clusters.story import Step, group_of
 from tests.watching.observed.recorded import driver_s_name
 
 _POLL_INTERVAL_S = 2.0
@@ -105,7 +107,7 @@ class Driver:
         values = dict(step.values)
         topics, library = values.pop("topics"), values.pop("library", "librdkafka")
         has_transactions = values.pop("transactions", None) is not None
-        has_own_timeouts = values.get(_PROTOCOL) != "consumer" and library not in PROGRAMS
+        has_own_timeouts = values.get(_PROTOCOL) != "consumer" and library not in KINDS
         props: dict[str, Any] = dict(CLIENT_PROPERTIES) if has_own_timeouts else {}
         props |= {name: int(value) if value.isdigit() else value for name, value in values.items()}
         for name in step.names:
@@ -193,6 +195,44 @@ class Driver:
     def _group_deleted(self, step: Step) -> None:
         for group, future in self._admin.delete_consumer_groups(list(step.names)).items():
             self._done(future, "group_deleted", group=group)
+
+    def _offsets_set(self, step: Step) -> None:
+        """As the tool resets offsets of a group without members; a group that is not there begins so."""
+        offsets = {
+            place: OffsetAndMetadata(int(step.values[place.topic]), "", -1) for place in self._places(step.values)
+        }
+        self._libraries.setdefault(step.names[0], "")
+        self._operated(lambda admin: admin.alter_group_offsets(step.names[0], offsets), "offsets_set", step)
+
+    def _offsets_deleted(self, step: Step) -> None:
+        places = self._places(step.values)
+        self._operated(lambda admin: admin.delete_group_offsets(step.names[0], places), "offsets_deleted", step)
+
+    def _leaders_moved(self, step: Step) -> None:
+        """Let each partition of a topic be led by the next of its replicas, none of which goes away."""
+
+        def move(admin: KafkaAdminClient) -> None:
+            [topic] = admin.describe_topics(list(step.names))
+            partitions = {each["partition_index"]: each["replica_nodes"] for each in topic["partitions"]}
+            admin.alter_partition_reassignments({
+                TopicPartition(step.names[0], number): [*nodes[1:], nodes[0]] for number, nodes in partitions.items()
+            })  # fmt: skip
+            admin.elect_leaders(0, {step.names[0]: sorted(partitions)}, raise_errors=False)
+
+        self._operated(move, "leaders_moved", step)
+
+    def _places(self, topics: Iterable[str]) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for topic in topics for number in range(self._partitions[topic])]
+
+    def _operated(self, operate: Callable[[KafkaAdminClient], object], action: str, step: Step) -> None:
+        facts: dict[str, object] = {"names": step.names, **step.values}
+        admin = KafkaAdminClient(bootstrap_servers=self._servers, client_id="driver-operator")
+        with closing(admin):
+            try:
+                operate(admin)
+            except KafkaError as problem:
+                facts["error"] = str(problem)
+        self._tell(action, **facts)
 
     def _done(self, future: Future[Any], action: str, **facts: object) -> None:
         try:
@@ -288,8 +328,3 @@ class Driver:
             finally:
                 over.set()
             repeating.result()
-
-
-def group_of(client_id: str) -> str:
-    """Return the group of a member, which its name begins with."""
-    return client_id.rsplit("-", 1)[0]

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from tests.clusters.programs import PROGRAMS, Programs
+from tests.clusters.programs import KINDS, Programs
 
 _TIMEOUT_S = 8.0
 _admin: AdminClient | None = None
@@ -45,7 +45,7 @@ class Poller:
     def poll(self, libraries: Mapping[str, str]) -> list[dict[str, Any]]:
         """Return those groups, given with the library of their members, that are there and whose coordinator answers.
         Raises KafkaException where none does, or the admin client has crashed."""
-        wanted = sorted(group_id for group_id, library in libraries.items() if library not in PROGRAMS)
+        wanted = sorted(group_id for group_id, library in libraries.items() if library not in KINDS)
         try:
             groups, problem = self._describing.submit(_describe, wanted).result() if wanted else ([], None)
         except BrokenProcessPool as crash:
@@ -54,7 +54,7 @@ class Poller:
         if problem is not None:
             raise KafkaException(problem)
         if self._describer is not None:
-            kinds = [sorted(id_ for id_, library in libraries.items() if library == kind) for kind in PROGRAMS]
+            kinds = [sorted(id_ for id_, library in libraries.items() if library == kind) for kind in KINDS]
             groups += self._describer.describe(*kinds)
         return [group | self._committed(group["group"]) for group in groups]
 

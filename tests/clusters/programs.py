@@ -1,10 +1,10 @@
-"""Members of share and streams groups, and what describes such groups: Kafka's own clients, in Java (`java/`)."""
+"""Members of groups of all kinds in Java, and what describes share and streams groups: Kafka's clients (`java/`)."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -16,9 +16,12 @@ from tests.clusters.member import Settings
 from tests.clusters.versions import Version
 from tests.kafka_programs import compile_java, streams_jars
 
-PROGRAMS = {"share": "ShareMember", "streams": "StreamsMember"}
-"""By the library that a story names."""
+KINDS = {"share": "ShareMember", "streams": "StreamsMember"}
+"""By the library that a story names: members of groups that not each version knows."""
+PROGRAMS = KINDS | {"java": "ConsumerMember"}
+_ASSIGNORS = {"range": "Range", "roundrobin": "RoundRobin", "cooperative-sticky": "CooperativeSticky"}
 _SOURCES = Path(__file__).with_name("java")
+_STRATEGY = "partition.assignment.strategy"
 _HEAP_MB = 96
 _DESCRIBER = {"client.id": "driver-kinds", "default.api.timeout.ms": 8_000, "request.timeout.ms": 4_000}
 _PROCESSES = get_context("forkserver")
@@ -27,10 +30,12 @@ _PROCESSES = get_context("forkserver")
 class Programs:
     """The programs of one version of Kafka, compiled into a directory. Raises JarsError or JavaError."""
 
-    def __init__(self, version: Version, directory: Path) -> None:
-        jars = [*version.jars(), *streams_jars(version.text)]
+    def __init__(self, version: Version, libraries: Iterable[str], directory: Path) -> None:
+        self._has_kinds = not KINDS.keys().isdisjoint(libraries)
+        jars = [*version.jars(), *(streams_jars(version.text) if self._has_kinds else ())]
         directory.mkdir(parents=True)
-        classes = compile_java(sorted(_SOURCES.glob("*.java")), directory, jars)
+        names = ["Driven", *(["Describer"] if self._has_kinds else []), *map(PROGRAMS.__getitem__, libraries)]
+        classes = compile_java([_SOURCES / f"{name}.java" for name in names], directory, jars)
         self._class_path = os.pathsep.join(map(str, [classes, *jars]))
         self._directory = directory
 
@@ -42,10 +47,16 @@ class Programs:
             props |= {"state.dir": self._directory / member.client_id, "consumer.auto.offset.reset": "earliest"}
         else:
             props |= {"group.id": member.group}
-        return self._run(PROGRAMS[member.library], member.client_id, ",".join(member.topics), props | member.props)
+        if member.library == "java":
+            props |= {"auto.offset.reset": "earliest", "enable.auto.commit": "false", "metadata.max.age.ms": 5_000}
+        return self._run(
+            PROGRAMS[member.library], member.client_id, ",".join(member.topics), props | _java(member.props)
+        )
 
-    def describer(self, bootstrap_servers: str) -> Describer:
-        """Start what describes groups."""
+    def describer(self, bootstrap_servers: str) -> Describer | None:
+        """Start what describes groups, if there are some of the kinds that need it."""
+        if not self._has_kinds:
+            return None
         return Describer(
             *self._run("Describer", "describer", "", {"bootstrap.servers": bootstrap_servers, **_DESCRIBER})
         )
@@ -59,6 +70,14 @@ class Programs:
         process.start()
         theirs.close()
         return process, ours
+
+
+def _java(props: Mapping[str, Any]) -> dict[str, Any]:
+    """Return properties as Java's client has them: assignors are classes."""
+    if _STRATEGY not in props:
+        return dict(props)
+    classes = [f"org.apache.kafka.clients.consumer.{_ASSIGNORS[name]}Assignor" for name in props[_STRATEGY].split(",")]
+    return {**props, _STRATEGY: ",".join(classes)}
 
 
 class Describer:

@@ -24,14 +24,15 @@ _KEPT_OF_MUCH = 0.02
 
 def record(version: Version, steps: list[Step], directory: Path, name: str) -> None:
     """Play the story and write the recording's files, `NAME.*`, into the directory."""
-    brokers = int(steps[0].values["brokers"])
+    properties = dict(steps[0].values)
+    brokers = int(properties.pop("brokers"))
     directory.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="cluster-") as work:
         truth, admin = directory / f"{name}.truth.jsonl", directory / f"{name}.admin.jsonl"
         journal = Journal(truth)
-        libraries = {step.values.get("library") for step in steps}
-        programs = Programs(version, Path(work) / "programs") if libraries.intersection(PROGRAMS) else None
-        with running_cluster(version, Path(work), brokers) as cluster:
+        libraries = PROGRAMS.keys() & {step.values.get("library") for step in steps}
+        programs = Programs(version, sorted(libraries), Path(work) / "programs") if libraries else None
+        with running_cluster(version, Path(work), brokers, properties) as cluster:
             driver = Driver(cluster, journal, version.text, programs)
             try:
                 driver.play(steps, Journal(admin))

@@ -9,7 +9,7 @@ from group_coordinator.coordinating.jars.java import JavaError
 from group_coordinator.coordinating.jars.resolving import JarsError
 from tests.clusters.acts import judge
 from tests.clusters.recorder import record
-from tests.clusters.story import FAILOVER, KINDS, STORY, steps
+from tests.clusters.story import FAILOVER, KINDS, OPERATIONS, STORY, steps
 from tests.clusters.versions import VERSIONS, Version, versions
 from tests.watching.observed.recorded import polls
 from tests.watching.observed.scores import ALL_SOURCES, DUMP, LOGS, Sources, scores
@@ -47,11 +47,12 @@ def test_what_is_told_is_what_was_true(recording: str, sources: Sources) -> None
         assert acts.not_known == 0
 
 
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("version", versions(""), ids=lambda version: version.text)
-def test_every_member_of_a_story_is_started_before_something_is_done_to_it(version: Version) -> None:
-    for story in (STORY, KINDS, FAILOVER):
+def test_every_member_of_a_story_is_started_before_something_is_done_to_it(version: Version, seed: int) -> None:
+    for story in (STORY, KINDS, FAILOVER, OPERATIONS):
         started: set[str] = set()
-        for step in steps(story, version):
+        for step in steps(story, version, seed):
             if step.action == "start":
                 started.update(step.names)
             elif step.action in ("stop", "kill", "freeze", "thaw", "hang", "subscribe"):
@@ -61,3 +62,12 @@ def test_every_member_of_a_story_is_started_before_something_is_done_to_it(versi
 def test_a_list_of_versions_names_the_known_one_of_each_line() -> None:
     assert [version.text for version in versions("3.4,4.0.0")] == ["3.4.1", "4.0.0"]
     assert [version.text for version in versions("")] == list(VERSIONS)
+
+
+def test_a_seed_is_another_life_of_the_same_story() -> None:
+    plain, first, again, second = (steps(OPERATIONS, NEWEST, seed) for seed in (0, 7, 7, 8))
+    assert first == again
+    assert plain != first != second
+    assert len(plain) == len(first) == len(second)
+    of_one_group = [[step.action for step in life if "mig-a" in step.names] for life in (plain, first, second)]
+    assert of_one_group[0] == of_one_group[1] == of_one_group[2]
