@@ -144,3 +144,19 @@ def rebalanced(history: Iterable[History]) -> set[tuple[str, str]]:
     """Return the ids of static members whose return is told to have begun a rebalance."""
     replaced = (one for one in history if isinstance(one, MemberReplaced) and one.rebalanced)
     return {(one.old_member_id, one.member.member_id) for one in replaced}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["old-2.8", "old-3.9", "three-brokers", "roll-4.2", "lifecycle-3.4"])
+def test_lines_tell_all_rebalances_whatever_is_compacted(name: str, seed: int) -> None:
+    """What lines tell to the millisecond is told so, though the records beside them are gone, or of a later life."""
+    history = observe(*damaged("a compacted past", name, Random(seed)), {}).history
+    whole = [one for one in observed(name, with_logs=True).history if isinstance(one, RebalanceCompleted)]
+    for one in history:
+        if isinstance(one, RebalanceCompleted) and one.cause.certainty == "told":
+            assert any(
+                (one.group_id, one.outcome) == (other.group_id, other.outcome)
+                and abs(one.started_ms - other.started_ms) < 20
+                and abs(one.timestamp_ms - other.timestamp_ms) < 20
+                for other in whole
+            ), sentences.sentence(one)
