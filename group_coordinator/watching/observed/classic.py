@@ -284,8 +284,9 @@ class ClassicGroup:
     def _is_recorded(self, generation_id: int) -> bool:
         """Return whether the record that comes next is that of a generation, and not of a later one of its number."""
         stored = self._ahead.next_generation()
-        is_its = stored is not None and stored.generation_id == generation_id
-        return is_its and stored.stored_ms - self._tell.at_ms <= NEAR_MS
+        if stored is None or stored.generation_id != generation_id:
+            return False
+        return stored.stored_ms - self._tell.at_ms <= NEAR_MS
 
     def _note_unrecorded(self, leader_id: str | None = None) -> None:
         """Note that the group was stored as it is, by a record that is not in the evidence."""
