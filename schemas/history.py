@@ -195,6 +195,7 @@ class JoinPhaseCompleted(HistoryRecord, frozen=True, kw_only=True, tag="join_pha
 
     rebalance: int
     duration_ms: int
+    is_begin_known: bool | UnsetType = UNSET
     members: tuple[str, ...]
     waited_for: tuple[Waited, ...]
     slowest: str | None
@@ -229,7 +230,7 @@ class AssignmentReceived(HistoryRecord, frozen=True, kw_only=True, tag="assignme
 
 
 class RebalanceCompleted(HistoryRecord, frozen=True, kw_only=True, tag="rebalance_completed"):
-    """A rebalance is over."""
+    """A rebalance is over. Of a watched group `is_begin_known` may be false: it took longer than is told."""
 
     rebalance: int
     outcome: Literal["stable", "empty", "interrupted", "coordinator_changed"]
@@ -237,6 +238,7 @@ class RebalanceCompleted(HistoryRecord, frozen=True, kw_only=True, tag="rebalanc
     trigger: RebalanceTrigger
     started_ms: int
     duration_ms: int
+    is_begin_known: bool | UnsetType = UNSET
     join_ms: int | None
     """Length of the join phase; None where it did not end."""
     waited_for: tuple[Waited, ...]

@@ -15,7 +15,7 @@ from schemas.history import History, MemberDropped, MemberExpired, MemberLeft
 from schemas.messages import LeaveGroupRequest
 from schemas.observed_history import MemberGone
 from tests.watching.observed.recorded import Poll, driver_s_name, files, polls, truth
-from tests.watching.observed.scores import Sources, history
+from tests.watching.observed.scores import Sources, gaps_of, history, is_within
 
 _SESSION_MS = 8_000
 _SOON_MS = 25_000
@@ -60,7 +60,7 @@ class Act(NamedTuple):
         for poll in of_group:
             own = {
                 each["member_id"]
-                for each in poll.group["members"]
+                for each in poll.group.get("members", ())
                 if driver_s_name(each["client_id"]) == self.client_id
             }
             if poll.until_ms < self.at_ms:
@@ -85,15 +85,19 @@ def judge(name: str, sources: Sources) -> Acts:
     result, departures = Acts(), list(_departures(name, history(name, sources)))
     for act in _acts(name):
         of_group = [poll for poll in polls(name) if poll.group_id == act.group]
-        _judge_act(result, act, [record for client_id, record in departures if client_id == act.client_id], of_group)
+        of_client = [record for client_id, record in departures if client_id == act.client_id]
+        _judge_act(result, act, of_client, of_group, is_within(act.at_ms, gaps_of(name, sources)[act.group]))
     return result
 
 
-def _judge_act(result: Acts, act: Act, of_client: Iterable[Departure], of_group: Iterable[Poll]) -> None:
+def _judge_act(
+    result: Acts, act: Act, of_client: Iterable[Departure], of_group: Iterable[Poll], is_in_gap: bool
+) -> None:
+    """`is_in_gap`: it is told that nothing is known of the group at that time."""
     kinds = [_kind(record) for record in of_client if record.timestamp_ms in act.window]
     if act.kinds.intersection(kinds):
         result.told += 1
-    elif "not known" in kinds:
+    elif "not known" in kinds or (is_in_gap and not kinds):
         result.not_known += 1
     elif kinds:
         result.wrong += 1

@@ -37,7 +37,8 @@ class GroupSummary(GroupStory):
     """One group in numbers."""
 
     __slots__ = (
-        "_page", "commits", "joined", "last_generation_id", "rebalances", "rebalancing_ms", "refused", "went",
+        "_page", "commits", "joined", "last_generation_id", "rebalances", "rebalancing_ms", "refused", "unbegun",
+        "went",
     )  # fmt: skip
 
     def __init__(self, page: Summary) -> None:
@@ -46,6 +47,8 @@ class GroupSummary(GroupStory):
         self.last_generation_id = 0
         self.rebalances: Counter[RebalanceTrigger] = Counter()
         self.rebalancing_ms = 0
+        self.unbegun = 0
+        """Rebalances whose begin nobody tells."""
         """Time in which the group was not stable."""
         self.went: Counter[Departure] = Counter()
         self.joined = self.commits = self.refused = 0
@@ -69,7 +72,9 @@ class GroupSummary(GroupStory):
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
         super().rebalance_ended(record)
-        if self.current is not None:
+        if record.is_begin_known is False:
+            self.unbegun += 1
+        elif self.current is not None:
             self.rebalancing_ms += record.duration_ms
             self._page.note_rebalance(self.current, record.duration_ms)
 
@@ -139,7 +144,7 @@ class Summary:
         rows = [
             (
                 group_id, _STATE_NAMES.get(totals.state, totals.state), totals.last_generation_id,
-                totals.rebalances.total(), words.duration(totals.rebalancing_ms), totals.joined,
+                totals.rebalances.total(), _rebalancing(totals), totals.joined,
                 *(totals.went[how] for how in _WENT), totals.commits, totals.refused,
             )
             for group_id, totals in busiest[:GROUPS_SHOWN]
@@ -153,6 +158,11 @@ class Summary:
         yield "Members that went" + (f" (the last {GONE_SHOWN} of {gone_count})" if gone_count > GONE_SHOWN else "")
         for time_ms, _, record in sorted(self._departures, key=lambda entry: entry[:2]):
             yield f"  {words.clock(time_ms, zone)} {record.group_id}: {sentences.sentence(record, zone)}"
+
+
+def _rebalancing(totals: GroupSummary) -> str:
+    known = words.duration(totals.rebalancing_ms)
+    return known if not totals.unbegun else f"{known} or more" if totals.rebalancing_ms else "not known"
 
 
 def _keep(heap: list[T], item: T, size_max: int) -> None:

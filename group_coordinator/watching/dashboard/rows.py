@@ -31,6 +31,7 @@ def group_row(group: GroupFacts, ends: EndOffsets, now_ms: int, settings: Health
     found = list(chain.from_iterable(find(group, ends, settings) for find in finders))
     judgement = verdict(group, lag, now_ms, settings, found)
     started, completed = group.started, group.completed
+    took_ms = None if completed is None or completed.is_begin_known is False else completed.duration_ms
     return Group(
         group_id=group.group_id,
         cluster=cluster,
@@ -57,7 +58,7 @@ def group_row(group: GroupFacts, ends: EndOffsets, now_ms: int, settings: Health
         last_commit_ms=group.last_commit_ms,
         last_event_ms=group.last_ms,
         last_rebalance_ms=None if started is None else started.timestamp_ms,
-        last_rebalance_duration_ms=None if completed is None else completed.duration_ms,
+        last_rebalance_duration_ms=took_ms,
         last_rebalance_cause="" if started is None else sentences.because(started),
         latest_rebalances_ms=tuple(recent.started_ms for recent in group.recent)[-LATEST_SHOWN:],
         rebalances=group.rebalances,

@@ -155,7 +155,8 @@ class HistoryCounts(HistoryView):
         self._groups.pending.never_counted(record)
 
     def rebalance_ended(self, record: RebalanceCompleted) -> None:
-        self._metrics.observe(m.REBALANCE_SECONDS, record.duration_ms / 1_000, record.outcome)
+        if record.is_begin_known is not False:
+            self._metrics.observe(m.REBALANCE_SECONDS, record.duration_ms / 1_000, record.outcome)
 
     def offsets_committed(self, record: OffsetsCommitted) -> None:
         self._metrics.add(m.OFFSETS, "committed", by=len(record.offsets))

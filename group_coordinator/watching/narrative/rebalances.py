@@ -298,9 +298,9 @@ def headline(rebalance: Rebalance, zone: tzinfo = UTC) -> str:
         return text + "; not over" + (f", waiting for {words.names(waiting)}" if waiting else "")
     text += sentences.waited(completed, _held_up_by(rebalance))
     ends = {
-        "stable": "done after",
-        "empty": "the group is empty after",
-        "interrupted": "interrupted after",
-        "coordinator_changed": "ended with its coordinator after",
+        "stable": "done",
+        "empty": "the group is empty",
+        "interrupted": "interrupted",
+        "coordinator_changed": "ended with its coordinator",
     }
-    return f"{text}; {ends[completed.outcome]} {words.duration(completed.duration_ms)}"
+    return f"{text}; {ends[completed.outcome]}{sentences.after(completed)}"

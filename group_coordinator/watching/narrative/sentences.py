@@ -228,10 +228,9 @@ def _of_waiting(record: h.RebalanceStarted | h.RebalanceExtended, zone: tzinfo) 
 
 
 def _settled(record: h.JoinPhaseCompleted) -> str:
-    return (
-        f"generation {record.generation_id} begins with {words.count(len(record.members), 'member')}, after "
-        f"{duration(record.duration_ms)}{_waited(record.waited_for, record.slowest)}{_dropped(record.dropped)}"
-    )
+    begins = f"generation {record.generation_id} begins with {words.count(len(record.members), 'member')}"
+    took = f",{after(record)}" if after(record) else ""
+    return f"{begins}{took}{_waited(record.waited_for, record.slowest)}{_dropped(record.dropped)}"
 
 
 _OUTCOMES = {
@@ -246,7 +245,12 @@ def _completed(record: h.RebalanceCompleted) -> str:
     # What ends at rest without a join phase is of a group that counts epochs.
     counts = "generation" if record.join_ms is not None else "epoch" if record.outcome == "stable" else ""
     to = f" to {counts} {record.generation_id}" if counts and record.outcome != "empty" else ""
-    return f"the rebalance{to} {_OUTCOMES[record.outcome]} after {duration(record.duration_ms)}"
+    return f"the rebalance{to} {_OUTCOMES[record.outcome]}{after(record) or '; when it began is not known'}"
+
+
+def after(record: h.JoinPhaseCompleted | h.RebalanceCompleted) -> str:
+    """Return ` after 6 s`; nothing where it is not known when it began."""
+    return "" if record.is_begin_known is False else f" after {duration(record.duration_ms)}"
 
 
 def waited(completed: h.RebalanceCompleted, until: h.MemberLeft | h.MemberExpired | h.MemberDropped | None) -> str:

@@ -66,6 +66,8 @@ class ClassicRebalances(Rebalances):
             given_reason=given_reason,
             at_ms=at_ms,
         )
+        if self._running is not None and reason == NOT_TOLD:
+            self._running.is_begin_known = False
         self._members.led.clear()
         self._give_up(following, at_ms)
 
@@ -130,6 +132,7 @@ class ClassicRebalances(Rebalances):
             at_ms=at_ms,
             rebalance=running.seq,
             duration_ms=running.join_ms,
+            is_begin_known=running.is_begin_known,
             members=tuple(self._members.present),
             waited_for=(),
             slowest=None,

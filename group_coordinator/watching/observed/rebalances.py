@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from group_coordinator.watching.observed.teller import Teller
 from schemas.history import Certainty, MemberIdentity, RebalanceCompleted, RebalanceStarted, RebalanceTrigger
@@ -14,6 +14,7 @@ class Running(Struct):
     seq: int
     started_ms: int
     trigger: RebalanceTrigger
+    is_begin_known: bool | UnsetType = UNSET
     join_ms: int | None = None
     """How long its join phase took; None: it goes on, or there is none."""
     dropped: list[str] = field(default_factory=list)
@@ -72,6 +73,7 @@ class Rebalances:
             trigger=running.trigger,
             started_ms=running.started_ms,
             duration_ms=max(self._moment_ms(at_ms) - running.started_ms, 0),
+            is_begin_known=running.is_begin_known,
             join_ms=running.join_ms,
             waited_for=(),
             slowest=None,

@@ -97,7 +97,7 @@ class Scores(Struct, kw_only=True):
 def scores(name: str, sources: Sources) -> Scores:
     """Return the scores of a recording by some of its sources."""
     result, rows = Scores(), _rows(name, sources)
-    gaps = _gaps(name, sources)
+    gaps = gaps_of(name, sources)
     _score_polls(result, name, rows, gaps)
     _score_commits(result, name, rows, gaps)
     _score_generations(result, name, sources)
@@ -139,7 +139,8 @@ def _rows(name: str, sources: Sources) -> tuple[AnyRow, ...]:
 # -------------------------------------------------------------------------------------------------------------- polls
 
 
-def _gaps(name: str, sources: Sources) -> defaultdict[str, list[Span]]:
+@cache
+def gaps_of(name: str, sources: Sources) -> defaultdict[str, list[Span]]:
     """Return by group when it is told that nothing is known of it. A group that nothing is told of is not known."""
     gaps: defaultdict[str, list[Span]] = defaultdict(lambda: [(0, _FOREVER)])
     for record in history(name, sources):
@@ -157,13 +158,13 @@ def _score_polls(result: Scores, name: str, rows: Sequence[AnyRow], gaps: Mappin
     owned = [row for row in rows if isinstance(row, Ownership)]
     for poll in quiet_polls(name):
         if poll.group["protocol_type"] != "connect":
-            told, is_not_known = _owners_at(owned, poll), _is_within(poll.at_ms, gaps[poll.group_id])
+            told, is_not_known = _owners_at(owned, poll), is_within(poll.at_ms, gaps[poll.group_id])
             result.polls_checked += not is_not_known
             result.polls_not_known += is_not_known
             result.polls_wrong += told != (set() if is_not_known else poll.owners)
 
 
-def _is_within(time_ms: int, spans: Iterable[Span]) -> bool:
+def is_within(time_ms: int, spans: Iterable[Span]) -> bool:
     return any(from_ms <= time_ms <= until_ms for from_ms, until_ms in spans)
 
 
@@ -187,7 +188,7 @@ def _score_commits(result: Scores, name: str, rows: Sequence[AnyRow], gaps: Mapp
             of_place = sorted(changes[poll.group_id, place], key=lambda change: change[0])
             before = [told for time_ms, told in of_place if time_ms <= poll.at_ms][-1:] or [None]
             during = [told for time_ms, told in of_place if poll.at_ms <= time_ms <= poll.until_ms]
-            if before == [None] and _is_within(poll.at_ms, gaps[poll.group_id]):
+            if before == [None] and is_within(poll.at_ms, gaps[poll.group_id]):
                 result.commits_not_known += 1
                 continue
             result.commits_checked += 1

@@ -135,7 +135,7 @@ export function groupsView(app, _, parameters) {
       cell("number gen", number(group.generation), group.type && group.type !== "classic" ? h("small", {}, "epoch") : null),
       cell("number lag", short(group.lag), h("small", { class: "unit" }, "lag"), beside(group)),
       cell("number behind", group.lag_ms === null || group.lag_ms === undefined ? "–" : `${group.lag_ms_is_at_least ? ">" : ""}${roughly(group.lag_ms)}`),
-      cell("cause", group.last_rebalance_ms ? h("span", {}, ago(group.last_rebalance_ms, now), group.last_rebalance_duration_ms === null ? ", not over" : `, took ${duration(group.last_rebalance_duration_ms)}`) : "–", h("small", { title: group.last_rebalance_cause }, group.last_rebalance_cause)),
+      cell("cause", group.last_rebalance_ms ? h("span", {}, ago(group.last_rebalance_ms, now), group.last_rebalance_duration_ms !== null ? `, took ${duration(group.last_rebalance_duration_ms)}` : ["Stable", "Empty", "Dead"].includes(group.state) ? "" : ", not over") : "–", h("small", { title: group.last_rebalance_cause }, group.last_rebalance_cause)),
       cell("spark", sparkline(group.latest_rebalances_ms ?? [], now), h("span", { class: "total" }, short(group.rebalances))),
     );
   }

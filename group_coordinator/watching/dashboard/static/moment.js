@@ -34,7 +34,7 @@ export function momentPanel(page, at, { onPresent, onRebalance }) {
       now ? null : h("button", { type: "button", class: "quiet", title: "Back to the present (Esc)", "aria-label": "Back to the present", onclick: onPresent }, "✕")),
     h("dl", { class: "numbers" }, h("div", {}, h("dt", {}, "state"), h("dd", {}, state(name))), h("div", {}, h("dt", {}, countsAt(page, time)), h("dd", {}, number(generation))), h("div", {}, h("dt", {}, "members"), h("dd", {}, number(members.length)))),
     running ? h("p", { class: "because" }, "In a rebalance since ", duration(time - running.started_ms), ": ", running.cause, ". ", h("button", { type: "button", class: "linklike", onclick: () => onRebalance(running.key) }, "Step by step")) : null,
-    latest && !running ? [h("h3", {}, "Last rebalance"), h("p", { class: "because" }, trigger(latest.trigger), " ", latest.cause, h("span", { class: "muted" }, `, ${roughly(time - latest.started_ms)} ago, took ${duration(latest.duration_ms)}. `), h("button", { type: "button", class: "linklike", onclick: () => onRebalance(latest.key) }, "Step by step"))] : null,
+    latest && !running ? [h("h3", {}, "Last rebalance"), h("p", { class: "because" }, trigger(latest.trigger), " ", latest.cause, h("span", { class: "muted" }, `, ${roughly(time - latest.started_ms)} ago${latest.is_begin_known ? `, took ${duration(latest.duration_ms)}` : ""}. `), h("button", { type: "button", class: "linklike", onclick: () => onRebalance(latest.key) }, "Step by step"))] : null,
     epochsPanel(page, members, time, now), now ? conversions(page) : null,
     owners(page, time, now), lonely(page, members, time));
 }
