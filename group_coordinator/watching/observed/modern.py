@@ -154,8 +154,11 @@ class ModernGroup(Rebalances):
     def _begin(self, step: Step) -> None:
         """Record the first that is known of the group."""
         self._is_known = True
-        joins = any(step.members.values())
-        if joins and (step.epoch is None or step.epoch <= step.first_epoch):
+        joined = [member for member in step.members.values() if member is not None]
+        # Who has an expression alone waits for what it stands for. Else a step without an epoch is what compaction left.
+        asks_by_name = any(member.subscribed_topics for member in joined)
+        is_new = not asks_by_name if step.epoch is None else step.epoch <= step.first_epoch
+        if joined and is_new:
             self._was_empty = True
             self._last_cause = self._tell.say(GroupCreated)
         else:

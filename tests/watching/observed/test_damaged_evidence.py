@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
+from typing import TypeGuard
 
 import pytest
 
@@ -16,6 +17,7 @@ from group_coordinator.watching.observed.stored_groups import stored_generation
 from group_coordinator.watching.tables.fold import fold
 from group_coordinator.watching.tables.rows import Ownership
 from schemas.history import (
+    GroupCreated,
     GroupRecorded,
     History,
     MemberJoined,
@@ -160,3 +162,22 @@ def test_lines_tell_all_rebalances_whatever_is_compacted(name: str, seed: int) -
                 and abs(one.timestamp_ms - other.timestamp_ms) < 20
                 for other in whole
             ), sentences.sentence(one)
+
+
+def test_a_member_whose_records_alone_are_left_makes_no_group() -> None:
+    """Compaction leaves what a member asked for, which it wrote once, and of the group's epochs the last."""
+    for name in ("consumer-protocol", "rack-4.0", "transactions"):
+        for group_id in {record.group_id for record in entries(name) if is_of_member(record)}:
+            of_group = [record for record in entries(name) if is_of_member(record) and record.group_id == group_id]
+            last = max(of_group, key=lambda record: record.timestamp_ms).timestamp_ms
+            older = [record for record in of_group if record.value and record.timestamp_ms < last]
+            later = [record for record in entries(name) if record.timestamp_ms >= last]
+            history = observe([*older, *later], (), {}).history
+            is_by_name = older and older[0].value and older[0].value["subscribed_topic_names"]
+            if is_by_name:
+                created = [one for one in history if isinstance(one, GroupCreated) and one.group_id == group_id]
+                assert not [one for one in created if one.timestamp_ms < last]
+
+
+def is_of_member(record: Entry) -> TypeGuard[LogRecord]:
+    return isinstance(record, LogRecord) and record.name == "ConsumerGroupMemberMetadata"
