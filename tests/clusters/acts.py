@@ -21,7 +21,8 @@ _SESSION_MS = 8_000
 _SOON_MS = 25_000
 """So soon after an act it is told: after a session, a restart of the broker and a slow machine."""
 _EARLIER_MS = 500
-_ENDS = {"kill": "expired", "freeze": "expired", "stop": "left", "hang": "left"}
+_ENDS = {"kill": {"expired"}, "freeze": {"expired"}, "stop": {"left"}, "hang": {"left", "expired"}}
+"""A member that hangs asks to leave, and expires where it finds no coordinator."""
 _LEAVES = re.compile(
     r'"clientId":"([^"]*)","requestApiKeyName":"(?:SHARE|STREAMS)_GROUP_HEARTBEAT"},"request":{[^}]*"memberEpoch":-'
 )
@@ -46,7 +47,7 @@ class Act(NamedTuple):
     def kinds(self) -> set[str]:
         """How it may be told. A static member says nothing when it is stopped, and its session ends."""
         says_nothing = self.action == "stop" and (self.is_static or self.is_silent)
-        return {"expired" if says_nothing else _ENDS[self.action]}
+        return {"expired"} if says_nothing else _ENDS[self.action]
 
     @property
     def window(self) -> range:

@@ -101,6 +101,9 @@ class CoordinatorLogs(Struct):
     """Of the broker that was started last; None: no line tells it."""
     topic_names: dict[str, str] = field(default_factory=dict)
     """Names of topics, by id in hexadecimal digits, as far as lines have both."""
+    since_ms: int = 0
+    """Since when the logs of all brokers are there, and until when: older files may be rotated away."""
+    until_ms: int = 2**62
 
 
 def read_coordinator_logs(
@@ -112,6 +115,7 @@ def read_coordinator_logs(
     for path in paths:
         log.read_file(path)
     logs.doubts = tuple(log.doubts())
+    logs.since_ms, logs.until_ms = log.covered_ms()
     logs.settings, logs.version, logs.topic_names = log.settings, log.version, log.topic_names
     for line in sorted(log.lines, key=lambda line: line.time_ms):  # stable: lines of one broker keep their order
         group_id = line.event.group_id

@@ -141,12 +141,29 @@ class Resolution(Struct, frozen=True):
     written_ms: int
 
 
+class Covered(Struct, frozen=True, kw_only=True):
+    """Of which time sources beside request logs tell: a log is rotated, and a dump is taken before the end."""
+
+    records_until_ms: int = 2**62
+    entries_since_ms: int = 0
+    entries_until_ms: int = 2**62
+
+    def has_record(self, time_ms: int) -> bool:
+        """Return whether a record of that time would be there for certain."""
+        return time_ms < self.records_until_ms - LATE_MS
+
+    def has_entry(self, time_ms: int) -> bool:
+        """Return whether an entry of that time would be there for certain."""
+        return self.entries_since_ms + LATE_MS < time_ms < self.entries_until_ms - LATE_MS
+
+
 class Expected(Struct, kw_only=True):
     """The broker's side of one group, as far as it is known."""
 
     records: list[LoggedRecord] | None = None
     """None: no file was given, or it says nothing of this group."""
     entries: list[LogEntry] | None = None
+    covered: Covered = Covered()
     generations: list[Generation] = field(default_factory=list)
     """In the order of time."""
     loads: list[Load] = field(default_factory=list)

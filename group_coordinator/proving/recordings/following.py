@@ -10,18 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from group_coordinator.proving.recordings.begun_before import Beginning, beginning_after, begun_before
 from group_coordinator.proving.recordings.broker_settings import BrokerSettings, Setting, settings_of
 from group_coordinator.proving.recordings.broker_versions import shown_version
 from group_coordinator.proving.recordings.consumer_group_settings import Interruptions
 from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs, LogEntry
-from group_coordinator.proving.recordings.expectations import Disagreement, Expected, Fact, Load
+from group_coordinator.proving.recordings.expectations import Covered, Disagreement, Expected, Fact, Load
 from group_coordinator.proving.recordings.group_facts import facts_between, facts_of, with_starts
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
-from group_coordinator.proving.recordings.log_doubts import logs_that_end_early
+from group_coordinator.proving.recordings.log_doubts import SHORTEST_SESSION_US, logs_that_end_early
 from group_coordinator.proving.recordings.never_stored import NEVER_STORED, is_undone, kept_entries, with_undone
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, OffsetsLog, topic_ids_of
 from group_coordinator.proving.recordings.order_search import GroupResult, OrderSearch
@@ -29,8 +30,11 @@ from group_coordinator.proving.recordings.recorded_groups import expected_of, st
 from group_coordinator.proving.recordings.replay_state import START, GroupInput
 from group_coordinator.proving.recordings.transaction_ends import TransactionEnd, ends_for, with_markers
 from group_coordinator.watching.observed.offsets_log import TransactionMarker
+from schemas.messages import OffsetCommitRequest
 from schemas.recorded import RecordingGap
 
+TAKEN_EARLIER = 3
+"""With so many commits behind its last record a dump was taken earlier; else what seems to be missing at its end is."""
 EDGE_MS = 100
 """What the broker wrote up to this much before the first line, or after the last, may belong to the log."""
 NOT_UNDERSTOOD = "cannot be understood, see above"
@@ -137,7 +141,8 @@ def follow(
     told_settings = None if logs is None else logs.settings
     interruptions = Interruptions(loads, _standstills_ms(log))
     settings = settings_of(given_settings, groups, dict(records or {}), told_settings, shown, interruptions)
-    follower = _Follower(log, settings, records, None if logs is None else logs.entries, loads)
+    entries = None if logs is None else logs.entries
+    follower = _Follower(log, settings, records, entries, loads, _covered(groups, records or {}, logs))
     follower.ends = with_markers(follower.ends, markers)
     return Following(
         settings=settings,
@@ -154,6 +159,22 @@ def moments_us(offsets: OffsetsLog | None, logs: CoordinatorLogs | None) -> list
     moments_ms = {record.timestamp_ms for of_group in records for record in of_group}
     moments_ms |= {entry.time_ms for of_group in entries for entry in of_group}
     return sorted(moment_ms * 1000 for moment_ms in moments_ms)
+
+
+def _covered(
+    groups: Mapping[str, list[GroupRequest]],
+    records: Mapping[str, list[LoggedRecord]],
+    logs: CoordinatorLogs | None,
+) -> Covered:
+    covered = Covered() if logs is None else Covered(entries_since_ms=logs.since_ms, entries_until_ms=logs.until_ms)
+    last_ms = max((record.timestamp_ms for of_group in records.values() for record in of_group), default=0)
+    later = sum(
+        isinstance(request.request, OffsetCommitRequest) and not any(request.error_codes)
+        for requests in groups.values()
+        for request in requests
+        if request.logged.handled_us > last_ms * 1000
+    )
+    return replace(covered, records_until_ms=last_ms) if last_ms and later >= TAKEN_EARLIER else covered
 
 
 def _groups(
@@ -208,8 +229,12 @@ def _standstills_ms(log: RequestLog) -> list[tuple[int, int]]:
 
 def _ends(log: RequestLog) -> dict[str, tuple[int, str]]:
     """Return by group from when on the log has nothing more of it, though it lives on, and why."""
-    places = log.contents.places.items()
-    moved = {group_id: (of.refused_us // 1000, MOVED) for group_id, of in places if of.refused_us is not None}
+    latest_us = (log.end_us or 0) - SHORTEST_SESSION_US
+    moved = {
+        group_id: (places.refused_us // 1000, MOVED)
+        for group_id, places in log.contents.places.items()
+        if places.refused_us is not None and places.refused_us < latest_us
+    }
     ended = logs_that_end_early(log)
     return moved | {group_id: (file.end_us // 1000, ENDED) for file in ended for group_id in file.groups}
 
@@ -224,7 +249,9 @@ class _Follower:
         records: Mapping[str, list[LoggedRecord]] | None,
         entries: Mapping[str, list[LogEntry]] | None,
         loads: Mapping[str, list[Load]],
+        covered: Covered,
     ) -> None:
+        self._covered = covered
         self._loads, self._protocols = loads, log.contents.protocols
         self._config, self._partitions = settings.config, settings.partitions
         self.ends, self._cluster = log.transaction_ends(), log.cluster
@@ -306,7 +333,9 @@ class _Follower:
         ends = ends_for(followed.requests, self.ends, group_id, self._partitions)
         all_facts = with_starts(self._facts(followed, ends), followed.requests, self._loads[group_id])
         facts = facts_between(all_facts, from_us, until_ms * 1000)
-        expected = expected_of(requests, records, entries, loads, facts, self._standstills_ms)
+        expected = expected_of(
+            requests, records, entries, loads, facts, self._standstills_ms, self._covered
+        )
         expected.is_session_timeout_known = self._is_session_timeout_known
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)
         result, expected = search.run(), search.expected

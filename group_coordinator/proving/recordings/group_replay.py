@@ -24,7 +24,7 @@ from coordinator_state.classic import timers
 from coordinator_state.classic.recordings import put_first
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.outputs import group_event
-from group_coordinator.proving.recordings.coordinator_log import entry_of_history
+from group_coordinator.proving.recordings.coordinator_log import LogEntry, entry_of_history
 from group_coordinator.proving.recordings.expectations import (
     CLOCK_MS,
     LATE_MS,
@@ -316,7 +316,7 @@ class GroupReplay:
             slack_ms = max(slack_ms, min((logged.ready_us - logged.arrival_us) // 1000 + CLOCK_MS, LONG_STALL_MS))
         is_old = bool(self._steps) and is_of_old_broker(self._steps[self._last_step].request.logged.connection)
         disagreement = self._records.compare(record, slack_ms, self._at_us, is_of_old_broker=is_old)
-        if disagreement is not None:
+        if disagreement is not None and self._expected.covered.has_record(self._clock_ms):
             self.disagreements.append(disagreement)
 
     def _check_history(self, record: History) -> None:
@@ -338,6 +338,8 @@ class GroupReplay:
             self._next_entry += 1
             if broker_entry is not None:
                 self.latest_ms = max(self.latest_ms, broker_entry.time_ms - entry.time_ms)
+            return
+        if not self._expected.covered.has_entry(entry.time_ms):
             return
         ahead = list(enumerate(entries[number + 1 : number + RESYNC_ENTRIES], number + 1))
         if isinstance(record, MemberExpired):
@@ -370,16 +372,18 @@ class GroupReplay:
         entries = self._expected.entries or []
         self._skip_taken_entries()
         while self._next_entry < len(entries) and entries[self._next_entry].time_ms < until_ms:
-            self.disagreements.append(
-                Disagreement(
-                    kind="log",
-                    about=f"log:{self._next_entry}",
-                    at_us=self._at_us,
-                    where=f"entry {self._next_entry + 1} of the coordinator log",
-                    broker=str(entries[self._next_entry]),
-                    here=NOTHING,
-                    step=self._last_step,
-                )
-            )
+            if self._expected.covered.has_entry(entries[self._next_entry].time_ms):
+                self.disagreements.append(self._missing(entries[self._next_entry]))
             self._next_entry += 1
             self._skip_taken_entries()
+
+    def _missing(self, entry: LogEntry) -> Disagreement:
+        return Disagreement(
+            kind="log",
+            about=f"log:{self._next_entry}",
+            at_us=self._at_us,
+            where=f"entry {self._next_entry + 1} of the coordinator log",
+            broker=str(entry),
+            here=NOTHING,
+            step=self._last_step,
+        )

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from group_coordinator.proving.recordings.commits_in_sight import CommitsInSight
 from group_coordinator.proving.recordings.coordinator_log import LogEntry
-from group_coordinator.proving.recordings.expectations import MAY_BE_PARKED, Expected, Fact, Generation, Load, Step
+from group_coordinator.proving.recordings.expectations import (
+    MAY_BE_PARKED,
+    Covered,
+    Expected,
+    Fact,
+    Generation,
+    Load,
+    Step,
+)
 from group_coordinator.proving.recordings.group_facts import resolutions_of
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
@@ -46,6 +54,7 @@ def expected_of(
     loads: list[Load],
     facts: list[Fact],
     standstills_ms: Sequence[tuple[int, int]],
+    covered: Covered,
 ) -> Expected:
     """Return the broker's side of one group."""
     undone_ms = [
@@ -54,6 +63,7 @@ def expected_of(
     expected = Expected(
         records=records,
         entries=entries,
+        covered=covered,
         loads=loads,
         facts=facts,
         resolutions=resolutions_of(records or ()),

@@ -129,6 +129,8 @@ class FileRead(Struct, frozen=True, kw_only=True):
     lines: int
     last_ms: int | None
     """When its last line was written; None: no time can be read."""
+    first_ms: int | None = None
+    """The same of its first line."""
     cluster_ids: tuple[str, ...] = ()
     """The clusters that it names: one, where it has the broker's start."""
 
@@ -159,12 +161,15 @@ class BrokerLog(Struct):
         """Take a whole file. Raises ValueError for a gzip file that breaks off, OSError."""
         reader = LineReader(str(path.name), self.time_zone)
         number = 0
+        first: list[bytes] = []
         last: deque[bytes] = deque(maxlen=_LAST_LINES)
         lines: list[BrokerLine] = []
         settings: dict[str, str] = {}
         unreadable, version = 0, None
         for number, line, _ in lines_of(path):
             last.append(line)
+            if len(first) < _LAST_LINES:
+                first.append(line)
             try:
                 lines.extend(reader.read(number, line))
             except LineError:
@@ -177,6 +182,7 @@ class BrokerLog(Struct):
             broker=reader.broker,
             lines=number,
             last_ms=reader.last_time_ms(last),
+            first_ms=reader.last_time_ms(first[::-1]),
             cluster_ids=tuple(reader.cluster_ids),
         )
         if is_foreign(file.cluster_ids, self.of_cluster):
@@ -189,6 +195,13 @@ class BrokerLog(Struct):
         self.left_out += unreadable + reader.breaks_off
         self.read += number
         self.files.append(file)
+
+    def covered_ms(self) -> tuple[int, int]:
+        """Return since when all brokers' logs are there, and until when any: what is older may be rotated away."""
+        firsts: dict[int | None, int] = {}
+        for file in self.files:
+            firsts[file.broker] = min(file.first_ms or 0, firsts.get(file.broker, 2**62))
+        return max(firsts.values(), default=0), max((file.last_ms or 2**62 for file in self.files), default=2**62)
 
     def doubts(self) -> Iterator[str]:
         """Yield what there is to say of clusters, in sentences."""

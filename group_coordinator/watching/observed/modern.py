@@ -155,7 +155,7 @@ class ModernGroup(Rebalances):
         """Record the first that is known of the group."""
         self._is_known = True
         joined = [member for member in step.members.values() if member is not None]
-        # Who has an expression alone waits for what it stands for. Else a step without an epoch is what compaction left.
+        # Who has an expression alone waits for it to be resolved. Else a step without an epoch is what compaction left.
         asks_by_name = any(member.subscribed_topics for member in joined)
         is_new = not asks_by_name if step.epoch is None else step.epoch <= step.first_epoch
         if joined and is_new:
