@@ -7,7 +7,7 @@ records and the brokers' logs tell it; of what no broker's log says, the request
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
 
@@ -31,9 +31,15 @@ _UNANSWERED_MS = 1_000
 
 
 def told_by_records(
-    log: RequestLog, following: Following, dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo
+    log: RequestLog,
+    following: Following,
+    dumps: Sequence[Path],
+    broker_logs: Sequence[str],
+    time_zone: tzinfo,
+    compacted_until_ms: Mapping[int, int],
 ) -> tuple[History, ...]:
-    """Return the history of the groups that records tell better than request logs. Raises CommandError."""
+    """Return the history of the groups that records tell better than request logs. `compacted_until_ms`: until when the
+    partitions of the dumps have not all records. Raises CommandError."""
     if not dumps:
         return ()
     dump, lines = read_files(dumps, broker_logs, time_zone)
@@ -53,6 +59,7 @@ def told_by_records(
         group.group_id
         for group in following.groups
         if is_whole(group, following.end_ms or 0, are_records_whole=partitions.get(group.group_id) not in gaps)
+        or _begins_before(group, compacted_until_ms.get(partitions.get(group.group_id, -1), 0))
     }
     return tuple(record for record in observed.history if record.group_id not in followed)
 
@@ -72,6 +79,12 @@ def is_whole(group: FollowedGroup, end_ms: int, *, are_records_whole: bool) -> b
         or (disagreement.kind == "record" and are_records_whole and not _is_of_the_end(disagreement, end_ms))
         for disagreement in result.disagreements
     )
+
+
+def _begins_before(group: FollowedGroup, compacted_ms: int) -> bool:
+    """Return whether request logs have a group from its birth on, and records only since later: these know less."""
+    is_known = bool(group.parts) and group.parts[0].beginning is None and _are_owners_named(group)
+    return is_known and group.requests[0].logged.arrival_us // 1000 < compacted_ms
 
 
 def _is_of_the_end(disagreement: Disagreement, end_ms: int) -> bool:

@@ -162,7 +162,8 @@ class Evidence(Struct, frozen=True):
         """Follow request logs with it."""
         if self.dump is None:
             return follow(log, settings, None, self.broker_logs)
-        return follow(log, settings, self.dump.by_group, self.broker_logs, self.dump.markers)
+        dump = self.dump
+        return follow(log, settings, dump.by_group, self.broker_logs, dump.markers, dump.compacted_until_ms)
 
 
 def read_evidence(dumps: Sequence[Path], broker_logs: Sequence[str], time_zone: tzinfo) -> Evidence:

@@ -214,7 +214,8 @@ class _RequestLogs(Struct, frozen=True):
             )
             log.read()
         following = evidence.follow(log, flags)
-        told = told_by_records(log, following, self.dumps, self.broker_logs, self.time_zone)
+        compacted_ms = {} if evidence.dump is None else evidence.dump.compacted_until_ms
+        told = told_by_records(log, following, self.dumps, self.broker_logs, self.time_zone, compacted_ms)
         if not following.is_anything_known and not told:
             raise CommandError(nothing_to_tell(log, self.paths))
         if letters.count:

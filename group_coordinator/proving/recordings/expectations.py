@@ -144,13 +144,14 @@ class Resolution(Struct, frozen=True):
 class Covered(Struct, frozen=True, kw_only=True):
     """Of which time sources beside request logs tell: a log is rotated, and a dump is taken before the end."""
 
+    records_since_ms: int = 0
     records_until_ms: int = 2**62
     entries_since_ms: int = 0
     entries_until_ms: int = 2**62
 
     def has_record(self, time_ms: int) -> bool:
         """Return whether a record of that time would be there for certain."""
-        return time_ms < self.records_until_ms - LATE_MS
+        return self.records_since_ms < time_ms < self.records_until_ms - LATE_MS
 
     def has_entry(self, time_ms: int) -> bool:
         """Return whether an entry of that time would be there for certain."""

@@ -17,6 +17,7 @@ from group_coordinator.proving.recordings.broker_settings import BrokerSettings,
 from group_coordinator.proving.recordings.broker_versions import shown_version
 from group_coordinator.proving.recordings.consumer_group_settings import Interruptions
 from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs, LogEntry
+from group_coordinator.proving.recordings.coverage import covered_of, whole_records
 from group_coordinator.proving.recordings.expectations import Covered, Disagreement, Expected, Fact, Load
 from group_coordinator.proving.recordings.group_facts import facts_between, facts_of, with_starts
 from group_coordinator.proving.recordings.group_requests import GroupRequest
@@ -30,11 +31,8 @@ from group_coordinator.proving.recordings.recorded_groups import expected_of, st
 from group_coordinator.proving.recordings.replay_state import START, GroupInput
 from group_coordinator.proving.recordings.transaction_ends import TransactionEnd, ends_for, with_markers
 from group_coordinator.watching.observed.offsets_log import TransactionMarker
-from schemas.messages import OffsetCommitRequest
 from schemas.recorded import RecordingGap
 
-TAKEN_EARLIER = 3
-"""With so many commits behind its last record a dump was taken earlier; else what seems to be missing at its end is."""
 EDGE_MS = 100
 """What the broker wrote up to this much before the first line, or after the last, may belong to the log."""
 NOT_UNDERSTOOD = "cannot be understood, see above"
@@ -122,11 +120,13 @@ def follow(
     records: Mapping[str, list[LoggedRecord]] | None = None,
     logs: CoordinatorLogs | None = None,
     markers: Sequence[TransactionMarker] = (),
+    compacted_until_ms: Mapping[int, int] | None = None,
 ) -> Following:
     """Follow a log that was read. `given_settings`: of the brokers, by our names; the others are inferred.
 
     `records` of the offsets log, by group, and what the brokers' `logs` tell are compared too. `markers`: the ends of
-    transactions in the offsets log. Raises ValueError.
+    transactions in the offsets log. `compacted_until_ms`: until when its partitions have not all records. Raises
+    ValueError.
     """
     log.contents.has_transaction_ends = log.contents.has_transaction_ends or bool(markers)
     set_aside: dict[str, int] = {}
@@ -142,8 +142,8 @@ def follow(
     interruptions = Interruptions(loads, _standstills_ms(log))
     settings = settings_of(given_settings, groups, dict(records or {}), told_settings, shown, interruptions)
     entries = None if logs is None else logs.entries
-    follower = _Follower(log, settings, records, entries, loads, _covered(groups, records or {}, logs))
-    follower.ends = with_markers(follower.ends, markers)
+    follower = _Follower(log, settings, records, entries, loads, covered_of(groups, records or {}, logs))
+    follower.ends, follower.compacted_until_ms = with_markers(follower.ends, markers), compacted_until_ms or {}
     return Following(
         settings=settings,
         groups=[follower.follow(group_id, requests) for group_id, requests in groups.items()],
@@ -159,22 +159,6 @@ def moments_us(offsets: OffsetsLog | None, logs: CoordinatorLogs | None) -> list
     moments_ms = {record.timestamp_ms for of_group in records for record in of_group}
     moments_ms |= {entry.time_ms for of_group in entries for entry in of_group}
     return sorted(moment_ms * 1000 for moment_ms in moments_ms)
-
-
-def _covered(
-    groups: Mapping[str, list[GroupRequest]],
-    records: Mapping[str, list[LoggedRecord]],
-    logs: CoordinatorLogs | None,
-) -> Covered:
-    covered = Covered() if logs is None else Covered(entries_since_ms=logs.since_ms, entries_until_ms=logs.until_ms)
-    last_ms = max((record.timestamp_ms for of_group in records.values() for record in of_group), default=0)
-    later = sum(
-        isinstance(request.request, OffsetCommitRequest) and not any(request.error_codes)
-        for requests in groups.values()
-        for request in requests
-        if request.logged.handled_us > last_ms * 1000
-    )
-    return replace(covered, records_until_ms=last_ms) if last_ms and later >= TAKEN_EARLIER else covered
 
 
 def _groups(
@@ -252,6 +236,7 @@ class _Follower:
         covered: Covered,
     ) -> None:
         self._covered = covered
+        self.compacted_until_ms: Mapping[int, int] = {}
         self._loads, self._protocols = loads, log.contents.protocols
         self._config, self._partitions = settings.config, settings.partitions
         self.ends, self._cluster = log.transaction_ends(), log.cluster
@@ -329,13 +314,14 @@ class _Follower:
         if beginning is not None:
             entries = _after_join_phase(entries, beginning.group.generation_id)
         records = self._since(from_us, None if self._records is None else self._records.get(group_id), until_ms)
+        compacted_ms = self.compacted_until_ms.get(records[0].partition, 0) if records else 0
+        records, since_ms = (records, 0) if not compacted_ms else whole_records(records or [], compacted_ms)
         loads = [load for load in self._loads[group_id] if from_us < load.from_us <= until_ms * 1000]
         ends = ends_for(followed.requests, self.ends, group_id, self._partitions)
         all_facts = with_starts(self._facts(followed, ends), followed.requests, self._loads[group_id])
         facts = facts_between(all_facts, from_us, until_ms * 1000)
-        expected = expected_of(
-            requests, records, entries, loads, facts, self._standstills_ms, self._covered
-        )
+        covered = replace(self._covered, records_since_ms=since_ms)
+        expected = expected_of(requests, records, entries, loads, facts, self._standstills_ms, covered)
         expected.is_session_timeout_known = self._is_session_timeout_known
         search = OrderSearch(group_id, self._config, expected, steps_of(requests), until_ms, start, gave_up)
         result, expected = search.run(), search.expected

@@ -309,6 +309,8 @@ class GroupReplay:
     def _check_record(self, record: LogRecord) -> None:
         if record.key.startswith(GROUP_METADATA_PREFIX):
             self._group_metadata = record.value
+        if self._clock_ms <= self._expected.covered.records_since_ms:
+            return
         slack_ms = max(self._slack_ms(record.caused_by_offset), self._state_slack_ms)
         if self._handled is not None and is_kept_in_memory(record.key, record.value):
             # It is written before anything waits, and has the time at which the broker's thread came to it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -66,6 +67,8 @@ class OffsetsLog(Struct):
     damage: Damage = field(default_factory=Damage)
     cluster_id: str | None = None
     """None: the dump does not name its cluster."""
+    compacted_until_ms: dict[int, int] = field(default_factory=dict)
+    """Of each partition that was compacted: until when it has not all records."""
 
     def add(self, record: LoggedRecord) -> None:
         """Take the next record of a group."""
@@ -98,7 +101,34 @@ def read_offsets_log(path: Path) -> OffsetsLog:
                 log.add(replace(record, offset=entry.offset, timestamp_ms=entry.timestamp_ms))
         elif not transactions.wait(entry.key, entry):
             log.add(entry)
+    log.compacted_until_ms = _compacted_until_ms(dump)
     return log
+
+
+def _compacted_until_ms(dump: OffsetsDump[LoggedRecord | TransactionMarker]) -> dict[int, int]:
+    """Return until when partitions were compacted: offsets are missing between their records, and before the last such
+    place no key comes twice. Where one does, or a single offset is missing, a line of the dump is."""
+    offsets: dict[int, list[int]] = {}
+    for partition, offset in sorted(dump.places):
+        offsets.setdefault(partition, []).append(offset)
+    whole_from: dict[int, int] = {}
+    for partition, of_partition in offsets.items():
+        steps = pairwise([-1, *of_partition])
+        holes = [(after, after - before - 1) for before, after in steps if after > before + 1]
+        if sum(size for _, size in holes) > 1:
+            whole_from[partition] = holes[-1][0]
+    until_ms: dict[int, int] = {}
+    keys: set[tuple[int, bytes]] = set()
+    for entry in dump.entries():
+        if isinstance(entry, TransactionMarker) or entry.partition not in whole_from:
+            continue
+        if entry.offset >= whole_from[entry.partition]:
+            until_ms.setdefault(entry.partition, entry.timestamp_ms)
+        elif (entry.partition, entry.key) in keys:
+            del whole_from[entry.partition]
+        else:
+            keys.add((entry.partition, entry.key))
+    return {partition: ms for partition, ms in until_ms.items() if partition in whole_from}
 
 
 def _place(record: LoggedRecord) -> tuple[str, int]:

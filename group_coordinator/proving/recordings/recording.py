@@ -170,7 +170,8 @@ def verify_recording(
     )
     log.read()
     by_group = None if records is None else records.by_group
-    following = follow(log, given_settings, by_group, logs, () if records is None else records.markers)
+    markers, compacted_ms = ((), {}) if records is None else (records.markers, records.compacted_until_ms)
+    following = follow(log, given_settings, by_group, logs, markers, compacted_ms)
     report = RecordingReport(
         counts=log.counts,
         dead_letters=letters,

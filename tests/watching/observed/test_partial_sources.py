@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from group_coordinator.command_line.main import app
 from tests.watching.observed.recorded import CLUSTERS, truth
 from tests.watching.observed.scores import DUMP, LOGS, REQUESTS, scores
 
@@ -51,3 +53,31 @@ def test_a_source_of_a_part_makes_nothing_worse(
     assert together.polls_not_known <= alone.polls_not_known
     assert together.commits_wrong <= alone.commits_wrong
     assert together.missing_ms <= alone.missing_ms
+
+
+@pytest.mark.parametrize("name", ["old-2.8", "old-3.9", "roll-4.2"])
+def test_a_compacted_dump_makes_nothing_worse(name: str, tmp_path: Path) -> None:
+    """Of the older half of the records the last of each key is left, and no tombstone."""
+    for path in CLUSTERS.glob(f"{name}.*"):
+        (tmp_path / path.name).symlink_to(path)
+    dump = tmp_path / f"{name}.offsets.jsonl.gz"
+    lines = [json.loads(line) for line in gzip.decompress(dump.read_bytes()).splitlines()]
+    half_ms = (truth(name)[0]["at_ms"] + truth(name)[-1]["at_ms"]) // 2
+    last = {(line["partition"], line["key"]): line["offset"] for line in lines}
+    left = [
+        line
+        for line in lines
+        if line["timestamp_ms"] >= half_ms
+        or (last[line["partition"], line["key"]] == line["offset"] and line["value"] is not None)
+    ]
+    assert len(left) < len(lines)
+    dump.unlink()
+    dump.write_bytes(gzip.compress("".join(f"{json.dumps(line)}\n" for line in left).encode()))
+    stem = str(tmp_path / name)
+    alone, together = (scores(stem, frozenset(sources)) for sources in ({REQUESTS}, {REQUESTS, DUMP}))
+    assert together.polls_wrong <= alone.polls_wrong
+    assert together.polls_not_known <= alone.polls_not_known
+    assert together.commits_wrong <= alone.commits_wrong
+    assert together.invented <= alone.invented
+    arguments = ["verify", "recording", str(tmp_path / f"{name}.request.log.gz"), "--offsets", str(dump)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0

@@ -1,0 +1,44 @@
+"""Of which time sources beside request logs tell: logs are rotated, dumps taken before the end, partitions compacted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from group_coordinator.proving.recordings.coordinator_log import CoordinatorLogs
+from group_coordinator.proving.recordings.expectations import LATE_MS, Covered
+from group_coordinator.proving.recordings.group_requests import GroupRequest
+from group_coordinator.proving.recordings.offsets_log import LoggedRecord
+from schemas.messages import OffsetCommitRequest
+
+TAKEN_EARLIER = 3
+"""With so many commits behind its last record a dump was taken earlier; else what seems to be missing at its end is."""
+
+
+def covered_of(
+    groups: Mapping[str, Sequence[GroupRequest]],
+    records: Mapping[str, list[LoggedRecord]],
+    logs: CoordinatorLogs | None,
+) -> Covered:
+    """Return what is covered of all groups."""
+    covered = Covered() if logs is None else Covered(entries_since_ms=logs.since_ms, entries_until_ms=logs.until_ms)
+    last_ms = max((record.timestamp_ms for of_group in records.values() for record in of_group), default=0)
+    later = sum(
+        isinstance(request.request, OffsetCommitRequest) and not any(request.error_codes)
+        for requests in groups.values()
+        for request in requests
+        if request.logged.handled_us > last_ms * 1000
+    )
+    return replace(covered, records_until_ms=last_ms) if last_ms and later >= TAKEN_EARLIER else covered
+
+
+def whole_records(records: list[LoggedRecord], compacted_ms: int) -> tuple[list[LoggedRecord], int]:
+    """Return the records behind the first pause in which a partition was compacted no more, and since when these are
+    all that there were."""
+    for before, after in pairwise(records):
+        if before.timestamp_ms > compacted_ms and after.timestamp_ms - before.timestamp_ms > 2 * LATE_MS:
+            since_ms = after.timestamp_ms - LATE_MS
+            return [record for record in records if record.timestamp_ms >= since_ms], since_ms
+    return [], 2**62
