@@ -56,16 +56,21 @@ def _write_logs(broker: Broker, stem: Path) -> None:
 
 
 def _dump(brokers: list[Broker]) -> Iterator[str]:
-    """Yield the lines of every record of the offsets topic, of the replica that has most of them."""
+    """Yield the lines of every record of the offsets topic, of the replica that goes furthest, and has most of them."""
     replicas: dict[int, list[RawRecord]] = {}
     for broker in brokers:
         for partition, folder in broker.segments(OFFSETS_TOPIC):
             data = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
             records = read_stretch(data, 0, _no_codec).records
-            replicas[partition] = max(records, replicas.get(partition, []), key=len)
+            replicas[partition] = max(records, replicas.get(partition, []), key=_extent)
     for partition, records in sorted(replicas.items()):
         for one in records:
             yield dump_line(partition, one).decode()
+
+
+def _extent(records: list[RawRecord]) -> tuple[int, int]:
+    """One that is behind may have more records: it was not compacted as far."""
+    return records[-1].offset if records else -1, len(records)
 
 
 def _no_codec(codec: int, _: bytes) -> bytes:
