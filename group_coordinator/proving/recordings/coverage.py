@@ -1,4 +1,4 @@
-"""Of which time sources beside request logs tell: logs are rotated, dumps taken before the end, partitions compacted."""
+"""Of which time sources beside request logs tell: logs are rotated, dumps taken earlier, partitions compacted."""
 
 from __future__ import annotations
 

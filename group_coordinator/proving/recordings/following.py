@@ -22,7 +22,7 @@ from group_coordinator.proving.recordings.expectations import Covered, Disagreem
 from group_coordinator.proving.recordings.group_facts import facts_between, facts_of, with_starts
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
-from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
+from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts, without_stale
 from group_coordinator.proving.recordings.log_doubts import SHORTEST_SESSION_US, logs_that_end_early
 from group_coordinator.proving.recordings.never_stored import NEVER_STORED, is_undone, kept_entries, with_undone
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, OffsetsLog, topic_ids_of
@@ -132,6 +132,8 @@ def follow(
     set_aside: dict[str, int] = {}
     shown = shown_version(None if logs is None else logs.version, log.contents.version, records or {})
     all_requests = _groups(log, records or {}, set_aside, shown is None or shown[0].names_topic_ids)
+    places = Places([request for requests in all_requests.values() for request in requests])
+    all_requests = without_stale(all_requests, places)
     loads = log.contents.loads = _loads(all_requests, logs, _standstills_ms(log))
     groups = {
         group_id: group_requests

@@ -26,6 +26,13 @@ RETRY_US = LATE_MS * 1000 // 2
 """How long after a load a member may come: it is refused until then, and asks again."""
 
 
+STALE = "that a broker answered which had stood still, and did not know yet that another one coordinates the group"
+STOOD_STILL_US = 2_000_000
+"""A broker that answers nobody for so long may have stood still."""
+LEARNS_US = 2_000_000
+"""So soon it learns of its successors."""
+
+
 class Places:
     """The brokers of a log: what is in one file, or has one address, is of one broker."""
 
@@ -60,6 +67,16 @@ class Places:
         times = self._ready_us[place]
         return times[max(bisect_left(times, load_us) - 1, 0)]
 
+    def stood_still(self, place: object, us: int) -> tuple[int, int] | None:
+        """Return from when until when a broker answered nobody, shortly before a time; None: it did all the time."""
+        times = self._ready_us[place]
+        for index in range(bisect_right(times, us + LEARNS_US) - 1, 0, -1):
+            if times[index] < us - LEARNS_US:
+                return None
+            if times[index] - times[index - 1] > STOOD_STILL_US:
+                return times[index - 1], times[index]
+        return None
+
     def is_anew(self, place: object, from_us: int, until_us: int) -> bool:
         """Return whether no connection of a broker outlived this time: it was started anew."""
         return not any(
@@ -77,6 +94,34 @@ class Places:
 
 def _marks(request: GroupRequest) -> tuple[object, object]:
     return request.logged.file_index, request.logged.connection.split("-", 1)[0]
+
+
+def without_stale(groups: Mapping[str, list[GroupRequest]], places: Places) -> dict[str, list[GroupRequest]]:
+    """Return the requests with those set aside that a broker answered after a standstill in which another one had taken
+    over the group, and goes on with it."""
+    return {group_id: _without_stale(requests, places) for group_id, requests in groups.items()}
+
+
+def _without_stale(requests: list[GroupRequest], places: Places) -> list[GroupRequest]:
+    accepted = accepted_of(requests)
+    stale: set[str] = set()
+    before: GroupRequest | None = None
+    for index, request in enumerate(accepted):
+        place = places.of(request)
+        if before is not None and places.of(before) != place:
+            pause = places.stood_still(place, request.logged.ready_us)
+            if pause is not None and pause[0] < handled_us(before) and _goes_on(accepted[index:], before, places):
+                stale.add(request.request_id)
+                continue
+        before = request
+    return [replace(each, set_aside=STALE) if each.request_id in stale else each for each in requests]
+
+
+def _goes_on(later: Sequence[GroupRequest], before: GroupRequest, places: Places) -> bool:
+    """Return whether the broker that answered before answers again, as soon as the other learns of it."""
+    until_us = later[0].logged.handled_us + 2 * LEARNS_US
+    place = places.of(before)
+    return any(places.of(each) == place and each.logged.handled_us < until_us for each in later)
 
 
 def loads_of(requests: Sequence[GroupRequest], moves: Sequence[BrokerLine], places: Places) -> list[Load]:

@@ -6,7 +6,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from group_coordinator.proving.recordings.loads import Places, loads_of, waited_for_move, with_restarts
+from group_coordinator.proving.recordings.loads import (
+    STALE,
+    Places,
+    loads_of,
+    waited_for_move,
+    with_restarts,
+    without_stale,
+)
 from group_coordinator.watching.broker_logs.broker_lines import BrokerLine, GroupLoaded, GroupUnloaded
 from schemas.error_codes import ErrorCode
 from tests.proving.recordings.heartbeats import SECOND_US, request
@@ -118,3 +125,21 @@ def test_what_another_broker_loads_says_nothing() -> None:
     assert {group_id: load.loaded_us for group_id, (load,) in loads.items()} == {
         group_id: load.loaded_us for group_id, (load,) in own.items()
     }
+
+
+def test_a_broker_that_stood_still_and_does_not_know_of_its_successor_moves_nothing() -> None:
+    """It answers from what it had, until it learns that another broker coordinates the group since long."""
+    stale = [request(20, api="ConsumerGroupDescribe"), request(20.3)]
+    requests = [request(1), request(8), request(15, broker=2), request(19, broker=2), *stale, request(21, broker=2)]
+    groups = without_stale({"g": requests}, Places(requests))
+    assert [each.set_aside for each in groups["g"]] == [None] * 4 + [STALE] * 2 + [None]
+    (load,) = loads_of(groups["g"], (), Places(groups["g"]))
+    assert 8 * SECOND_US < load.from_us < load.loaded_us <= 15 * SECOND_US
+
+
+def test_a_group_that_goes_back_to_a_broker_that_answered_others_meanwhile_has_moved() -> None:
+    back = [request(20), request(20.5)]
+    requests = [request(1), request(15, broker=2), request(19, broker=2), *back, request(21, broker=2)]
+    others = [request(second / 2) for second in range(2, 60)]
+    groups = without_stale({"g": requests, "other": others}, Places([*requests, *others]))
+    assert not any(each.set_aside for each in groups["g"])
