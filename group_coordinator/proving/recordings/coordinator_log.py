@@ -115,7 +115,7 @@ def read_coordinator_logs(
     for path in paths:
         log.read_file(path)
     logs.doubts = tuple(log.doubts())
-    logs.since_ms, logs.until_ms = log.covered_ms()
+    logs.since_ms, logs.until_ms = _covered_ms(log)
     logs.settings, logs.version, logs.topic_names = log.settings, log.version, log.topic_names
     for line in sorted(log.lines, key=lambda line: line.time_ms):  # stable: lines of one broker keep their order
         group_id = line.event.group_id
@@ -125,6 +125,14 @@ def read_coordinator_logs(
             entries = logs.entries.setdefault(group_id, [])
             entries.insert(_place(entries, entry), entry)
     return logs
+
+
+def _covered_ms(log: BrokerLog) -> tuple[int, int]:
+    """Return since when all brokers' logs are there, and until when any: what is older may be rotated away."""
+    firsts: dict[int | None, int] = {}
+    for file in log.files:
+        firsts[file.broker] = min(file.first_ms or 0, firsts.get(file.broker, 2**62))
+    return max(firsts.values(), default=0), max((file.last_ms or 2**62 for file in log.files), default=2**62)
 
 
 def _place(entries: list[LogEntry], entry: LogEntry) -> int:

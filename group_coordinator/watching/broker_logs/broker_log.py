@@ -196,13 +196,6 @@ class BrokerLog(Struct):
         self.read += number
         self.files.append(file)
 
-    def covered_ms(self) -> tuple[int, int]:
-        """Return since when all brokers' logs are there, and until when any: what is older may be rotated away."""
-        firsts: dict[int | None, int] = {}
-        for file in self.files:
-            firsts[file.broker] = min(file.first_ms or 0, firsts.get(file.broker, 2**62))
-        return max(firsts.values(), default=0), max((file.last_ms or 2**62 for file in self.files), default=2**62)
-
     def doubts(self) -> Iterator[str]:
         """Yield what there is to say of clusters, in sentences."""
         for file in self.foreign:

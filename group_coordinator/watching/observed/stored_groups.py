@@ -141,9 +141,7 @@ def stored_generation(record: LogRecord) -> StoredGeneration | None:
 
 
 def is_written_again(record: LogRecord) -> bool:
-    """Return whether a record of a classic group stores a generation that was stable long before, as a static member's
-    return does: the records before it may be compacted. A leader that takes as long for its assignment looks the same.
-    """
+    """Return whether a static member's return wrote a generation again. A leader as slow as that looks the same."""
     value = record.value or {}
     members, since_ms = value.get("members"), value.get("current_state_timestamp")
     if not isinstance(members, tuple) or not isinstance(since_ms, int) or since_ms == NO_TIMESTAMP:
