@@ -81,7 +81,7 @@ def classic_group_of(
 ) -> ClassicGroup:
     """Return the Stable classic group of these members; the first leads it. Who joins by this request comes last."""
     if step.config.group_consumer_hash_order:
-        order = timeline_order([member.member_id for member in members], group.most_members)
+        order = timeline_order([member.member_id for member in members], group.member_table_size)
         members = sorted(members, key=lambda member: (member.member_id == joiner_id, order.index(member.member_id)))
     classic = ClassicGroup(
         state=states.STABLE,

@@ -92,6 +92,12 @@ class ConsumerGroup(Struct, array_like=True, tag="consumer", dict=True):
 
     # --------------------------------------------------------------------------------------------- what follows from it
 
+    @property
+    def member_table_size(self) -> int:
+        """For how many members Kafka's table of them has room: one more than there ever were, since each record of a
+        member that is there asks for room as if it were new (`BaseHashTable.baseAddOrReplace`)."""
+        return max(self.most_members, len(self.members)) + 1
+
     @cached_property
     def owners(self) -> dict[str, dict[int, str]]:
         """Topic id -> partition -> the member that owns it, or is to give it up."""

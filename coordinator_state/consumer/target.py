@@ -114,7 +114,7 @@ def _members(
     if not in_hash_order:
         return members
     present = [member_id for member_id in members if member_id != joining]
-    order = assignor_member_order(present, max(group.most_members, len(group.members)), joining)
+    order = assignor_member_order(present, group.member_table_size, joining)
     return {member_id: members[member_id] for member_id in order}
 
 

@@ -10,6 +10,7 @@ from coordinator_state.classic.changes import Changes as ClassicChanges
 from coordinator_state.classic.group import CONSUMER, ClassicGroup
 from coordinator_state.classic.member import Member
 from coordinator_state.consumer import timers
+from coordinator_state.consumer.assignors.java_order import timeline_order
 from coordinator_state.consumer.changes import Changes
 from coordinator_state.consumer.group import ConsumerGroup
 from coordinator_state.consumer.member import ClassicMemberMetadata, ConsumerMember, TargetAssignment
@@ -19,7 +20,7 @@ from coordinator_state.step import Step
 from coordinator_state.topics_image import TopicsImage
 from schemas.consumer_protocol import decode_assignment, decode_subscription
 from schemas.error_codes import ErrorCode
-from schemas.java_hash import java_string_order
+from schemas.java_hash import java_map_order, java_string_order
 from schemas.messages import SyncGroupResponse
 from schemas.wire import DecodeError
 
@@ -38,8 +39,13 @@ def upgrade(step: Step, classic: ClassicGroup) -> Changes:
         _answer_parked(step, classic)
     for key in classic.tombstone_keys(step.group_id):
         changes.append(key, None)
-    members = [_member(classic, member, step.image) for member in classic.members.values()]
+    order = java_map_order(classic.members) if config.group_consumer_hash_order else list(classic.members)
+    members = [_member(classic, classic.members[member_id], step.image) for member_id in order]
     _require_one_owner(members)
+    if config.group_consumer_hash_order:
+        # Kafka makes the group of the classic one first, and then anew of the records that it writes for it.
+        rank = {member_id: n for n, member_id in enumerate(timeline_order(order, len(order)))}
+        members.sort(key=lambda member: rank[member.member_id])
     group = changes.group
     group.group_epoch = group.assignment_epoch = classic.generation_id
     for member in members:

@@ -82,6 +82,13 @@ def test_histories_of_what_is_new_in_kafka_4_4() -> None:
     assert [line for difference in report.differences[:3] for line in difference.lines()] == []
 
 
+def test_members_in_the_order_of_a_table_that_grew_and_of_an_upgraded_group() -> None:
+    """Random histories of Kafka 4.4.0's classes in which members share a slot: who is first has more, or leads."""
+    report = verify_histories([FOLDER.parent / "kafka_4_4" / "member_order.jsonl.gz"], kafka_version="4.4")
+    assert (report.histories, report.steps) == (6, 538)
+    assert [line for difference in report.differences[:3] for line in difference.lines()] == []
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_of_kafka_4_4_is_needed(rule: str) -> None:
     shown_in = {"malformed_subscription_is_inconsistent": "since_4_4", "instance_keeps_target": "replacement"}

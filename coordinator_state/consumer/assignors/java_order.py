@@ -131,17 +131,17 @@ def assignor_member_order(members: Iterable[str], most: int, joining: str | None
     """Return the members in the order in which Kafka's assignors go through them.
 
     Kafka puts them into a `HashMap` in the order of the `TimelineHashMap` that holds the group's members, and one that
-    joins behind them. `members` are in the order in which they joined; `most`: how many there ever were.
+    joins behind them. `members` are in the order in which they joined; `most`: see `timeline_order`.
     """
     walked = timeline_order(members, most)
     return java_map_order(walked if joining is None else [*walked, joining])
 
 
 def timeline_order(keys: Iterable[str], most: int) -> list[str]:
-    """Return the order of a `TimelineHashMap` by strings, from the order of insertion. `most`: its greatest size.
+    """Return the order of a `TimelineHashMap` by strings, from the order of insertion, with room for `most` of them.
 
-    The table has as many slots as it needed then, and each is walked from its newest key on: neither `put` of a key
-    that is there nor growing changes the order inside a slot.
+    It has the slots that these need, and each is walked from its newest key on: neither `put` of a key that is there
+    nor growing changes the order inside a slot.
     """
     shift = 64 - (capacity_at_least(max(-(-most * 3 // 4), _TIMELINE_SLOTS_MIN)).bit_length() - 1)
     newest_first = list(keys)[::-1]

@@ -50,8 +50,9 @@ final class GroupRequests {
         var request = ConsumerGroupHeartbeatRequestDataJsonConverter.read(body, version);
         ConsumerGroupHeartbeatResponseData response;
         try {
-            response = coordinator.apply(coordinator.shard.consumerGroupHeartbeat(
-                context(ApiKeys.CONSUMER_GROUP_HEARTBEAT, version, clientId), request));
+            response = coordinator.apply(coordinator.memberOrder.asInKafka(() ->
+                coordinator.shard.consumerGroupHeartbeat(
+                    context(ApiKeys.CONSUMER_GROUP_HEARTBEAT, version, clientId), request)));
         } catch (RuntimeException failure) {
             response = new ConsumerGroupHeartbeatResponseData().setErrorCode(Failures.code(failure));
         }

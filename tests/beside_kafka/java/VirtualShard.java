@@ -35,7 +35,7 @@ final class VirtualShard implements CoordinatorShardScheduler<CoordinatorRecord>
     private final VirtualClock clock;
     private final long backgroundMs;
     private final SnapshotRegistry snapshots;
-    private final MemberOrder memberOrder;
+    final MemberOrder memberOrder;
     private final PriorityQueue<Due> timers = new PriorityQueue<>(
         Comparator.comparingLong(Due::atMs).thenComparingLong(Due::number));
     private final PriorityQueue<Due> background = new PriorityQueue<>(timers.comparator());
