@@ -265,7 +265,7 @@ class _Follower:
             if stretch is not None:
                 if followed.parts and followed.parts[-1].gap is None:
                     followed.parts[-1].gap = RecordingGap(
-                        reason=f"the group is a {stretch.kind}, which is not understood yet"
+                        reason=f"the group is a {stretch.kind}, which is not decided here"
                     )
                     followed.parts[-1].gap_from_ms = until_us // 1000
                 after_us, reason = stretch.until_us, stretch.why

@@ -32,7 +32,7 @@ class Stretch(Struct, frozen=True):
     @property
     def why(self) -> str:
         """Why nothing can be said of requests in it."""
-        return f"of a {self.kind}, which is not understood yet"
+        return f"of a {self.kind}, which is not decided here"
 
     def covers(self, request: GroupRequest) -> bool:
         """Return whether a request was handled in it, or waited when it began."""

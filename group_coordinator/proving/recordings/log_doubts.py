@@ -152,10 +152,11 @@ def _of_other_brokers(log: RequestLog) -> Iterator[str]:
 
 def _of_other_protocols(contents: LogContents) -> Iterator[str]:
     for kind, groups in contents.other_protocols.items():
-        left_out = contents.set_aside[f"of a {kind}, which is not understood yet"]
+        left_out = contents.set_aside[f"of a {kind}, which is not decided here"]
         yield (
-            f"{count(groups.total(), 'heartbeat')} of {kind}s, which are not understood yet: nothing is told of "
-            f"{names(groups)} while they were such groups ({count(left_out, 'other request')} to them left out)."
+            f"{count(groups.total(), 'heartbeat')} of {kind}s, which are not decided here: nothing is told of "
+            f"{names(groups)} while they were such groups ({count(left_out, 'other request')} to them left out). "
+            "`watch` reads their records in the offsets topic."
         )
     other_groups = {group for groups in contents.other_protocols.values() for group in groups}
     if refused_groups := [group for group in contents.refused_protocols if group not in other_groups]:

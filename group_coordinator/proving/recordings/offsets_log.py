@@ -143,11 +143,11 @@ def read_offsets_record(partition: int, raw: RawRecord) -> LoggedRecord | Transa
     if isinstance(entry, TransactionMarker):
         return entry if is_told else NotCompared("are markers of transactions whose producers are not told")
     if isinstance(entry, UnknownRecord):
-        return NotCompared(f"are of type {entry.type}, whose records are not understood yet")
+        return NotCompared(f"are of type {entry.type}, a kind of group that is not decided here")
     if isinstance(entry, LogRecord):
         kind = entry.name.partition("Group")[0]
         if kind in _OTHER_KINDS:
-            return NotCompared(f"are of {kind.lower()} groups, whose records are not understood yet")
+            return NotCompared(f"are of {kind.lower()} groups, which are not decided here")
         if entry.name == "ConsumerGroupPartitionMetadata" and entry.value is not None:
             return NotCompared("tell the topics of consumer groups, which Kafka 4.0 alone writes")
     if raw.is_transactional and not (is_told and isinstance(entry, CommitRecord)):

@@ -27,7 +27,7 @@ from schemas.group_metadata_events import GroupConfiguration, RegexesResolved, T
 from schemas.java_hash import group_partition
 
 LETTERS_SHOWN = 10
-NOT_YET = "not understood yet"
+NOT_DECIDED = "not decided here"
 _WHAT = {"answer": "answer", "time": "time of an answer", "record": "offsets log", "log": "coordinator log"}
 
 
@@ -97,8 +97,8 @@ class RecordingReport(Struct, kw_only=True):
             ("coordinator log has entries", self.log_entries),
         ):
             if compared is not None and not compared.total:
-                if any(NOT_YET in reason for reason in self.not_compared):
-                    return f"Nothing of it was verified: the groups of its time are of kinds that are {NOT_YET}."
+                if any(NOT_DECIDED in reason for reason in self.not_compared):
+                    return f"Nothing of it was verified: the groups of its time are of kinds that are {NOT_DECIDED}."
                 return (
                     f"Nothing of it was verified: the {side} of none of these groups in the time of the request log. "
                     "Is it of another time zone?"
