@@ -16,7 +16,13 @@ from group_coordinator.proving.recordings.log_clock import SESSION_SLACK_US
 from group_coordinator.proving.recordings.old_brokers import is_of_old_broker
 from group_coordinator.proving.recordings.request_lines import OTHER_PROTOCOLS, ReadLine
 from schemas.error_codes import ErrorCode
-from schemas.messages import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest, SyncGroupRequest
+from schemas.messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+    TxnOffsetCommitRequest,
+)
 
 _SECOND_US = 1_000_000
 
@@ -225,7 +231,9 @@ class LogContents:
         if not member_id or request.response.get("errorCode", 0) != ErrorCode.NONE:
             return
         key = request.group_id, member_id
-        generation = getattr(body, "generation_id", NO_GENERATION)
+        # In a transaction members of consumer groups tell their epoch there.
+        is_in_transaction = isinstance(body, TxnOffsetCommitRequest)
+        generation = NO_GENERATION if is_in_transaction else getattr(body, "generation_id", NO_GENERATION)
         if isinstance(body, JoinGroupRequest):
             self._sessions_us[key] = body.session_timeout_ms * 1000
             self._generations[key] = request.response.get("generationId", NO_GENERATION)
