@@ -22,6 +22,7 @@ from group_coordinator.proving.recordings.consumer_group_settings import (
 from group_coordinator.proving.recordings.expectations import CLOCK_MS, LATE_MS
 from group_coordinator.proving.recordings.group_requests import GroupRequest, Json
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord, value_version
+from group_coordinator.proving.recordings.recorded_groups import HAND_OVER_US
 from group_coordinator.proving.recordings.shown_rules import shown_rules, with_shown_rules
 from schemas.consumer_group_records import METADATA_TYPE
 from schemas.error_codes import ErrorCode
@@ -250,8 +251,11 @@ def _phase(surely: bool, joins: list[GroupRequest]) -> _Phase:
 
 
 def _round_delay(delay_ms: float) -> int:
-    """Return the roundest number a little below the measured delay, for a broker is late, never early."""
+    """Return the roundest number a little below the measured delay, for a broker is late, never early. One that is so
+    short is none: the broker, and the way to it, may take as long."""
     at_most_ms = int(delay_ms + CLOCK_MS)
+    if at_most_ms * 1000 <= HAND_OVER_US:
+        return 0
     rounded = (at_most_ms // step_ms * step_ms for step_ms in ROUND_STEPS_MS)
     return next((bound_ms for bound_ms in rounded if bound_ms and at_most_ms - bound_ms <= LATE_MS), 0)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator_state import LogRecord
 from group_coordinator.proving.commands.broker_log_report import keep_settings, kept_settings
@@ -14,9 +15,11 @@ from group_coordinator.proving.recordings.broker_settings import Setting, parse_
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.recording import verify_recording
 from schemas.consumer_group_messages import LEAVE_EPOCH
+from schemas.messages import JoinGroupRequest
 from tests.coordinator_state.consumer.harness import ConsumerHarness
 from tests.coordinator_state.harness import of_type, subscription
 from tests.proving.recordings.broker_logs import FIXTURES
+from tests.proving.recordings.logged_histories import group_request
 
 MIGRATION = FIXTURES / "clusters" / "migration.request.log.gz"
 LOG = """\
@@ -56,6 +59,20 @@ def test_a_log_s_settings_are_taken(tmp_path: Path) -> None:
 )
 def test_what_is_given_counts_most(given: Mapping[str, str], told: Mapping[str, str], expected: int) -> None:
     assert settings_of(parse_settings(given), {}, {}, told).config.group_consumer_session_timeout_ms == expected
+
+
+@pytest.mark.parametrize(("took_us", "expected"), [(1_200, 0), (31_000, 0), (104_000, 100), (3_004_000, 3_000)])
+def test_an_initial_delay_of_a_few_milliseconds_is_none(took_us: int, expected: int) -> None:
+    """A broker takes as long without one, and longer if somebody wrote the log who sits before it."""
+    join = JoinGroupRequest(
+        group_id="g", session_timeout_ms=6_000, member_id="m", protocol_type="consumer", protocols=()
+    )
+    answer = {"errorCode": 0, "generationId": 1, "memberId": "m", "members": [{"memberId": "m"}]}
+    request = group_request(join, answer, 1)
+    request = replace(
+        request, new_member_id="m", logged=replace(request.logged, ready_us=request.logged.handled_us + took_us)
+    )
+    assert settings_of({}, {"g": [request]}, {}).config.group_initial_rebalance_delay_ms == expected
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
