@@ -23,9 +23,15 @@ from group_coordinator.proving.recordings.group_requests import GroupRequest, gr
 from group_coordinator.proving.recordings.kafka_json import KafkaJsonError
 from group_coordinator.proving.recordings.log_clock import FileClock, FileStep, link_files
 from group_coordinator.proving.recordings.log_contents import LogContents
-from group_coordinator.proving.recordings.request_lines import MARK, LoggedRequest, ReadLine, read_line
+from group_coordinator.proving.recordings.request_lines import (
+    MARK,
+    WRITE_TXN_MARKERS_KEY,
+    LoggedRequest,
+    ReadLine,
+    read_line,
+)
 from group_coordinator.proving.recordings.request_order import ConnectionOrder, RequestSorter
-from group_coordinator.proving.recordings.transaction_ends import TransactionEnd, transaction_ends
+from group_coordinator.proving.recordings.transaction_ends import TransactionEnd, asked_ends, transaction_ends
 from group_coordinator.watching.broker_logs.line_times import LineError
 from group_coordinator.watching.broker_logs.text_files import BUFFER_BYTES, GZIP_ERRORS, unpacked
 from schemas.bounded_lines import bounded_lines, too_long
@@ -100,6 +106,7 @@ class RequestLog:
         """The topics of which the log tells, when it was read."""
         self._cluster_log = ClusterLog()
         self._transaction_ends: list[TransactionEnd] = []
+        self._asked_ends: list[TransactionEnd] = []
         self._dead_letter = dead_letter
         self._moments_us = moments_us
         self._progress = progress
@@ -156,9 +163,10 @@ class RequestLog:
                 yield request
 
     def transaction_ends(self) -> list[TransactionEnd]:
-        """Return the ends of transactions that reached `__consumer_offsets`, in the order of time."""
+        """Return the ends of transactions that reached `__consumer_offsets`, in the order of time; where nothing tells
+        them, those that producers asked for."""
         ends = []
-        for end in self._transaction_ends:
+        for end in self._transaction_ends if self.contents.has_transaction_ends else self._asked_ends:
             offset_us = self.clocks[end.file_index].offset_us(end.line_number)
             ends.append(replace(end, earliest_us=end.earliest_us + offset_us, at_us=end.at_us + offset_us))
         return sorted(ends, key=lambda end: end.at_us)
@@ -219,11 +227,13 @@ class RequestLog:
     def _take_request(self, clock: FileClock, line_number: int, parsed: ReadLine) -> None:
         clock.add(line_number, parsed)
         self.contents.note_line(parsed)
-        if parsed.transaction_markers is not None:
-            self._transaction_ends += transaction_ends(
-                *parsed.transaction_markers, len(self.clocks) - 1, line_number
-            )
-            self.contents.has_transaction_ends = True
+        if parsed.ends_transactions is not None:
+            place = len(self.clocks) - 1, line_number
+            if parsed.api_key == WRITE_TXN_MARKERS_KEY:
+                self._transaction_ends += transaction_ends(*parsed.ends_transactions, *place)
+                self.contents.has_transaction_ends = True
+            else:
+                self._asked_ends += asked_ends(*parsed.ends_transactions, *place)
         if parsed.cluster is not None:
             self._cluster_log.take(parsed.cluster, len(self.clocks) - 1, line_number)
         if parsed.request is None:

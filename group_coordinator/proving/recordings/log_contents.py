@@ -194,7 +194,7 @@ class LogContents:
                 return stretch.why
         is_blind = request.group_id in self.transactional and not self.has_transaction_ends
         if request.logged.api == "OffsetFetch" and is_blind:
-            return "for offsets of groups that commit in transactions, of whose ends the log does not tell"
+            return "for offsets of groups that commit in transactions, whose markers the log does not have"
         return None
 
     def note_request(self, request: GroupRequest) -> None:

@@ -167,9 +167,10 @@ def _of_other_protocols(contents: LogContents) -> Iterator[str]:
         )
     if contents.transactional and not contents.has_transaction_ends:
         yield (
-            f"{count(contents.transactional.total(), 'commit')} in transactions of whose ends the log does not tell "
-            f"(WriteTxnMarkers, on the listener between brokers): the committed offsets of "
-            f"{names(contents.transactional)} are not those that are told."
+            f"{count(contents.transactional.total(), 'commit')} in transactions whose markers the log does not have "
+            f"(WriteTxnMarkers, on the listener between brokers): the offsets of {names(contents.transactional)} are "
+            "told as committed from when producers end their transactions (EndTxn, InitProducerId). What brokers ended "
+            "by themselves is not told."
         )
 
 

@@ -53,7 +53,9 @@ def version_of_apis(answer: Raw | bytes) -> str | None:
 
 MARK = b"Completed request:"
 _API_NAMES = {int(api.key): name for name, api in APIS.items()}
-_WRITE_TXN_MARKERS_KEY = 27
+WRITE_TXN_MARKERS_KEY = 27
+_ENDING_KEYS = frozenset({WRITE_TXN_MARKERS_KEY, 22, 26})
+"""Requests that end transactions; 22: InitProducerId, 26: EndTxn."""
 OTHER_PROTOCOLS = {76: "share group", 88: "streams group"}
 """Heartbeats that make a group one of another protocol, and what it then is."""
 _OF_MEMBERS = frozenset({"JoinGroup", "SyncGroup", "Heartbeat"})
@@ -109,8 +111,8 @@ class ReadLine(Struct):
     """None: a request of another kind."""
     cluster: ClusterLine | None = None
     """What the line tells of the cluster's topics and of groups' settings."""
-    transaction_markers: tuple[Raw, Raw, int, int] | None = None
-    """A WriteTxnMarkers request and its answer, when a handler took it up and when its answer was ready."""
+    ends_transactions: tuple[Raw, Raw, int, int] | None = None
+    """A request that ends transactions and its answer, when a handler took it up and when its answer was ready."""
     session_us: int | None = None
     """The session timeout of a member that joins here."""
     is_well: bool = False
@@ -207,8 +209,8 @@ def _look_into(raw: _Line, parsed: ReadLine, file_index: int, line_number: int) 
         parsed.request = _logged_request(api, raw, parsed, file_index, line_number)
     elif header.requestApiKey == API_VERSIONS_KEY:
         parsed.version = version_of_apis(raw.response)
-    elif header.requestApiKey == _WRITE_TXN_MARKERS_KEY:
-        parsed.transaction_markers = (raw.request, raw.response, *_handled_and_ready_us(raw, parsed))
+    elif header.requestApiKey in _ENDING_KEYS:
+        parsed.ends_transactions = (raw.request, raw.response, *_handled_and_ready_us(raw, parsed))
     if not raw.isForwarded:  # those are in the log a second time, as the broker passed them on
         parsed.cluster = cluster_line(
             header.requestApiKey, raw.request, raw.response, *_handled_and_ready_us(raw, parsed)

@@ -1,6 +1,7 @@
 """The ends of transactions in a request log: what leaders of partitions of `__consumer_offsets` were told to write.
 
-Only WriteTxnMarkers tells that offsets came to count; EndTxn tells that it was decided. A broker tells itself, too.
+Only WriteTxnMarkers tells that offsets came to count; EndTxn tells that it was decided, and InitProducerId that what
+the producer had begun is aborted. A broker tells itself, too.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from schemas.events import TransactionEnded
 from schemas.java_hash import group_partition
 from schemas.messages import TxnOffsetCommitRequest
 
+NO_PRODUCER = -1
 _SAME_END_US = 250_000
 """So far apart the marker and the answer that it is written may be; a producer needs a new transaction for another."""
 
 
 class TransactionEnd(Struct, frozen=True, kw_only=True):
-    """One marker that was written to a partition of `__consumer_offsets`."""
+    """One marker that was written to a partition of `__consumer_offsets`, or that a producer asked for."""
 
     earliest_us: int
     """When a handler took the request up."""
@@ -29,7 +31,8 @@ class TransactionEnd(Struct, frozen=True, kw_only=True):
     """When the answer was ready: by then the marker had its effect."""
     line_number: int
     file_index: int
-    partition: int
+    partition: int | None
+    """None: wherever the producer has written offsets."""
     ended: TransactionEnded
 
 
@@ -68,6 +71,21 @@ class _Response(Struct):
     markers: tuple[_AnsweredMarker, ...] = ()
 
 
+class _Asked(Struct):
+    """An EndTxn request; that of InitProducerId may not name the producer."""
+
+    transactionalId: str | None = None
+    producerId: int = NO_PRODUCER
+    committed: bool = False
+
+
+class _AskedResponse(Struct):
+    errorCode: int
+    producerId: int = NO_PRODUCER
+
+
+_decode_asked = msgspec.json.Decoder(_Asked).decode
+_decode_asked_response = msgspec.json.Decoder(_AskedResponse).decode
 _decode_request = msgspec.json.Decoder(_Request).decode
 _decode_response = msgspec.json.Decoder(_Response).decode
 
@@ -109,6 +127,32 @@ def transaction_ends(
     )
 
 
+def asked_ends(
+    request: Raw, response: Raw, earliest_us: int, at_us: int, file_index: int, line_number: int
+) -> tuple[TransactionEnd, ...]:
+    """Return the end of a transaction that a producer asked for by EndTxn or InitProducerId; none if a broker refused
+    it, or it cannot be read."""
+    try:
+        asked, answer = _decode_asked(request), _decode_asked_response(response)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    producer_id = answer.producerId if asked.producerId == NO_PRODUCER else asked.producerId
+    if answer.errorCode or asked.transactionalId is None:
+        return ()
+    # The epoch does not matter.
+    ended = TransactionEnded(producer_id=producer_id, producer_epoch=0, committed=asked.committed)
+    return (
+        TransactionEnd(
+            earliest_us=earliest_us,
+            at_us=at_us,
+            line_number=line_number,
+            file_index=file_index,
+            partition=None,
+            ended=ended,
+        ),
+    )
+
+
 def with_markers(ends: Sequence[TransactionEnd], markers: Iterable[TransactionMarker]) -> list[TransactionEnd]:
     """Return the ends with those that only the offsets log tells: a broker that is stopped answers no more."""
     told: dict[tuple[object, ...], list[int]] = {}
@@ -142,5 +186,6 @@ def ends_for(
     }
     own_partition = None if partitions is None else group_partition(group_id, partitions)
     for end in ends:
-        if end.ended.producer_id in producer_ids and own_partition in (None, end.partition):
+        is_there = own_partition is None or end.partition in (None, own_partition)
+        if end.ended.producer_id in producer_ids and is_there:
             yield end

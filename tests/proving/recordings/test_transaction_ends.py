@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from group_coordinator.proving.recordings.following import follow
 from group_coordinator.proving.recordings.kafka_request_log import RequestLog
 from group_coordinator.proving.recordings.offsets_log import read_offsets_log
 from group_coordinator.proving.recordings.recording import RecordingReport, verify_recording
-from group_coordinator.proving.recordings.transaction_ends import transaction_ends
+from group_coordinator.proving.recordings.transaction_ends import asked_ends, transaction_ends
 from schemas.events import TransactionEnded, decode_group_event
 from schemas.records import OffsetCommitKey, OffsetCommitValue, decode_record
 from tests.encoded_records import encode_key, encode_offset_commit_value
@@ -54,14 +55,14 @@ def test_a_real_group_that_commits_in_transactions_agrees_to_the_byte() -> None:
 
 def test_without_the_brokers_own_listener_a_doubt_says_so(tmp_path: Path) -> None:
     report = verify(tmp_path, [line for line in log_lines() if "WRITE_TXN_MARKERS" not in line])
-    assert any("in transactions of whose ends the log does not tell" in doubt for doubt in report.doubts)
-    assert sum(count for reason, count in report.not_compared.items() if "does not tell" in reason) > 50
+    assert any("in transactions whose markers the log does not have" in doubt for doubt in report.doubts)
+    assert sum(count for reason, count in report.not_compared.items() if "does not have" in reason) > 50
 
 
 def test_without_the_brokers_own_listener_the_markers_tell_the_ends(tmp_path: Path) -> None:
     report = verify(tmp_path, [line for line in log_lines() if "WRITE_TXN_MARKERS" not in line], markers=True)
     assert not any("transactions" in doubt for doubt in report.doubts)
-    assert not any("does not tell" in reason for reason in report.not_compared)
+    assert not any("does not have" in reason for reason in report.not_compared)
     assert not report.differences, "\n".join(report.lines())
 
 
@@ -91,18 +92,45 @@ def test_a_fetch_that_was_refused_came_before_the_marker_within_its_millisecond(
     assert not report.differences, "\n".join(report.lines())
 
 
-def test_an_import_has_the_ends_as_events() -> None:
-    log = RequestLog([REQUEST_LOG])
+def imported_ends(path: Path) -> Counter[tuple[str, int, bool]]:
+    """How often (group, producer, whether it committed) comes among the events of a log."""
+    log = RequestLog([path])
     log.read()
     records = list(EventsImport(follow(log, {})))
     keyed = [(record.key.decode(), record.value) for record in records if record.key is not None]
-    ended = [
-        (group_id, event)
+    return Counter(
+        (group_id, event.producer_id, event.committed)
         for group_id, value in keyed
         if isinstance(event := decode_group_event(group_id, value), TransactionEnded)
-    ]
-    assert {group_id for group_id, _ in ended} == {"tx-classic", "tx-new"}
-    assert {event.committed for _, event in ended} == {True, False}
+    )
+
+
+def test_an_import_has_the_ends_as_events() -> None:
+    ends = imported_ends(REQUEST_LOG)
+    assert {group_id for group_id, _, _ in ends} == {"tx-classic", "tx-new"}
+    assert {committed for _, _, committed in ends} == {True, False}
+
+
+def test_where_no_markers_are_told_transactions_end_when_their_producers_ask(tmp_path: Path) -> None:
+    """Each that the markers commit is committed; to begin anew ends what was begun, and may find nothing to end."""
+    path = tmp_path / "request.log"
+    path.write_text("".join(line for line in log_lines() if "WRITE_TXN_MARKERS" not in line))
+    told, asked = imported_ends(REQUEST_LOG), imported_ends(path)
+    assert Counter({end: asked[end] for end in asked if end[2]}) == Counter({end: told[end] for end in told if end[2]})
+    assert told <= asked
+    assert (asked - told).total() <= sum("INIT_PRODUCER_ID" in line for line in log_lines())
+
+
+@pytest.mark.parametrize(
+    ("request_json", "response_json"),
+    [
+        (b'{"transactionalId":"x","producerId":7,"committed":true}', b'{"errorCode":51}'),
+        (b'{"transactionalId":null}', b'{"errorCode":0,"producerId":7}'),
+        (b"null", b'{"errorCode":0}'),
+    ],
+)
+def test_what_a_broker_refuses_or_is_of_no_transaction_ends_none(request_json: bytes, response_json: bytes) -> None:
+    assert asked_ends(Raw(request_json), Raw(response_json), 1, 2, 0, 1) == ()
 
 
 # ---------------------------------------------------------------- one line of markers
