@@ -173,6 +173,8 @@ class Expected(Struct, kw_only=True):
     """In the order of time."""
     resolutions: list[Resolution] = field(default_factory=list)
     """In the order of time."""
+    assigned_ms: frozenset[int] = frozenset()
+    """When targets were assigned, as far as records tell it."""
     regexes_resolved_us: dict[int, int] = field(default_factory=dict)
     """When a group began to have expressions resolved -> when the result came, where that was not at once."""
     instances: dict[str, str] = field(default_factory=dict)

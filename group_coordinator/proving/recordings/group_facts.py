@@ -23,7 +23,7 @@ from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.transaction_ends import TransactionEnd
 from group_coordinator.watching.observed.offsets_log import LogRecord
 from schemas.consumer_group_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
-from schemas.consumer_group_records import REGULAR_EXPRESSION_TYPE
+from schemas.consumer_group_records import REGULAR_EXPRESSION_TYPE, TARGET_METADATA_TYPE
 from schemas.consumer_protocol import decode_subscription
 from schemas.error_codes import ErrorCode
 from schemas.events import DeletedTopic, TopicsDeleted
@@ -34,7 +34,7 @@ from schemas.wire import INT16, DecodeError
 
 _CONSUMER = "consumer"
 _FIRST_VERSION = 1
-_REGEX_PREFIX = INT16.pack(REGULAR_EXPRESSION_TYPE)
+_REGEX_PREFIX, _TARGET_PREFIX = INT16.pack(REGULAR_EXPRESSION_TYPE), INT16.pack(TARGET_METADATA_TYPE)
 _SETTINGS = {name.replace("_", "."): name for name in GroupConfiguration.__struct_fields__}
 
 
@@ -218,6 +218,13 @@ def _begun_at(began_ms: int, recorded: Sequence[Resolution]) -> Iterator[Resolut
     first = bisect_left(recorded, began_ms - CLOCK_MS, key=lambda resolution: resolution.began_ms)
     until_ms = began_ms + REGEX_REFRESH_MIN_INTERVAL_MS - CLOCK_MS
     return takewhile(lambda resolution: resolution.began_ms < until_ms, islice(recorded, first, None))
+
+
+def assigned_ms_of(records: Iterable[LoggedRecord]) -> frozenset[int]:
+    """Return when targets were assigned, as records of Kafka 4.4 tell it: one is written somewhat later."""
+    entries = (record.decoded() for record in records if record.key[:2] == _TARGET_PREFIX)
+    values = [entry.value or {} for entry in entries if isinstance(entry, LogRecord)]
+    return frozenset(value["assignment_timestamp"] for value in values if value.get("assignment_timestamp"))
 
 
 def resolutions_of(records: Iterable[LoggedRecord]) -> list[Resolution]:

@@ -195,7 +195,7 @@ class PossibleMoves:
 
     def _told_us(self, near: Sequence[Step]) -> list[int]:
         """Return when the broker did something, by its records and its log, while one of these was not answered."""
-        times_ms = {record.timestamp_ms for record in self._expected.records or ()}
+        times_ms = {record.timestamp_ms for record in self._expected.records or ()} | self._expected.assigned_ms
         times_ms |= {entry.time_ms for entry in self._expected.entries or ()}
         from_us, until_us = min(step.effect_us for step in near), max(step.latest_us for step in near)
         return sorted(time_ms * 1000 for time_ms in times_ms if from_us <= time_ms * 1000 <= until_us)[:_TOLD_TIMES_MAX]

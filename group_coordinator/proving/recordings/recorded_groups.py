@@ -15,7 +15,7 @@ from group_coordinator.proving.recordings.expectations import (
     Load,
     Step,
 )
-from group_coordinator.proving.recordings.group_facts import resolutions_of
+from group_coordinator.proving.recordings.group_facts import assigned_ms_of, resolutions_of
 from group_coordinator.proving.recordings.group_requests import GroupRequest
 from group_coordinator.proving.recordings.offsets_log import LoggedRecord
 from group_coordinator.proving.recordings.session_ends import SessionEnds
@@ -67,6 +67,7 @@ def expected_of(
         loads=loads,
         facts=facts,
         resolutions=resolutions_of(records or ()),
+        assigned_ms=assigned_ms_of(records or ()),
         sessions=SessionEnds(requests, entries, standstills_ms, undone_ms),
         commits=CommitsInSight(requests),
     )

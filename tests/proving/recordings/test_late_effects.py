@@ -28,6 +28,15 @@ def test_what_one_request_leads_to_may_take_seconds() -> None:
     assert report.log_entries.equal == report.log_entries.total == 7
 
 
+def test_when_a_target_was_assigned_its_record_tells() -> None:
+    """A first heartbeat takes half a second, within which the interval begins before whose end no other target is
+    assigned. The record of the target was written sixty milliseconds late."""
+    report = verify_recording(FILES / "assignment.request.log.gz", FILES / "assignment.offsets.jsonl.gz")
+    assert not report.differences, "\n".join(report.lines())
+    assert report.records is not None
+    assert report.records.equal == report.records.total == 33
+
+
 def test_it_is_said_that_an_expression_was_resolved_later() -> None:
     assert any("1 of them later, as answers show" in note for note in report_of("expression").notes)
 
